@@ -7,11 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from graphormer_plugin.cli import CommandParser, command, say, warn
-from graphormer_plugin.data.options import (
-    DatasetConfig,
-    DatasetOptions,
-    add_flag,
-)
+from graphormer_plugin.data.options import DatasetConfig, DatasetOptions, add_flag
 from graphormer_plugin.data.shards import Shard
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.store.store_shards import open_stores

@@ -54,11 +54,17 @@ def load_checkpoint(
             if state.get("args") is not None:
                 raise ValueError(f"options of fairseq before 0.10; {IMPORT_HINT}")
             if state.get("cfg") is not None:
-                dropped = drop_paths(state["cfg"].get("task") or {})
+                task = state["cfg"].get("task") or {}
+                paths = {name: task[name] for name in PATH_OPTIONS if task.get(name)}
+                task.update(dict.fromkeys(paths))
                 cfg = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
                 overwrite_args_by_name(cfg, overrides)
                 state["cfg"] = cfg
-                missing = [text for name, text in dropped if name not in overrides]
+                missing = [
+                    f"{flag_of(name)} {folder}"
+                    for name, folder in paths.items()
+                    if name not in overrides
+                ]
                 if arg_overrides is not None and missing:
                     logger.warning(
                         "paths that %s names are not used; to use them, give %s",
@@ -66,16 +72,6 @@ def load_checkpoint(
                         " ".join(missing),
                     )
             return checkpoint_utils._upgrade_state_dict(state)
-
-
-def drop_paths(task: dict[str, Any]) -> list[tuple[str, str]]:
-    """Remove the paths from a task's options; returns their names and flags."""
-    dropped = []
-    for name in PATH_OPTIONS:
-        if task.get(name):
-            dropped.append((name, f"{flag_of(name)} {task[name]}"))
-            task[name] = None
-    return dropped
 
 
 def save_checkpoint(state: Any, path: str, async_write: bool = False) -> None:

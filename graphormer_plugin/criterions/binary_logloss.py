@@ -27,10 +27,7 @@ class BinaryLogLoss(GraphCriterion):
 
     name = "binary_logloss"
     target_kinds = ("binary",)
-
-    def __init__(self, task, class_weights: str | None = None) -> None:
-        super().__init__(task, class_weights)
-        self.keeps_outputs = True
+    keeps_outputs = True
 
     def weights(self, labels: Tensor, present: Tensor) -> Tensor | None:
         """See `GraphCriterion`."""

@@ -51,13 +51,12 @@ class GraphCriterion(FairseqCriterion):
 
     name: ClassVar[str]
     target_kinds: ClassVar[tuple[str, ...]]
+    keeps_outputs = False
 
     def __init__(self, task, class_weights: str | None = None) -> None:
         super().__init__(task)
         self.targets: TargetSchema = task.targets
-        self.keeps_outputs = False
         self.first_loss: float | None = None
-        self.warned = False
         if self.targets.kind not in self.target_kinds:
             names = self.targets.names
             rest = ", ..." if len(names) > 5 else ""
@@ -175,10 +174,8 @@ class GraphCriterion(FairseqCriterion):
         # With float16 fairseq leaves out such batches, until its loss scale is too small.
         checked = self.training and not half and loss.device.type == "cpu"
         if checked and not torch.isfinite(loss):
-            wrong = ~torch.isfinite(
-                entries.flatten(1) if entries.dim() > 1 else entries
-            )
-            wrong = sample["id"][wrong.any(1) if wrong.dim() > 1 else wrong].tolist()
+            finite = torch.isfinite(entries).reshape(len(entries), -1).all(1)
+            wrong = sample["id"][~finite].tolist()
             some = ", ".join(map(str, wrong[:5])) + (", ..." if len(wrong) > 5 else "")
             raise FloatingPointError(f"the loss is {loss.item()} (graphs {some})")
         logging_output = {
@@ -231,8 +228,8 @@ class GraphCriterion(FairseqCriterion):
             raise FloatingPointError(f"the loss is {loss}")
         if self.first_loss is None:
             self.first_loss = max(loss, 1)
-        elif loss > DIVERGED * self.first_loss and not self.warned:
-            self.warned = True
+        elif loss > DIVERGED * self.first_loss:
+            self.first_loss = math.inf  # no other warning
             logger.warning(
                 "the training diverges: the loss is %.3g, over %s times the loss of the "
                 "first update; a smaller --lr, more --warmup-updates or --clip-norm may help",

@@ -87,17 +87,9 @@ def log_sums(
                 aggregator.add_meter(name, meter, priority)
 
 
-def mean_per_column(totals: Tensor, counts: Tensor) -> list[float]:
-    """``totals / counts`` ``[C]`` as floats; NaN for a column without a value."""
-    return [
-        total / count if count > 0 else math.nan
-        for total, count in zip(totals.tolist(), counts.tolist(), strict=True)
-    ]
-
-
 def mean_over_columns(hits: Tensor, labelled: Tensor) -> float:
     """Mean of the columns' own shares; NaN if no column has a value."""
-    return mean_of_defined(mean_per_column(hits, labelled))
+    return mean_of_defined((hits / labelled).tolist())
 
 
 def metric_names(columns: Sequence[str]) -> list[str]:
@@ -133,8 +125,8 @@ def log_mean_error(
     """
 
     def _per_target(total: Tensor, count: Tensor) -> list[float]:
-        means = mean_per_column(total, count)
-        return [math.sqrt(mean) for mean in means] if root else means
+        means = total / count  # 0 / 0 is NaN
+        return (means.sqrt() if root else means).tolist()
 
     single = {
         f"{name}_{column}": lambda total, count, index=index: _per_target(

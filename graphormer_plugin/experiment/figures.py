@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.stats import norm
 from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix, roc_curve
 
 from graphormer_plugin.experiment.labelled_table import Table
@@ -18,10 +17,8 @@ from graphormer_plugin.experiment.training import LOG_FILE, Curves, read_curves
 from graphormer_plugin.experiment.worst import Worst
 from graphormer_plugin.heads.calibration import MOST_TARGETS, calibration_figure, panels
 from graphormer_plugin.heads.figure_style import figure_style
-from graphormer_plugin.heads.prediction import IN_DOMAIN, per_target
+from graphormer_plugin.heads.prediction import IN_DOMAIN, QUANTILE, per_target
 from graphormer_plugin.inference.prediction_columns import class_labels
-
-NINE_OF_TEN = norm.ppf(0.95)  # standard deviations below which 90 % of the errors are
 
 
 class Points(NamedTuple):
@@ -181,7 +178,7 @@ def errors(axis: Axes, found: Sequence[Points], unit: str) -> bool:
     if not np.isfinite(places).all(0).any():
         return False
     ends = np.array([0, np.nanmax(places[0])])
-    axis.plot(ends, NINE_OF_TEN * ends, color="0.5", linewidth=0.8, label="90 % below")
+    axis.plot(ends, QUANTILE * ends, color="0.5", linewidth=0.8, label="90 % below")
     axis.legend(frameon=False, fontsize=8)
     axis.set(xlabel=f"predicted spread{unit}", ylabel=f"size of the error{unit}")
     return True

@@ -26,6 +26,7 @@ from graphormer_plugin.data.tables.roles import find_split
 from graphormer_plugin.data.tables.table import Table as InputTable
 from graphormer_plugin.experiment.log_targets import log_columns, spans_decades
 from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.heads.fit import unfit_targets
 from graphormer_plugin.inference.prediction_columns import class_word, unlogged_cell
 
 Split = Mapping[str, np.ndarray]
@@ -311,7 +312,8 @@ def without_unlearnable(table: Table, settings: Settings) -> Table:
         DatasetError: All labels of each target are equal.
     """
     names = table.targets.names
-    equal = equal_labels(table.exact_labels, table.targets)
+    # As of numbers: a class alone is learned by no model.
+    equal = [names[at] for at in unfit_targets(table.exact_labels, "regression")]
     if len(equal) == len(names):
         raise DatasetError(
             f"{settings.table}: all labels of {listed(names)} are equal, there is "
@@ -347,15 +349,6 @@ def find_options(table: InputTable, settings: Settings) -> DatasetOptions:
         column = find_split(table, options)
     split = f"column:{column}" if column else options.split or "scaffold"
     return dataclasses.replace(options, split=split)
-
-
-def equal_labels(labels: np.ndarray, targets: TargetSchema) -> list[str]:
-    """Names of the targets that do not have two different labels [n, T]."""
-    return [
-        name
-        for name, column in zip(targets.names, labels.T, strict=True)
-        if len(np.unique(column[~np.isnan(column)])) < 2
-    ]
 
 
 def registry_numbers(labels: np.ndarray, targets: TargetSchema) -> list[str]:

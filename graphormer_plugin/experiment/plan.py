@@ -148,8 +148,11 @@ class Experiment:
         most = max(map(len, fitted))
         if HEAD in self.models and most > MAX_ROWS:
             texts.append(f"heads are fitted to {MAX_ROWS:,} of {most:,} molecules")
-        tested = len({row for split in self.splits for row in self._tested(split)})
-        if tested < FEW_TESTED:
+        tested = set[int]()
+        for split in self.splits:
+            labels = self.table.scored_labels(split, "test")
+            tested.update(split["test"][~np.isnan(labels).all(1)].tolist())
+        if len(tested) < FEW_TESTED:
             advice = ""
             settings = self.settings
             one_split = settings.split.startswith("time:") or (
@@ -158,8 +161,8 @@ class Experiment:
             if not one_split and self.table.given_split is None:
                 advice = "; --folds K tests every molecule once"
             texts.append(
-                f"metrics of test say little, it has {counted(tested, 'molecule')} with "
-                f"a label{advice}"
+                "metrics of test say little, it has "
+                f"{counted(len(tested), 'molecule')} with a label{advice}"
             )
         if self.settings.trials and any(
             np.isin(split["test"], fitted[0]).any() for split in self.splits
@@ -169,10 +172,6 @@ class Experiment:
                 "among its train and valid: test metrics of those flatter the options"
             )
         return texts
-
-    def _tested(self, split: Split) -> list[int]:
-        labels = self.table.scored_labels(split, "test")
-        return split["test"][~np.isnan(labels).all(1)].tolist()
 
     def check(self) -> None:
         """Check that the models can learn the targets.

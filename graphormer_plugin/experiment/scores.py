@@ -31,12 +31,6 @@ class Metric:
             return not np.isnan(labels).all()
         return any({0.0, 1.0} <= {*column.tolist()} for column in labels.T)
 
-    def is_better(self, value: float, other: float) -> bool:
-        """Whether a value is better than another; anything is better than NaN."""
-        if math.isnan(value) or math.isnan(other):
-            return not math.isnan(value)
-        return value > other if self.rises else value < other
-
 
 MAIN = {  # of one target
     "regression": Metric("rmse", False),

@@ -258,9 +258,8 @@ class Settings(TableOptions, Places):
     @property
     def training_flags(self) -> list[str]:
         """Given options that only a training has."""
-        defaults = {**dict.fromkeys(TRAINING_OPTIONS), "ensemble": 1, "trials": 0}
-        defaults["descriptors"] = False
-        return [flag_of(n) for n in defaults if getattr(self, n) != defaults[n]]
+        names = (*TRAINING_OPTIONS, "ensemble", "trials", "descriptors")
+        return [flag_of(n) for n in names if getattr(self, n) != getattr(Settings, n)]
 
     @property
     def shares(self) -> Ratios:

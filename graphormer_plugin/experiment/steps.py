@@ -213,15 +213,16 @@ def choose(
     candidates = {TITLES[model]: [model] for model in members}
     if len(members) > 1:
         candidates[" + ".join(candidates)] = list(members)
-    scores, best = {}, ""
+    scores, sign = {}, 1 if metric.rises else -1
     for title, models in candidates.items():
         predictions = [one for model in models for one in members[model]]
         run.predictions[title] = combined(predictions, shares(models, members))
         values = run.predictions[title].values[valid]
         scores[title] = main_score(targets, values, labels, spread)
-        if HEAD in models or HEAD not in members:
-            if not best or metric.is_better(scores[title], scores[best]):
-                best = title
+    best = max(
+        (x for x in scores if HEAD in candidates[x] or HEAD not in members),
+        key=lambda title: np.nan_to_num(sign * scores[title], nan=-np.inf),
+    )
     run.chosen = best
     run.calibrates = candidates[best] != [HEAD]
     run.checkpoints = [

@@ -11,12 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
+from graphormer_plugin.data.errors import counted
 from graphormer_plugin.heads.array_file import Contents, reading, write_arrays
-from graphormer_plugin.heads.kernels import (
-    Floats,
-    Reference,
-    mean_squared_differences,
-)
+from graphormer_plugin.heads.kernels import Floats, Reference, mean_squared_differences
 from graphormer_plugin.heads.prediction import IN_DOMAIN
 
 VERSION = 1
@@ -167,7 +164,7 @@ def unlike_warnings(counts: Counter[str], domains: Sequence[Domain]) -> list[str
     """One line for each kind of molecules in the counts of `unlike_training`."""
     lines = []
     elements = [
-        f"{symbol} (in {_molecules(count)})"
+        f"{symbol} (in {counted(count, 'molecule')})"
         for symbol, count in counts.most_common()
         if symbol not in (FAR, SIZE)
     ]
@@ -177,19 +174,15 @@ def unlike_warnings(counts: Counter[str], domains: Sequence[Domain]) -> list[str
         low = min(domain.atoms[0] for domain in domains)
         high = max(domain.atoms[1] for domain in domains)
         lines.append(
-            f"{_molecules(counts[SIZE])} smaller or larger than all training molecules, "
-            f"which have {low} to {high} heavy atoms"
+            f"{counted(counts[SIZE], 'molecule')} smaller or larger than all training "
+            f"molecules, which have {low} to {high} heavy atoms"
         )
     if counts[FAR]:
         lines.append(
-            f"{_molecules(counts[FAR])} with {IN_DOMAIN} < {OUTSIDE}: farther from the "
-            f"training molecules than {1 - OUTSIDE:.0%} of these from each other"
+            f"{counted(counts[FAR], 'molecule')} with {IN_DOMAIN} < {OUTSIDE}: farther "
+            f"from the training molecules than {1 - OUTSIDE:.0%} of these from each other"
         )
     return lines
-
-
-def _molecules(count: int) -> str:
-    return f"{count:,} molecule{'s' * (count > 1)}"
 
 
 def nearest_distances(

@@ -38,10 +38,8 @@ _SHARES /= _SHARES.sum()
 # A float32 has 24 bits, with which the spread of labels without noise (FreeSolv) would
 # change by 0.1 %. A further byte has the place between two of them.
 _STEPS = 250
-_ARRAYS = (
-    *("weights", "lengths", "dual", "spread_of_target"),
-    *("curve_at", "curve"),
-)  # attributes of `Head`
+# Attributes of `Head`.
+_ARRAYS = ("weights", "lengths", "dual", "spread_of_target", "curve_at", "curve")
 _NUMBERS = ("offset", "scale", "noise", "spread_scale", "slope", "intercept")
 
 

@@ -76,9 +76,7 @@ class Solver:
         self.spread_rows: list[NDArray[np.int64]] = []
         self.spread_factor: list[Floats] = []
         self.compared: list[list[Floats]] | None = None
-        if (
-            len({id(kernel) for kernel in kernels}) > 1
-        ):  # compare once, which takes long
+        if len({id(kernel) for kernel in kernels}) > 1:  # once, as it takes long
             self.compared = list(self._compare())
         self.matrix: tuple[Hyperparameters, Floats] | None = None
         self.solved: tuple[Hyperparameters, bytes, Solution] | None = None

@@ -138,10 +138,7 @@ class MaskedBatchNorm(nn.Module):
     def _update(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
         share = self.momentum * (count > 0)
         unbiased = variance * count / (count - 1).clamp(min=1)
-        for running, value in (
-            (self.running_mean, mean),
-            (self.running_var, unbiased),
-        ):
+        for running, value in ((self.running_mean, mean), (self.running_var, unbiased)):
             running.lerp_(value.to(running.dtype), share.to(running.dtype))
 
     def _apply(self, fn, recurse=True):

@@ -8,10 +8,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from graphormer_plugin.modules.choices import check_choice, check_heads
-from graphormer_plugin.modules.compiled_attention import (
-    compiled_channels,
-    compiled_fits,
-)
+from graphormer_plugin.modules.compiled_attention import CompiledChannels, compiled_fits
 from graphormer_plugin.modules.dropout import Dropout
 
 KINDS = ("chromatic", "mono", "additive")
@@ -175,7 +172,7 @@ def filter_messages(
     if not learned and all(
         tensor is None or compiled_fits(tensor) for tensor in tensors
     ):
-        return compiled_channels(*tensors)
+        return CompiledChannels.apply(*tensors)
     if pairs.lean and not torch.compiler.is_compiling():
         with torch.autocast(v.device.type, enabled=False):
             return _LeanAttention.apply(base, v, keep, *pairs[:3])

@@ -96,23 +96,12 @@ def _arrays(tensors):
     return qkv, None if relations[0] is None else Relations(*relations), bias
 
 
-def compiled_channels(
-    base: Tensor,
-    v: Tensor,
-    features: Tensor,
-    att: Tensor,
-    val: Tensor | None,
-    keep: Tensor | None,
-) -> Tensor:
-    """`cython_ext.channel_attention` of tensors, float32 on the CPU. `features` and
-    `keep` get no gradient."""
-    return _CompiledChannels.apply(base, v, features, att, val, keep)
+class CompiledChannels(torch.autograd.Function):
+    """`cython_ext.channel_attention` of tensors, float32 on the CPU."""
 
-
-class _CompiledChannels(torch.autograd.Function):
     @staticmethod
     def forward(ctx, *tensors):
-        """[B, N, D]; see `compiled_channels`."""
+        """base, v, features, att, val, keep -> [B, N, D]."""
         ctx.save_for_backward(*tensors)
         threads = torch.get_num_threads()
         out = channel_attention(*map(_array, tensors), num_threads=threads)
@@ -121,7 +110,7 @@ class _CompiledChannels(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        """Gradients of base, v, att and val."""
+        """Gradients of base, v, att and val; features and keep get none."""
         gradients = channel_attention_gradient(
             *map(_array, (grad, *ctx.saved_tensors)),
             num_threads=torch.get_num_threads(),

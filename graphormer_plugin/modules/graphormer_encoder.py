@@ -17,9 +17,7 @@ from graphormer_plugin.modules.attn_bias import (
     SpatialEncoding,
 )
 from graphormer_plugin.modules.biased_attention import BiasedAttention
-from graphormer_plugin.modules.bond_encoder import (
-    edge_encoder,
-)
+from graphormer_plugin.modules.bond_encoder import edge_encoder
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.encoder import Encoder, joined_options

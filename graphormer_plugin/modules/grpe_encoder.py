@@ -334,18 +334,15 @@ class GRPEEncoder(Encoder):
             relation_index = F.pad(relation_index, (1, 0, 1, 0))  # position 0: virtual
         tables = [encoding(batch["relations"]) for encoding in self.encodings]
         forbidden = tables[0].query.shape[1] - 1  # the last row
-        relation_index = relation_index.masked_fill(
-            ~mask.unsqueeze(1), forbidden
-        )  # [B, T, T]
-        if self.virtual_is_self:
-            relation_index[:, 0, 0] = batch["relation_index"][
-                :, 0, 0
-            ]  # of a node with itself
-        attn_bias = self.pair_terms.attn_bias(batch, int(self.has_virtual_node))
+        # [B, T, T]
+        relation_index = relation_index.masked_fill(~mask.unsqueeze(1), forbidden)
+        if self.virtual_is_self:  # the relation of a node with itself
+            relation_index[:, 0, 0] = batch["relation_index"][:, 0, 0]
+        before = int(self.has_virtual_node)
+        attn_bias = self.pair_terms.attn_bias(batch, before)
         further = [attn_bias for _ in tables]
         if self.reads_edge_features:
             features, scale = scaled_pair_features(batch, x.dtype)  # [B, N, N, C]
-            before = int(self.has_virtual_node)
             features = F.pad(features, (0, 0, before, 0, before, 0))
             further = [
                 (*(attn_bias or (None,)), EdgeTerms(features, *encoding.maps(scale)))

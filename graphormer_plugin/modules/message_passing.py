@@ -10,10 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphormer_plugin.modules.batch_norm import NORMS
-from graphormer_plugin.modules.bond_encoder import (
-    BondEncoder,
-    edge_encoder,
-)
+from graphormer_plugin.modules.bond_encoder import BondEncoder, edge_encoder
 from graphormer_plugin.modules.choices import check_choice, check_least
 from graphormer_plugin.modules.convolutions import (
     BondGraphConvolution,

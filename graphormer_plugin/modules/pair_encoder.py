@@ -165,16 +165,13 @@ class PairEncoder(nn.Module):
             Features [B, N, N, F]; the basis [F, pair_dim], with E^(0) = features @
             basis; and which features forbid their pairs [F], bool.
         """
-        relations = batch["relations"]
-        index, ring = batch["relation_index"].long(), None
+        relations, index = batch["relations"], batch["relation_index"].long()
         if self.rings != "none":
-            ring = batch["ring"].long()
-        blocks, basis = [], [self.relation_vectors(relations)]
-        if self.rings != "none":
-            index = index + relations.shape[0] * ring
+            index = index + relations.shape[0] * batch["ring"].long()
+        basis = [self.relation_vectors(relations)]
         dtype = basis[0].dtype
         one_hot = torch.eye(basis[0].shape[0], dtype=dtype, device=index.device)
-        blocks.append(F.embedding(index, one_hot))
+        blocks = [F.embedding(index, one_hot)]
         forbidden = self.forbidden[relations].repeat(1 + (self.rings != "none"))
         if self.walks is not None:
             blocks.append(walks[..., : self.num_steps].to(dtype))

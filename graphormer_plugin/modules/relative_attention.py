@@ -51,11 +51,6 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     )
 
 
-def merge_heads(x: Tensor, batch: int) -> Tensor:
-    """[H, B * T, D / H] -> [B, T, D], the inverse of `split_heads`."""
-    return x.transpose(0, 1).reshape(batch, -1, x.shape[0] * x.shape[2])
-
-
 class _RelativeAttention(torch.autograd.Function):
     """The attention of `RelativeAttention` with its own backward pass.
 
@@ -113,7 +108,7 @@ class _RelativeAttention(torch.autograd.Function):
         )  # fmt: skip
         ctx.rescale, ctx.key_from_row = rescale, key_from_row
         ctx.has_bias = attn_bias is not None
-        return merge_heads(out.view(H, B * T, d), B)
+        return out.view(H, B, T, d).permute(1, 2, 0, 3).reshape(B, T, H * d)
 
     @staticmethod
     @once_differentiable

@@ -66,35 +66,27 @@ class NodeLayout:
 LARGE_HALF = 2.0**14  # a quarter of the largest number of half precision
 
 
-def pair_features(batch: dict[str, Tensor]) -> Tensor:
-    """Real features of edges as features of pairs: [B, N, N, C], zero without an edge and
-    on the diagonal.
+def scaled_pair_features(
+    batch: dict[str, Tensor], dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Real features of edges as features of pairs / scale [B, N, N, C] in a type, zero
+    without an edge and on the diagonal; and scale [C] in the type of the batch, by which
+    the weights of the features are multiplied.
+
+    The scale is 1, but in half precision, where 70,000 is infinite, for a feature with
+    large values a power of two, which changes no digit.
 
     Args:
-        batch: `node_mask`, `node_graph`, `edge_index` and `edge_attr`.
+        batch: `PAIR_FIELDS`.
+        dtype: the type.
     """
     layout = NodeLayout(batch["node_mask"], batch["node_graph"])
     (source, target), attr = batch["edge_index"], batch["edge_attr"]
     B, N = batch["node_mask"].shape
     row = layout.flat_index[source] * N + layout.local_index[target]
     attr = attr * (source != target).unsqueeze(1)
-    return (
-        attr.new_zeros(B * N * N, attr.shape[1])
-        .index_add(0, row, attr)
-        .view(B, N, N, -1)
-    )
-
-
-def scaled_pair_features(
-    batch: dict[str, Tensor], dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """`pair_features` / scale [B, N, N, C] in a type, and scale [C] in the type of the
-    batch, by which the weights of the features are multiplied.
-
-    The scale is 1, but in half precision, where 70,000 is infinite, for a feature with
-    large values a power of two, which changes no digit.
-    """
-    features = pair_features(batch)
+    features = attr.new_zeros(B * N * N, attr.shape[1]).index_add(0, row, attr)
+    features = features.view(B, N, N, -1)
     scale = features.new_ones(features.shape[-1])
     if dtype == torch.float16 and features.numel():
         largest = features.abs().amax((0, 1, 2)) / LARGE_HALF

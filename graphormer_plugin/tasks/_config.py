@@ -7,7 +7,7 @@ from typing import Any, Optional
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 
-from graphormer_plugin.data.options import DatasetConfig
+from graphormer_plugin.data.options import DatasetConfig, flag_of
 from graphormer_plugin.data.schema import TARGET_SCALES
 from graphormer_plugin.finetune.published import NONE
 from graphormer_plugin.modules.choices import check_choice
@@ -88,8 +88,7 @@ def check_least(cfg: Any, **least: float) -> None:
     for name, low in least.items():
         value = getattr(cfg, name)
         if value is not None and not value >= low:
-            flag = "--" + name.replace("_", "-")
-            raise ValueError(f"{flag} {value}: expected {low} or more")
+            raise ValueError(f"{flag_of(name)} {value}: expected {low} or more")
 
 
 def check_options(cfg: GraphPredictionConfig) -> None:

@@ -11,6 +11,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from omegaconf import DictConfig
 
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
+from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.finetune.transfer import Pretrained
 from graphormer_plugin.inference.split_predictions import check_results_path
 from graphormer_plugin.processes import is_first_process
@@ -54,8 +55,8 @@ def check_common(common: DictConfig) -> None:
         logger.warning("--amp has no effect without a GPU")
     for option, package, name in LOGGERS:
         if common[option] and getattr(progress_bar, name) is None:
-            flag = option.replace("_", "-")
-            raise ValueError(f"--{flag}: {package} is not installed (pip install it)")
+            flag = flag_of(option)
+            raise ValueError(f"{flag}: {package} is not installed (pip install it)")
 
 
 # The model, the criterion, and the metric that selects the best checkpoint

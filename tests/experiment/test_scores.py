@@ -69,11 +69,6 @@ def test_several_targets():
     assert not MAIN["binary"].is_defined(labels[:, 1:])
 
 
-def test_better():
-    assert MAIN["binary"].is_better(0.8, 0.7) and MAIN["regression"].is_better(0.7, 0.8)
-    assert MAIN["binary"].is_better(0.1, NAN) and not MAIN["binary"].is_better(NAN, 0.1)
-
-
 def test_large_numbers_do_not_decide():
     """Errors count in units of the spread of their target."""
     one, two = TargetSchema(["y"]), TargetSchema(["y", "z"])
