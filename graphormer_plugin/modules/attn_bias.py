@@ -93,7 +93,7 @@ class PathEncoding(nn.Module):
         width = bonds.embed_dim
         self.weight = nn.Parameter(torch.empty(num_weights, width, width))
         nn.init.normal_(self.weight, std=0.02)
-        steps = torch.arange(NUM_DIST_CODES).clamp_(1, max_steps)
+        steps = torch.arange(NUM_DIST_CODES, dtype=torch.int32).clamp_(1, max_steps)
         self.register_buffer("steps", steps, persistent=False)
 
     def forward(self, path_bond: Tensor, dist: Tensor, *edge_attr: Tensor) -> Tensor:
@@ -250,23 +250,20 @@ class AttnBias(nn.Module):
         for term in self.terms:
             fields = [batch[name] for name in term.fields]
             if hasattr(term, "pair_table"):
-                tables.append(term.pair_table(*fields).after(before))
+                scalar = self.virtual if term is self.spatial else None
+                scalar = None if scalar is None else scalar.weight
+                tables.append(term.pair_table(*fields).after(before, scalar))
             else:
                 dense.append(term(*fields))
         further = sum(dense).permute(0, 3, 1, 2) if dense else None
         if further is not None:
             further = F.pad(further, (before, 0, before, 0))
-        # 0: two nodes, 1: a pair with the virtual node, 2: forbidden.
-        kind = mask.new_zeros(*mask.shape, mask.shape[1], dtype=torch.int32)
+        forbidden = ~mask.unsqueeze(1).expand(-1, mask.shape[1], -1)
         if self.limited:
-            kind = kind.masked_fill(self.too_far[batch["dist"].long()], 2)
-        kind = F.pad(kind, (before, 0, before, 0), value=1)
-        columns = F.pad(mask, (before, 0), value=True).unsqueeze(1)
-        kind = kind.masked_fill(~columns, 2).unsqueeze(-1)
-        none = torch.zeros(1, self.num_heads, device=mask.device)
-        scalar = none if self.virtual is None else self.virtual.weight
-        table = torch.cat([none, scalar, none + FORBIDDEN])
-        return TableBias([*tables, PairTable(table, kind)], further)
+            forbidden = forbidden | self.too_far[batch["dist"].long()]
+        forbidden = F.pad(forbidden, (before, 0, before, 0))
+        forbidden[:, :before, before:] = ~mask.unsqueeze(1)
+        return TableBias(tables, forbidden, FORBIDDEN, further)
 
     @property
     def terms(self) -> list[nn.Module]:

@@ -67,11 +67,11 @@ class BiasedAttention(nn.Module):
         """
         B, T, D = x.shape
         qkv = self.qkv_proj(x)
-        p = self.dropout.p if self.training else 0.0
         if isinstance(attn_bias, TableBias):
-            out = flexible_attention(self.heads(qkv), attn_bias.score_mod(), p)
+            out = flexible_attention(self.heads(qkv), attn_bias.score_mod())
             return self.out_proj(out.transpose(1, 2).reshape(B, T, D))
         attn_bias = attn_bias.to(qkv.dtype)
+        p = self.dropout.p if self.training else 0.0
         fits = compiled_attention_fits(qkv, self.num_heads, COMPILED_WIDTH)
         if fits and pair_type is None:
             out = compiled_attention(qkv, attn_bias=attn_bias, dropout=p)
@@ -103,7 +103,7 @@ class BiasedAttention(nn.Module):
         [B, H, T, T], row i for query i."""
         q, k, _ = self.heads(self.qkv_proj(x))
         if isinstance(attn_bias, TableBias):
-            attn_bias = attn_bias.dense()
+            attn_bias = attn_bias.dense(self.num_heads)
         weights = self.weights(q, k, attn_bias.to(q.dtype))
         return weights.view(q.shape[:3] + k.shape[2:3])
 

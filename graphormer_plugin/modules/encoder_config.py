@@ -74,10 +74,24 @@ class VirtualNodeConfig(PairTransformerConfig):
     )
     flex_attention: bool = option(
         False,
-        "scores by PyTorch's flex_attention, without a bias of all pairs in memory; "
-        "training needs a GPU and --attention-dropout 0, GRPE --no-graph-encoded-value",
+        "on a GPU scores by PyTorch's flex_attention, which looks the bias of a pair up; "
+        "needs --attention-dropout 0, and GRPE --no-graph-encoded-value",
         of_run=True,
     )
+
+
+def check_flex_attention(config: VirtualNodeConfig, allowed: bool, hint: str) -> None:
+    """Raise ValueError where flex_attention cannot compute the attention of a config.
+
+    Args:
+        config: of the encoder.
+        allowed: whether the architecture's other options allow it.
+        hint: option that does.
+    """
+    if config.flex_attention and not allowed:
+        raise ValueError(f"flex_attention gives no weights to sum; expected {hint}")
+    if config.flex_attention and config.attention_dropout:
+        raise ValueError("flex_attention has no dropout; expected attention_dropout 0")
 
 
 def check_layers(config: LayersConfig) -> None:

@@ -1,8 +1,7 @@
-"""PyTorch's flex_attention, whose kernel computes the bias of a pair where it computes the
-score: no tensor of all heads and pairs is in memory."""
+"""PyTorch's flex_attention, whose kernel looks the bias of a pair up where it computes the
+score: no tensor of all heads and pairs is in memory. For GPUs; never tried on a GPU."""
 
 import functools
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -10,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import pad
+
+LEAST_WIDTH = 16  # of a head, in the kernel of a GPU
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
@@ -27,40 +28,70 @@ class PairTable(NamedTuple):
     rows: Tensor
     divisor: Tensor | None = None
 
-    def after(self, num_virtual: int) -> "PairTable":
-        """The term with virtual nodes, whose pairs have 0, before the others."""
+    def after(self, num_virtual: int, scalar: Tensor | None = None) -> "PairTable":
+        """The term with virtual nodes before the others: T nodes for N.
+
+        Args:
+            num_virtual: T - N.
+            scalar: [1, H], of each pair with a virtual node; None: 0.
+        """
+        if scalar is None:
+            scalar = self.table.new_zeros(1, self.table.shape[1])
         before = num_virtual, 0, num_virtual, 0
         divisor = None if self.divisor is None else pad(self.divisor, before, value=1)
         rows = pad(self.rows, (0, 0, *before), value=len(self.table))
-        return PairTable(pad(self.table, (0, 0, 0, 1)), rows, divisor)
+        return PairTable(torch.cat([self.table, scalar]), rows, divisor)
 
 
 class TableBias:
-    """Sum of `PairTable`s of T nodes, and of a bias [B, H, T, T] if there is such a bias."""
+    """Bias of a pair as a function of its place, for flex_attention.
+
+    Args:
+        tables: of T nodes.
+        forbidden: [B, T, T], True for a pair that may not attend.
+        penalty: of such a pair.
+        further: [B, H, T, T], added to the tables.
+    """
 
     def __init__(
-        self, tables: Sequence[PairTable], further: Tensor | None = None
+        self,
+        tables: Sequence[PairTable],
+        forbidden: Tensor,
+        penalty: float,
+        further: Tensor | None = None,
     ) -> None:
-        self.tables, self.further = list(tables), further
+        self.forbidden, self.penalty, self.further = forbidden, penalty, further
+        # The kernel has no gradient for a table that is read twice: a copy for each step.
+        self.terms = [
+            (
+                [table.clone() for _ in range(rows.shape[3])],
+                rows.unbind(3),
+                divisor,
+            )
+            for table, rows, divisor in tables
+        ]
 
-    def dense(self) -> Tensor:
+    def dense(self, heads: int) -> Tensor:
         """[B, H, T, T]."""
-        B, T, _, _ = self.tables[0].rows.shape
-        heads = self.tables[0].table.shape[1]
-        b, h, i, j = torch.meshgrid(*map(torch.arange, (B, heads, T, T)), indexing="ij")
-        return self.score_mod()(self.tables[0].table.new_zeros(()), b, h, i, j)
+        B, T, _ = self.forbidden.shape
+        device = self.forbidden.device
+        sizes = (torch.arange(n, device=device) for n in (B, heads, T, T))
+        places = torch.meshgrid(*sizes, indexing="ij")
+        return self.score_mod()(torch.zeros((), device=device), *places)
 
     def score_mod(self) -> ScoreMod:
         """The function that flex_attention adds to its kernel."""
-        tables, further = self.tables, self.further
+        terms, further = self.terms, self.further
+        forbidden, penalty = self.forbidden, self.penalty
 
         def _add(score, b, h, i, j):
-            for table, rows, divisor in tables:
-                term = table[rows[b, i, j, 0], h]
-                for step in range(1, rows.shape[3]):
-                    term = term + table[rows[b, i, j, step], h]
+            for tables, steps, divisor in terms:
+                looked_up = [t[rows[b, i, j], h] for t, rows in zip(tables, steps)]
+                term = sum(looked_up[1:], looked_up[0])
                 score = score + (term if divisor is None else term / divisor[b, i, j])
-            return score if further is None else score + further[b, h, i, j]
+            if further is not None:
+                score = score + further[b, h, i, j]
+            return torch.where(forbidden[b, i, j], score + penalty, score)
 
         return _add
 
@@ -70,32 +101,25 @@ def _compiled() -> Callable[..., Tensor]:
     return torch.compile(flex_attention, dynamic=True)
 
 
-def flexible_attention(
-    qkv: Iterable[Tensor], score_mod: ScoreMod, dropout: float
-) -> Tensor:
-    """softmax_j(score_mod(q_i . k_j / sqrt(d), b, h, i, j)) v_j.
+def flex_attention_fits(x: Tensor) -> bool:
+    """Whether flex_attention serves where x is: on a GPU, and not in an exported program.
+    Its form for CPUs holds the scores, is slow, and has no gradient."""
+    return x.device.type != "cpu" and not torch.compiler.is_compiling()
 
-    Compiled on a GPU. On a CPU it is PyTorch's plain form, which holds the scores, and has
-    no backward pass.
+
+def flexible_attention(qkv: Iterable[Tensor], score_mod: ScoreMod) -> Tensor:
+    """softmax_j(score_mod(q_i . k_j / sqrt(d), b, h, i, j)) v_j.
 
     Args:
         qkv: queries, keys and values, [B, H, T, d] each.
-        dropout: on the weights; flex_attention has none.
+        score_mod: adds the bias of head h and nodes i, j of graph b.
 
     Returns:
         [B, H, T, d].
-
-    Raises:
-        ValueError: dropout.
-        NotImplementedError: a gradient on a CPU.
     """
-    if dropout:
-        raise ValueError(
-            "flex_attention has no dropout on the weights; expected --attention-dropout 0"
-        )
     q, k, v = qkv
-    if q.device.type != "cpu":
-        return _compiled()(q, k, v, score_mod=score_mod)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "flex_attention called without torch.compile")
-        return flex_attention(q, k, v, score_mod=score_mod)
+    d = q.shape[3]
+    if d < LEAST_WIDTH:
+        q, k, v = (pad(part, (0, LEAST_WIDTH - d)) for part in (q, k, v))
+    attend = flex_attention if q.device.type == "cpu" else _compiled()
+    return attend(q, k, v, score_mod=score_mod, scale=d**-0.5)[..., :d]

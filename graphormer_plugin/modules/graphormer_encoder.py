@@ -23,10 +23,12 @@ from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.encoder import Encoder, joined_options
 from graphormer_plugin.modules.encoder_config import (
     VirtualNodeConfig,
+    check_flex_attention,
     check_layers,
     option,
 )
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
+from graphormer_plugin.modules.flex_attention import flex_attention_fits
 from graphormer_plugin.modules.init import init_transformer
 from graphormer_plugin.modules.node_encoder import NodeEncoder, VirtualNode
 from graphormer_plugin.modules.node_position import (
@@ -193,8 +195,8 @@ class GraphormerEncoder(Encoder):
         self.virtual_node = None if config.no_virtual_node else VirtualNode(embed_dim)
 
         bonds = partial(edge_encoder, vocabularies, table_size=bond_rows)
-        if config.flex_attention and edge_type == "aggregation":
-            raise ValueError("flex_attention cannot sum bonds; edge_type aggregation")
+        others = edge_type != "aggregation"
+        check_flex_attention(config, others, "another edge_type than aggregation")
         self.flex_attention = config.flex_attention
         self.number_edges = bool(vocabularies.num_edge_features)
         if self.number_edges and edge_type == "aggregation":
@@ -302,7 +304,7 @@ class GraphormerEncoder(Encoder):
         if self.virtual_node is not None:
             x, mask = self.virtual_node(x, mask)
         x = self.input_dropout(self.embed_norm(x))
-        if self.flex_attention:
+        if self.flex_attention and flex_attention_fits(x):
             attn_bias = self.attn_bias.tables(batch)
         else:
             attn_bias = self.attn_bias(batch)

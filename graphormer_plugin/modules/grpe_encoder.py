@@ -20,6 +20,7 @@ from graphormer_plugin.modules.choices import check_least
 from graphormer_plugin.modules.encoder import Encoder, joined_options
 from graphormer_plugin.modules.encoder_config import (
     VirtualNodeConfig,
+    check_flex_attention,
     check_layers,
     option,
 )
@@ -241,11 +242,11 @@ class GRPEEncoder(Encoder):
         check_layers(config)
         noise, embed_dim = config.perturb_noise, config.encoder_embed_dim
         check_least(0, perturb_noise=noise)
-        if config.flex_attention and not config.no_graph_encoded_value:
-            raise ValueError(
-                "flex_attention cannot sum relations for the values; expected "
-                "--no-graph-encoded-value"
-            )
+        check_flex_attention(
+            config,
+            config.no_graph_encoded_value and not vocabularies.num_edge_features,
+            "no_graph_encoded_value, and bonds without real features",
+        )
         if config.virtual_is_self and config.no_virtual_node:
             raise ValueError("virtual_is_self needs a virtual node")
         self.embed_dim, self.max_hop = embed_dim, config.max_hop

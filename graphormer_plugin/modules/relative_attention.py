@@ -13,7 +13,10 @@ from graphormer_plugin.modules.compiled_attention import (
     compiled_attention_fits,
 )
 from graphormer_plugin.modules.dropout import keep_mask
-from graphormer_plugin.modules.flex_attention import flexible_attention
+from graphormer_plugin.modules.flex_attention import (
+    flex_attention_fits,
+    flexible_attention,
+)
 from graphormer_plugin.modules.sparse import add_by_index
 
 # The widest heads of the compiled function: with 24 it takes 0.8 times as long as the
@@ -232,7 +235,7 @@ class RelativeAttention(nn.Module):
         Returns:
             [B, T, D]. A row in which everything is forbidden is finite and meaningless.
         """
-        if self.flex_attention and edges is None:
+        if self.flex_attention and flex_attention_fits(x):
             return self._flexible(x, tables, relation_index, attn_bias)
         # An exported program has no autograd functions.
         if edges is not None or torch.compiler.is_compiling():
@@ -333,8 +336,7 @@ class RelativeAttention(nn.Module):
             score = score + by_key[b, h, i if row else j, relation]
             return score if attn_bias is None else score + attn_bias[b, h, i, j]
 
-        dropout = self.dropout if self.training else 0.0
-        out = flexible_attention((q, k, v), _add, dropout)
+        out = flexible_attention((q, k, v), _add)
         return self.out_proj(out.transpose(1, 2).flatten(2))
 
     def _plain(

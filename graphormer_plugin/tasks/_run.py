@@ -85,24 +85,6 @@ def check_model(cfg: Any) -> None:
     check_for_graphs(f"--arch {name}", model, "grpe_small")
 
 
-def check_flex_attention(cfg: Any, common: DictConfig) -> None:
-    """Check that a model with ``--flex-attention`` can be trained here.
-
-    Args:
-        cfg: options of the model.
-        common: fairseq's options of that group.
-
-    Raises:
-        ValueError: dropout on the attention, or no GPU.
-    """
-    if not getattr(cfg, "flex_attention", False):
-        return
-    if cfg.attention_dropout:
-        raise ValueError("--flex-attention has no dropout; add --attention-dropout 0")
-    if common.cpu or not torch.cuda.is_available():
-        raise ValueError("--flex-attention: PyTorch has a gradient for GPUs only")
-
-
 def check_criterion(
     criterion: FairseqCriterion, name: str, results_path: str | None
 ) -> None:

@@ -58,7 +58,6 @@ from graphormer_plugin.tasks._config import GraphPredictionConfig, check_options
 from graphormer_plugin.tasks._run import (
     check_common,
     check_criterion,
-    check_flex_attention,
     check_model,
     options_of_run,
     settle_metric,
@@ -314,8 +313,6 @@ class GraphPredictionTask(FairseqTask):
                     done = start.checkpoint.progress
                     ReduceLROnPlateau.last_validation = done and done.last_validation
                 settle_options(cfg, start.checkpoint, start.resumes)
-            if self.run is not None and not from_checkpoint:
-                check_flex_attention(cfg, self.run.common)
             model = super().build_model(cfg, from_checkpoint)
             if isinstance(model, GraphModel):  # not a user's own of another kind
                 join_graph_features(model, self.schema, self.targets)

@@ -1,11 +1,18 @@
 """Networks with flex_attention against the same networks without."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
 
 from graphormer_plugin.data.schema import FeatureSchema
-from graphormer_plugin.modules import GRPEEncoder, GRPEEncoderConfig
+from graphormer_plugin.modules import (
+    GRPEEncoder,
+    GRPEEncoderConfig,
+    graphormer_encoder,
+    relative_attention,
+)
 from support import toy_graphs
 from support.graphormer import ABLATIONS, batch_of, make_encoder
 from support.toy_graphs import random_graph
@@ -27,6 +34,14 @@ def graphs():
     return [random_graph(rng, n, 0.2) for n in (7, 1, 9, 4)]
 
 
+@pytest.fixture
+def everywhere(monkeypatch):
+    """flex_attention also on a CPU, compiled anew."""
+    torch.compiler.reset()
+    for module in (graphormer_encoder, relative_attention):
+        monkeypatch.setattr(module, "flex_attention_fits", lambda x: True)
+
+
 def make_grpe(**options):
     torch.manual_seed(0)
     config = GRPEEncoderConfig(
@@ -35,6 +50,7 @@ def make_grpe(**options):
         encoder_ffn_embed_dim=24,
         encoder_attention_heads=4,
         max_hop=3,
+        attention_dropout=0.0,
         **{"no_graph_encoded_value": True, **options},
     )
     encoder = GRPEEncoder(FeatureSchema(2, toy_graphs.NODE_DIMS, [4]), config).double()
@@ -63,7 +79,7 @@ def check_equal(dense, flexible, batch):
 
 
 @pytest.mark.parametrize("name", SCORES)
-def test_graphormer_is_the_same(graphs, name):
+def test_graphormer_is_the_same(graphs, name, everywhere):
     dense, flexible = (
         make_encoder(**SCORES[name], flex_attention=flex).eval()
         for flex in (False, True)
@@ -72,7 +88,7 @@ def test_graphormer_is_the_same(graphs, name):
 
 
 @pytest.mark.parametrize("name", GRPE)
-def test_grpe_is_the_same(graphs, name):
+def test_grpe_is_the_same(graphs, name, everywhere):
     dense, flexible = (
         make_grpe(**GRPE[name], flex_attention=flex).eval() for flex in (False, True)
     )
@@ -86,19 +102,47 @@ def test_no_bias_of_all_heads_and_pairs_is_made(graphs):
     batch = batch_of(encoder, graphs)
     B, N = batch["node_mask"].shape
     bias = encoder.attn_bias.tables(batch)
-    assert bias.further is None
-    assert all(rows.shape[:3] == (B, N + 1, N + 1) for _, rows, _ in bias.tables)
-    assert all(rows.dtype == torch.int32 for _, rows, _ in bias.tables)
+    assert bias.further is None and len(bias.terms) == 2
+    for tables, steps, _ in bias.terms:
+        assert len(tables) == len(steps) and len({t.data_ptr() for t in tables}) == len(
+            tables
+        )
+        assert all(rows.shape == (B, N + 1, N + 1) for rows in steps)
 
 
-def test_refusals(graphs):
-    encoder = make_encoder(flex_attention=True, attention_dropout=0.1)
-    batch = batch_of(encoder, graphs)
-    with pytest.raises(ValueError, match="--attention-dropout 0"):
-        encoder.train()(batch)
-    with pytest.raises(NotImplementedError, match="backward on CPU"):
-        encoder.eval()(batch)
-    with pytest.raises(ValueError, match="--no-graph-encoded-value"):
+@pytest.mark.parametrize("make", [make_encoder, make_grpe])
+def test_gradients_are_the_same(graphs, make, everywhere, monkeypatch):
+    """Of the plain form, for which PyTorch refuses gradients on a CPU."""
+    module = sys.modules["torch.nn.attention.flex_attention"]
+    if not hasattr(module, "_validate_device"):
+        pytest.skip("this PyTorch refuses gradients on a CPU elsewhere")
+    monkeypatch.setattr(module, "_validate_device", lambda *_: None)
+    gradients = []
+    for flex in (False, True):
+        encoder = make(flex_attention=flex).eval()
+        fields = sorted(encoder.required_fields)
+        options = {"path_length": 3} if make is make_encoder else {"max_hop": 3}
+        batch = toy_graphs.collate(graphs, fields, 4, **options)
+        encoder(batch).square().sum().backward()
+        gradients.append([weight.grad for weight in encoder.parameters()])
+    for ours, theirs in zip(*gradients, strict=True):
+        if theirs is not None and theirs.any():
+            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_a_cpu_computes_as_without_the_flag(graphs):
+    dense, flexible = (make_encoder(flex_attention=flex) for flex in (False, True))
+    batch = batch_of(dense, graphs)
+    for encoder in (dense, flexible):
+        encoder(batch).sum().backward()
+    for ours, theirs in zip(flexible.parameters(), dense.parameters(), strict=True):
+        assert torch.equal(ours.grad, theirs.grad)
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="attention_dropout 0"):
+        make_encoder(flex_attention=True, attention_dropout=0.1)
+    with pytest.raises(ValueError, match="no_graph_encoded_value"):
         make_grpe(flex_attention=True, no_graph_encoded_value=False)
     with pytest.raises(ValueError, match="aggregation"):
         make_encoder(flex_attention=True, edge_type="aggregation")

@@ -1,7 +1,6 @@
 """What a whole run of fairseq lacks, repeats or would select wrongly, in one line."""
 
 import logging
-from types import SimpleNamespace
 
 import pytest
 from fairseq.criterions import FairseqCriterion
@@ -14,7 +13,6 @@ from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
 from graphormer_plugin.tasks._run import (
     check_common,
     check_criterion,
-    check_flex_attention,
     settle_metric,
     why_finished,
 )
@@ -24,14 +22,6 @@ from support.training import logged
 def test_amp_without_a_gpu_has_no_effect(caplog):
     check_common(OmegaConf.structured(CommonConfig(amp=True, cpu=True)))
     assert "--amp has no effect without a GPU" in caplog.text
-
-
-@pytest.mark.parametrize("dropout, flag", [(0.1, "--attention-dropout"), (0, "GPU")])
-def test_flex_attention_trains_without_dropout_and_on_gpus_only(dropout, flag):
-    common = OmegaConf.structured(CommonConfig(cpu=True))
-    model = SimpleNamespace(flex_attention=True, attention_dropout=dropout)
-    with pytest.raises(ValueError, match=flag):
-        check_flex_attention(model, common)
 
 
 # ------------------------------------------------------- a finished training
