@@ -73,7 +73,7 @@ WRAPPERS = {
             # It needs instructions that older processors lack.
             */bfloat16.py) more=(--help) ;;
             # Trainings of half an hour.
-            */fidelity/curves.py | */time_to_accuracy.py) more=(--help) ;;
+            */fidelity/*.py | */time_to_accuracy.py) more=(--help) ;;
             */random_forest.py) more=(--trees 5) ;;
             */attention_layer.py) more=(--rounds 1) ;;
             */collate.py) more=(--batch-size 8 --rounds 1) ;;

@@ -76,7 +76,7 @@ def test_submissions_equal_those_of_ogb(ogb, tmp_path, dataset, split):
     Values are those of the tests around.
     """
     targets = TargetSchema(["homolumogap"], "eV", mean=[5.0], std=[1.0])
-    count = SUBMISSIONS[dataset, split].graphs
+    _, count = SUBMISSIONS[dataset, split]
     source = store({split: np.arange(count)[::-1]}, dataset)
     values = np.linspace(-1, 1, count)
     missing = np.array([NAN])
