@@ -41,7 +41,7 @@ def table(errors: dict[str, list[float]]) -> str:
         *(f"seed {seed}" for seed in seeds),
         "mean",
     ]
-    released = [mae for mae, _, _ in RELEASED[MODEL].values()]
+    released = [mae for mae, _, _ in RELEASED[MODEL].values()][: len(seeds)]
     rows = [heads, ["---"] * len(heads)]
     for name, values in {**errors, "the released code itself": released}.items():
         cells = [f"{value:.3f}" for value in (*values, statistics.mean(values))]

@@ -263,7 +263,7 @@ class AttnBias(nn.Module):
             forbidden = forbidden | self.too_far[batch["dist"].long()]
         forbidden = F.pad(forbidden, (before, 0, before, 0))
         forbidden[:, :before, before:] = ~mask.unsqueeze(1)
-        return TableBias(tables, forbidden, FORBIDDEN, further)
+        return TableBias(tables, forbidden * FORBIDDEN, further)
 
     @property
     def terms(self) -> list[nn.Module]:

@@ -48,19 +48,17 @@ class TableBias:
 
     Args:
         tables: of T nodes.
-        forbidden: [B, T, T], True for a pair that may not attend.
-        penalty: of such a pair.
+        mask: [B, T, T], added for all heads: 0, or a large negative number.
         further: [B, H, T, T], added to the tables.
     """
 
     def __init__(
         self,
         tables: Sequence[PairTable],
-        forbidden: Tensor,
-        penalty: float,
+        mask: Tensor,
         further: Tensor | None = None,
     ) -> None:
-        self.forbidden, self.penalty, self.further = forbidden, penalty, further
+        self.mask, self.further = mask, further
         # The kernel has no gradient for a table that is read twice: a copy for each step.
         self.terms = [
             (
@@ -73,16 +71,16 @@ class TableBias:
 
     def dense(self, heads: int) -> Tensor:
         """[B, H, T, T]."""
-        B, T, _ = self.forbidden.shape
-        device = self.forbidden.device
+        B, T, _ = self.mask.shape
+        device = self.mask.device
         sizes = (torch.arange(n, device=device) for n in (B, heads, T, T))
         places = torch.meshgrid(*sizes, indexing="ij")
         return self.score_mod()(torch.zeros((), device=device), *places)
 
     def score_mod(self) -> ScoreMod:
         """The function that flex_attention adds to its kernel."""
-        terms, further = self.terms, self.further
-        forbidden, penalty = self.forbidden, self.penalty
+        # Tensors: a number that is captured breaks the compiled graph.
+        terms, mask, further = self.terms, self.mask, self.further
 
         def _add(score, b, h, i, j):
             for tables, steps, divisor in terms:
@@ -91,7 +89,7 @@ class TableBias:
                 score = score + (term if divisor is None else term / divisor[b, i, j])
             if further is not None:
                 score = score + further[b, h, i, j]
-            return torch.where(forbidden[b, i, j], score + penalty, score)
+            return score + mask[b, i, j]
 
         return _add
 
