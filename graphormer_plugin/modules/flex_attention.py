@@ -61,11 +61,7 @@ class TableBias:
         self.mask, self.further = mask, further
         # The kernel has no gradient for a table that is read twice: a copy for each step.
         self.terms = [
-            (
-                [table.clone() for _ in range(rows.shape[3])],
-                rows.unbind(3),
-                divisor,
-            )
+            ([table.clone() for _ in rows.unbind(3)], rows.unbind(3), divisor)
             for table, rows, divisor in tables
         ]
 

@@ -195,8 +195,9 @@ class GraphormerEncoder(Encoder):
         self.virtual_node = None if config.no_virtual_node else VirtualNode(embed_dim)
 
         bonds = partial(edge_encoder, vocabularies, table_size=bond_rows)
-        others = edge_type != "aggregation"
-        check_flex_attention(config, others, "another edge_type than aggregation")
+        sums_bonds = edge_type == "aggregation"
+        hint = "another edge_type than aggregation"
+        check_flex_attention(config, not sums_bonds, hint)
         self.flex_attention = config.flex_attention
         self.number_edges = bool(vocabularies.num_edge_features)
         if self.number_edges and edge_type == "aggregation":
