@@ -89,24 +89,31 @@ def test_an_environment_is_made_once_and_anew_when_a_pin_changes(tmp_path):
             install.main(["--venv", str(venv)])
         pairs = zip(made, commands, strict=True)
         assert all(word in line for word, line in pairs) and not old.exists()
+        assert [*venv.glob("lib/python3.*/site-packages/graphormer_plugin/")]
         old.touch()
 
 
 @pytest.mark.slow  # starts fairseq
-def test_an_installed_package_is_found_by_its_name(tmp_path):
-    """From an empty folder; the packages lie side by side, as pip puts them."""
+@pytest.mark.parametrize("editable", [False, True])
+def test_an_installed_package_is_found_by_its_name(tmp_path, editable):
+    """From an empty folder; the packages lie side by side, as pip puts them, or the clone is
+    in sys.path after an empty folder of the package's name."""
     site, folder = tmp_path / "site", tmp_path / "empty"
     folder.mkdir()
     for name in ("fairseq", "fairseq_cli"):
         source = Path(importlib.util.find_spec(name).origin).parent
         shutil.copytree(source, site / name)
-    for name in ("cython_ext", "graphormer_plugin"):
-        (site / name).symlink_to(ROOT / name)
+    if editable:
+        (site / "graphormer_plugin").mkdir()
+    else:
+        for name in ("cython_ext", "graphormer_plugin"):
+            (site / name).symlink_to(ROOT / name)
+    path = f"{site}{os.pathsep}{ROOT}" if editable else str(site)
     words = "-m fairseq_cli.train --user-dir graphormer_plugin --help"
     done = subprocess.run(
         [sys.executable, *words.split()],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(site), "PYTHONWARNINGS": "ignore"},
+        env={**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,
     )
