@@ -105,6 +105,13 @@ SETTINGS = {
 HEAD, FOREST = "head on the frozen start", "random forest"
 OTHERS = {HEAD: contenders.head, FOREST: contenders.forest}
 MIXED = (HEAD, THE_DEFAULT, FOREST)
+FIXED = {
+    "head and fine-tuned start, equal weights": (1 / 2, 1 / 2, 0),
+    "head and fine-tuned start, 2 : 1": (2 / 3, 1 / 3, 0),
+    "head and fine-tuned start, 3 : 1": (3 / 4, 1 / 4, 0),
+    "head, fine-tuned start and forest, equal weights": (1 / 3, 1 / 3, 1 / 3),
+    "head alone": (1, 0, 0),
+}
 
 
 @dataclass
@@ -232,10 +239,11 @@ def other(name: str, rows: pd.DataFrame, fold: Fold, table: Path, seed: int) -> 
 
 def mixtures(errors: pd.DataFrame, folder: Path, sets: dict[str, pd.DataFrame]) -> str:
     """RMSE of means of the predictions of `MIXED`, the mean over the folds of a set, and by
-    how much it is below the equal mean of head and fine-tuned start, in per cent of it.
+    how much it is below that of the first mean, in per cent of it.
 
-    Weights come from the predictions of the other folds of the set: non-negative least
-    squares, or a ridge with an intercept whose penalty they choose by cross-validation.
+    Learned weights come from the predictions of the other folds of the set: non-negative
+    least squares, or a ridge with an intercept whose penalty they choose by
+    cross-validation.
 
     Args:
         errors: of `errors_of`; only folds with all of `MIXED` count.
@@ -252,20 +260,21 @@ def mixtures(errors: pd.DataFrame, folder: Path, sets: dict[str, pd.DataFrame]) 
         ]
         y = [labels[test] for test in tests]
         for at in range(len(x)):
-            rest = [number for number in range(len(x)) if number != at]
-            known, target = (np.concatenate([of[n] for n in rest]) for of in (x, y))
-            two = LinearRegression(positive=True, fit_intercept=False)
-            three = LinearRegression(positive=True, fit_intercept=False)
-            two.fit(known[:, :2], target)
-            three.fit(known, target)
-            ridge = RidgeCV(np.logspace(-3, 3, 13)).fit(known, target)
-            found = {
-                "head and fine-tuned start, equal weights": x[at][:, :2].mean(1),
-                "head, fine-tuned start and forest, equal weights": x[at].mean(1),
-                "head and fine-tuned start, least squares": two.predict(x[at][:, :2]),
-                "all three, least squares": three.predict(x[at]),
-                "all three, ridge": ridge.predict(x[at]),
-            }
+            found = {title: x[at] @ weights for title, weights in FIXED.items()}
+            if rest := [number for number in range(len(x)) if number != at]:
+                known, target = (np.concatenate([of[n] for n in rest]) for of in (x, y))
+                two = LinearRegression(positive=True, fit_intercept=False)
+                three = LinearRegression(positive=True, fit_intercept=False)
+                two.fit(known[:, :2], target)
+                three.fit(known, target)
+                ridge = RidgeCV(np.logspace(-3, 3, 13)).fit(known, target)
+                found |= {
+                    "head and fine-tuned start, least squares": two.predict(
+                        x[at][:, :2]
+                    ),
+                    "all three, least squares": three.predict(x[at]),
+                    "all three, ridge": ridge.predict(x[at]),
+                }
             key = {"set": name, "fold": at}
             lines += [
                 {**key, "setting": of, "rmse": rmse(values, y[at])}
@@ -297,7 +306,10 @@ def comparison(errors: pd.DataFrame, settings: Sequence[str]) -> str:
     first, *_ = settings = [name for name in settings if name in errors]
     for setting in settings:
         means = errors[setting].groupby("set").mean()
-        line = [setting, *(f"{means[name]:.3f}" for name in names), ""]
+        cells = (
+            f"{means[name]:.3f}" if means[name] == means[name] else "" for name in names
+        )
+        line = [setting, *cells, ""]
         if setting != first:
             gain = (100 * (1 - errors[setting] / errors[first])).dropna()
             spread = gain.std(ddof=1) / np.sqrt(len(gain))

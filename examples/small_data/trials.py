@@ -408,7 +408,7 @@ TRIALS = {
             "five trainings": lambda case: case.ensemble[1:].mean(0),
             "the head": lambda case: case.ensemble[0],
             "the head as one of six": lambda case: case.ensemble.mean(0),
-            "the head as one half (the default)": (
+            "the head as one half": (
                 lambda case: (case.ensemble[0] + case.ensemble[1:].mean(0)) / 2
             ),
         },

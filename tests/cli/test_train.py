@@ -303,7 +303,8 @@ def test_the_better_of_head_and_fine_tuning(folder, checkpoint, tmp_path):
     assert hub.load(model / listed).predict(smiles) == pytest.approx(values)
     assert (model / "predictions_test.csv").read_bytes() == before
     # Both together predict as a folder of both does.
-    write_folder(model, [listed, "replicate1/finetune1/checkpoint_best.pt"])
+    both = [listed, "replicate1/finetune1/checkpoint_best.pt"]
+    write_folder(model, both, weights=[2 / 3, 1 / 3])
     errors = hub.load(model).predict(smiles)[:, 0]
     errors -= [float(line["gap"]) for line in found]
     together = metric(model, "head + fine-tuned", "test", "rmse")

@@ -174,7 +174,7 @@ def test_a_training_learns(trainer):
 
 
 def test_weights_of_a_mean(tmp_path):
-    """The head is right, and the other folds say so; equal weights do not."""
+    """The head is right, and the other folds say so; fixed weights of others do not."""
     labels = np.random.default_rng(0).normal(size=40)
     sets = {"a": pd.DataFrame({"split": "train", "t0": labels})}
     lines = []
@@ -186,6 +186,6 @@ def test_weights_of_a_mean(tmp_path):
     errors = finetuning.errors_of(pd.DataFrame(lines))
     table = finetuning.mixtures(errors, tmp_path, sets).splitlines()[2:]
     found = {line.split(" | ")[0].strip("| "): line.split(" | ")[1] for line in table}
-    assert len(found) == 5
+    assert len(found) == 8
     for name, error in found.items():
-        assert (float(error) < 0.01) == (not name.endswith("equal weights"))
+        assert (float(error) < 0.01) == (name not in list(finetuning.FIXED)[:4])

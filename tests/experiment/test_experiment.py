@@ -37,7 +37,7 @@ def test_the_better_model_by_validation(experiment):
         "replicate1/finetune1/checkpoint_best.pt",
     ]
     assert run.reason == (
-        "head + fine-tuned, valid rmse 0.375 (head: 0.500, fine-tuned: 0.250)"
+        "head + fine-tuned, valid rmse 0.417 (head: 0.500, fine-tuned: 0.250)"
     )
     assert run.predictions["mean"].values[0] == pytest.approx(LABELS[:10].mean())
     experiment.errors[HEAD] = 0.1
@@ -46,15 +46,16 @@ def test_the_better_model_by_validation(experiment):
 
 
 def test_head_and_training_together(experiment):
-    """A head counts as much as all trainings together."""
+    """A head counts twice as much as all trainings together."""
     experiment.settings = dataclasses.replace(experiment.settings, ensemble=2)
     experiment.errors[HEAD] = -0.44
     (run,) = running.do_runs(experiment)
     assert run.chosen == "head + fine-tuned" and run.calibrates
-    assert run.predicted.values == pytest.approx(LABELS - 0.095)
-    std = 0.345 / (1 - 0.5**2 - 2 * 0.25**2) ** 0.5
+    assert run.predicted.values == pytest.approx(LABELS - 0.21)
+    variance = (2 * 0.23**2 + 0.46**2) / 3
+    std = (variance / (1 - (2 / 3) ** 2 - 2 / 6**2)) ** 0.5
     assert run.predicted.std == pytest.approx(np.full((12, 1), std))
-    assert run.weights == [0.5, 0.25, 0.25]
+    assert run.weights == pytest.approx([2 / 3, 1 / 6, 1 / 6])
     assert run.checkpoints == [
         f"replicate1/{name}/checkpoint_best.pt"
         for name in ("head1", "finetune1", "finetune2")
