@@ -4,7 +4,6 @@ import sys
 
 import pytest
 from fairseq.distributed import utils
-from fairseq_cli import train as fairseq_train
 from omegaconf import OmegaConf
 from torch import multiprocessing
 
@@ -14,8 +13,8 @@ from support.training import (
     command,
     free_port,
     losses,
-    run,
     train_arguments,
+    trained_once,
 )
 
 pytestmark = pytest.mark.usefixtures("fresh_fairseq")
@@ -25,15 +24,7 @@ NO_DROPOUT = "--dropout 0 --attention-dropout 0 --act-dropout 0 --max-epoch 2".s
 @pytest.fixture(scope="module")
 def alone(data, tmp_path_factory):
     """Losses and metrics of one process."""
-    folder = tmp_path_factory.mktemp("one")
-    with pytest.MonkeyPatch.context() as patch:
-        return losses(
-            run(
-                fairseq_train.cli_main,
-                train_arguments(data, folder, *NO_DROPOUT),
-                patch,
-            )
-        )
+    return losses(trained_once(data, tmp_path_factory.mktemp("one"), *NO_DROPOUT))
 
 
 def words(data, folder, *more):

@@ -23,8 +23,8 @@ PLAIN = "--dropout 0 --attention-dropout 0 --encoder-layers 2".split()
 @pytest.fixture(scope="module")
 def first(data, tmp_path_factory):
     """Checkpoint of a run with one target."""
-    more = ["--max-epoch", 1, "--target-columns", "length"]
-    folder = trained_once(data, tmp_path_factory.mktemp("first"), *PLAIN, *more)
+    folder = tmp_path_factory.mktemp("first")
+    trained_once(data, folder, *PLAIN, "--max-epoch", 1, "--target-columns", "length")
     return folder / "checkpoint_last.pt"
 
 

@@ -115,11 +115,18 @@ def run(main, arguments, monkeypatch):
 
 
 def trained_once(data, save_dir, *more):
-    """Checkpoints of a training, for a fixture of a module; no test may change them."""
+    """Log of a training for a fixture of a module; no test may change its checkpoints."""
     forget()
+    arguments = train_arguments(data, save_dir, *more)
     with pytest.MonkeyPatch.context() as patch:
-        run(fairseq_train.cli_main, train_arguments(data, save_dir, *more), patch)
-    return save_dir
+        return run(fairseq_train.cli_main, arguments, patch)
+
+
+@pytest.fixture(scope="module")
+def whole(data, tmp_path_factory):
+    """Folder and log of `train` at one go, three epochs."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    return folder, trained_once(data, folder)
 
 
 @pytest.fixture
