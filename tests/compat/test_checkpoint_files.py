@@ -44,15 +44,12 @@ def changed(path, target, **options):
 
 
 @pytest.fixture
-def refused(capsys):
+def refused(error):
     """Words of a line -> function that calls what exits with code 2 and this line."""
 
     def refused(*words):
         def call(function, *arguments, **options):
-            with pytest.raises(SystemExit, match="2"):
-                function(*arguments, **options)
-            line = capsys.readouterr().err.splitlines()[-1]
-            assert line.startswith("graphormer_plugin: error: ")
+            line = error(function, *arguments, **options)
             assert [word for word in words if str(word) not in line] == []
 
         return call

@@ -41,6 +41,22 @@ SMILES = [start + "C" * k for start in STARTS for k in range(10)]
 quicken()
 
 
+@pytest.fixture
+def error(capfd):
+    """Function that calls what exits with code 2; the last line, its only error."""
+
+    def line(function, *arguments, **options):
+        capfd.readouterr()
+        with pytest.raises(SystemExit, match="2"):
+            function(*arguments, **options)
+        *before, line = capfd.readouterr().err.splitlines()
+        assert line.startswith("graphormer_plugin: error: ")
+        assert not [text for text in before if "error:" in text or "Traceback" in text]
+        return line
+
+    return line
+
+
 def forget():
     """fairseq keeps all meters in the process."""
     metrics.reset()
