@@ -196,7 +196,7 @@ def test_two_processes_resume(data, tmp_path):
 GRAPHORMER = TINY.replace("grpe_tiny", "graphormer_paper_slim").split()
 
 
-def test_positions_in_space(train, tmp_path, capsys):
+def test_positions_in_space(train, tmp_path, error):
     (tmp_path / "points.py").write_text("""
 import torch
 from torch_geometric.data import Data
@@ -229,11 +229,8 @@ def points():
     assert moved.min() > 1e-4
     with pytest.raises(ValueError, match="how SMILES become"):
         hub.load(tmp_path / "run/checkpoint_last.pt").predict(["CC"])
-    with pytest.raises(SystemExit) as exit_info:  # molecules of a CSV
-        train("flat", *GRAPHORMER, "--gaussian-kernels", 4)
-    assert exit_info.value.code == 2
-    error = capsys.readouterr().err
-    assert "molecules.csv has no 3D positions" in error
+    line = error(train, "flat", *GRAPHORMER, "--gaussian-kernels", 4)
+    assert "molecules.csv has no 3D positions" in line
 
 
 def test_message_passing_on_its_way_to_a_prediction(
