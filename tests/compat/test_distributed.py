@@ -1,5 +1,6 @@
 """Several processes on CPUs by the usual lines: the same numbers as with one."""
 
+import functools
 import sys
 
 import pytest
@@ -78,6 +79,8 @@ def fail(*_):
 
 
 def test_a_line_of_a_process_ends_the_command(capfd, monkeypatch):
+    forks = functools.partial(multiprocessing.start_processes, start_method="fork")
+    monkeypatch.setattr(multiprocessing, "spawn", forks)  # a spawn imports everything
     monkeypatch.setattr(utils, "distributed_main", fail)
     with pytest.raises(SystemExit) as end:
         distributed.call_main(options(), print)
