@@ -104,22 +104,20 @@ def test_a_training_after_another_in_a_process(train, tmp_path):
         assert list((tmp_path / f"tb_{name}/valid").iterdir())
 
 
-def test_resumed_runs_equal_a_run_at_one_go(train, tmp_path):
-    whole_train, whole_valid = losses(train("whole"))
+def test_resumed_runs_equal_a_run_at_one_go(whole, train, tmp_path):
+    folder, log = whole
+    whole_train, whole_valid = losses(log)
     assert [log["epoch"] for log in whole_train] == [1, 2, 3]
     assert whole_train[2]["train_mae"] < whole_train[0]["train_mae"]
 
     # between epochs
-    metrics.reset()
     train("parts", "--max-epoch", 2)
     metrics.reset()
     text = train("parts", "--max-epoch", 3)
     resumed_train, resumed_valid = losses(text)
     assert resumed_train == whole_train[2:]
     assert resumed_valid == whole_valid[2:]
-    assert_same_weights(
-        tmp_path / "whole/checkpoint3.pt", tmp_path / "parts/checkpoint3.pt"
-    )
+    assert_same_weights(folder / "checkpoint3.pt", tmp_path / "parts/checkpoint3.pt")
 
     # in the middle of the second epoch: 6 updates an epoch
     metrics.reset()
@@ -131,18 +129,16 @@ def test_resumed_runs_equal_a_run_at_one_go(train, tmp_path):
     assert resumed_valid == whole_valid[1:]
     # the meters of the epoch go on where they stopped
     assert resumed_train == [pytest.approx(log, rel=1e-5) for log in whole_train[1:]]
-    assert_same_weights(
-        tmp_path / "whole/checkpoint3.pt", tmp_path / "broken/checkpoint3.pt"
-    )
+    assert_same_weights(folder / "checkpoint3.pt", tmp_path / "broken/checkpoint3.pt")
 
 
 def test_validate_gives_the_number_of_the_training_run(
-    train, validate, tmp_path, data, monkeypatch
+    whole, validate, tmp_path, data, monkeypatch
 ):
     monkeypatch.delenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", raising=False)
-    text = train("run")
+    folder, text = whole
     best = min(logged(text, "valid"), key=lambda log: log["valid_mae"])
-    checkpoint = tmp_path / "run/checkpoint_best.pt"
+    checkpoint = folder / "checkpoint_best.pt"
     state = weights(checkpoint)
     assert state["extra_state"]["val_loss"] == pytest.approx(best["valid_mae"], 1e-5)
     assert state["task_state"]["targets"]["names"] == ["length", "carbons"]
@@ -171,17 +167,13 @@ def test_validate_gives_the_number_of_the_training_run(
     )
 
 
-def test_validating_on_the_training_split_leaves_training_alone(train, tmp_path):
-    plain, _ = losses(train("plain", "--max-epoch", 2))
-    metrics.reset()
+def test_validating_on_the_training_split_leaves_training_alone(whole, train, tmp_path):
+    folder, text = whole
+    plain = [log["train_loss"] for log in logged(text, "train")][:2]
     text = train("both", "--max-epoch", 2, "--valid-subset", "valid,train")
     trained = [log for log in logged(text, "train") if "train_lr" in log]
-    assert len(plain) == 2
-    assert [log["train_loss"] for log in trained] == [
-        log["train_loss"] for log in plain
-    ]
-    paths = [tmp_path / name / "checkpoint2.pt" for name in ("plain", "both")]
-    assert_same_weights(*paths)
+    assert [log["train_loss"] for log in trained] == plain
+    assert_same_weights(folder / "checkpoint2.pt", tmp_path / "both/checkpoint2.pt")
 
 
 def test_two_processes_resume(data, tmp_path):
@@ -204,7 +196,7 @@ def test_two_processes_resume(data, tmp_path):
 GRAPHORMER = TINY.replace("grpe_tiny", "graphormer_paper_slim").split()
 
 
-def test_positions_in_space(train, tmp_path, capsys):
+def test_positions_in_space(train, tmp_path, error):
     (tmp_path / "points.py").write_text("""
 import torch
 from torch_geometric.data import Data
@@ -237,11 +229,8 @@ def points():
     assert moved.min() > 1e-4
     with pytest.raises(ValueError, match="how SMILES become"):
         hub.load(tmp_path / "run/checkpoint_last.pt").predict(["CC"])
-    with pytest.raises(SystemExit) as exit_info:  # molecules of a CSV
-        train("flat", *GRAPHORMER, "--gaussian-kernels", 4)
-    assert exit_info.value.code == 2
-    error = capsys.readouterr().err
-    assert "molecules.csv has no 3D positions" in error
+    line = error(train, "flat", *GRAPHORMER, "--gaussian-kernels", 4)
+    assert "molecules.csv has no 3D positions" in line
 
 
 def test_message_passing_on_its_way_to_a_prediction(
@@ -273,8 +262,8 @@ def test_message_passing_on_its_way_to_a_prediction(
 FLAG = "--task graph_prediction_with_flag --criterion l1_loss_with_flag --flag-m 2"
 
 
-def test_bfloat16_trains_without_a_tpu(train):
-    halves, plain = (logged(train(flag, flag), "train") for flag in ("--bf16", "--cpu"))
+def test_bfloat16_trains_without_a_tpu(whole, train):
+    plain, halves = logged(whole[1], "train"), logged(train("half", "--bf16"), "train")
     assert len(plain) == 3
     for half, whole in zip(halves, plain, strict=True):
         assert half["train_loss"] == pytest.approx(whole["train_loss"], rel=0.05)

@@ -8,8 +8,6 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from fairseq import checkpoint_utils
-from fairseq.file_io import PathManager
 
 from graphormer_plugin.cli.preprocess import main as preprocess
 from graphormer_plugin.data.fields import BatchSpec
@@ -111,21 +109,6 @@ def fill(folder, free):
         yield
     finally:
         path.unlink()
-
-
-def test_a_checkpoint(disk, capsys):
-    folder = disk(1000)
-    path = folder / "checkpoint_last.pt"
-    path.write_bytes(b"old")
-    with pytest.raises(SystemExit, match="2"):
-        checkpoint_utils.torch_persistent_save(torch.zeros(500_000), str(path))
-    assert f"cannot write {path}: " in capsys.readouterr().err
-    (folder / "checkpoint2.pt").write_bytes(b"new" * 200_000)
-    with pytest.raises(SystemExit, match="2"):
-        PathManager.copy(str(folder / "checkpoint2.pt"), str(path), overwrite=True)
-    assert f"cannot write {path}: No space left" in capsys.readouterr().err
-    assert path.read_bytes() == b"old"
-    assert files_in(folder) == ["checkpoint2.pt", "checkpoint_last.pt"]
 
 
 def test_a_checkpoint_of_a_head_or_a_conversion(disk):

@@ -12,9 +12,7 @@ from torch_geometric.data import Data, InMemoryDataset
 from graphormer_plugin import hub
 from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.mse_loss import MSELoss
-from graphormer_plugin.criterions.multiclass_cross_entropy import (
-    MulticlassCrossEntropy,
-)
+from graphormer_plugin.criterions.multiclass_cross_entropy import MulticlassCrossEntropy
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs

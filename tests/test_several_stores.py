@@ -18,23 +18,21 @@ def halves(data):
     return names
 
 
-def test_losses_are_those_of_one_store(data, halves, train, validate, tmp_path):
-    one = losses(train("one"))
+def test_losses_are_those_of_one_store(data, halves, whole, train, validate, tmp_path):
+    one, log = whole
     text = train("two", "--dataset-name", ",".join(halves))
-    assert losses(text) == one
+    assert losses(text) == losses(log)
     assert "first, second (2 stores): 96 train / 12 valid / 12 test graphs" in text
     # evaluated with the other data, in both directions
-    for trained, name in (("two", f"{data}/molecules.csv"), ("one", ",".join(halves))):
-        path = tmp_path / trained / "checkpoint_last.pt"
-        results = tmp_path / f"results_{trained}"
+    two, names = tmp_path / "two", (",".join(halves), f"{data}/molecules.csv")
+    for number, (trained, name) in enumerate(zip((one, two), names)):
         validate(
-            path,
+            trained / "checkpoint_last.pt",
             *("--dataset-name", name, "--target-columns", "length,carbons"),
-            *("--results-path", str(results), "--valid-subset", "test"),
+            *("--results-path", str(tmp_path / f"results{number}")),
+            *("--valid-subset", "test"),
         )
-    files = [
-        (tmp_path / f"results_{name}/predictions_test.csv") for name in ("one", "two")
-    ]
+    files = [tmp_path / f"results{number}/predictions_test.csv" for number in (0, 1)]
     tables = [[line.split(",") for line in f.read_text().splitlines()] for f in files]
     assert [row[0] for row in tables[0]] == [row[0] for row in tables[1]]  # rows
     assert len(tables[0]) == 13
@@ -53,7 +51,7 @@ def test_numbers_that_join_the_output(data, halves, train):
     assert found[0] == found[1]
 
 
-def test_resume_from_prepared_shards(data, train, tmp_path, capfd):
+def test_resume_from_prepared_shards(data, whole, train, error, capfd):
     """A folder of shards is trained on by its path, and resumed with the same data."""
     arguments = ["--dataset-name", f"{data}/molecules.csv", "--data-root", str(data)]
     arguments += ["--quiet", "--workers", "0", "--target-columns", "length,carbons"]
@@ -65,10 +63,7 @@ def test_resume_from_prepared_shards(data, train, tmp_path, capfd):
     prepared = ["--dataset-name", folder, "--target-columns", ""]
     train("run", *prepared, "--max-epoch", "2")
     resumed = losses(train("run", *prepared, "--max-epoch", "3"))
-    whole = losses(train("whole", "--max-epoch", "3"))
-    assert resumed == tuple(part[-1:] for part in whole)
-    with pytest.raises(SystemExit) as stopped:
-        other = ["--dataset-name", ",".join(reversed(folders)), "--target-columns", ""]
-        train("run", *other, "--max-epoch", "4")
-    assert stopped.value.code == 2
-    assert "resume with the same data" in capfd.readouterr().err
+    assert resumed == tuple(part[-1:] for part in losses(whole[1]))
+    other = ["--dataset-name", ",".join(reversed(folders)), "--target-columns", ""]
+    line = error(train, "run", *other, "--max-epoch", "4")
+    assert "resume with the same data" in line

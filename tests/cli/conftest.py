@@ -44,6 +44,20 @@ def checkpoint(tmp_path_factory):
 
 
 @pytest.fixture
+def refused(capfd):
+    """Function: main and arguments of a command that ends with code 2; its one line."""
+
+    def refused(main, *arguments):
+        capfd.readouterr()
+        assert main([*map(str, arguments)]) == 2
+        out, line = capfd.readouterr()
+        assert out == "" and line.startswith("error: ") and line.count("\n") == 1
+        return line
+
+    return refused
+
+
+@pytest.fixture
 def interrupted(monkeypatch):
     """Function: arguments of graphormer-predict, which is interrupted after some blocks."""
     append, done = _prediction.ResumableWriter.append, []

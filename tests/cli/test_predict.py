@@ -167,68 +167,64 @@ def test_ensemble_of_classes(checkpoint, classes, rng, monkeypatch):
     np.testing.assert_allclose(spread, expected, rtol=1e-5)
 
 
-def test_resume(checkpoint, many, tmp_path, monkeypatch, capsys, interrupted):
+def test_resume(checkpoint, many, tmp_path, monkeypatch, capfd, interrupted, refused):
     """Equal to the bytes of a run that was not interrupted, with random numbers too."""
     monkeypatch.chdir(tmp_path)
     command = [checkpoint("grpe_tiny"), many, "--quiet", "--mc-dropout", "2"]
     assert main([*command, "whole.csv", "--embeddings", "w.npy"]) == 0
     again = [*command, "out.csv", "--embeddings", "e.npy"]
-    capsys.readouterr()
+    capfd.readouterr()
     assert interrupted(again, 2) == 130
-    err = capsys.readouterr().err
+    err = capfd.readouterr().err
     assert err == "the first 1,024 rows are kept; continue with --resume\ninterrupted\n"
     assert not Path("out.csv").exists() and not Path("e.npy").exists()
-    assert main(again) == 2
-    assert "continue it with --resume" in capsys.readouterr().err
-    assert main([*again, "--seed", "3", "--resume"]) == 2
-    assert "other input, checkpoints or options" in capsys.readouterr().err
+    assert "continue it with --resume" in refused(main, *again)
+    line = refused(main, *again, "--seed", "3", "--resume")
+    assert "other input, checkpoints or options" in line
     assert main([*again, "--resume"]) == 0
     assert Path("out.csv").read_bytes() == Path("whole.csv").read_bytes()
     np.testing.assert_array_equal(np.load("e.npy"), np.load("w.npy"))
     assert not [name for name in os.listdir() if "part" in name]
-    assert "1,100 rows, 22 without prediction" in capsys.readouterr().out
+    assert "1,100 rows, 22 without prediction" in capfd.readouterr().out
     assert main([*again, "--resume"]) == 0
-    assert "out.csv is complete" in capsys.readouterr().out
+    assert "out.csv is complete" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "sdf", "parquet"])
-def test_a_complete_output(checkpoint, inputs, capsys, suffix):
+def test_a_complete_output(checkpoint, inputs, capfd, refused, suffix):
     """Only with the columns and molecules of this input, and vectors of this shape."""
     path, out = checkpoint("grpe_tiny"), Path(f"out.{suffix}")
     more = ["--quiet", "--resume", "--embeddings", "e.npy", "--nodes"]
     command = [path, "in.csv", str(out), *more]
 
-    def refused(reason):
-        capsys.readouterr()
-        before = out.read_bytes()
-        assert main(command) == 2
-        error = capsys.readouterr().err
-        assert "is not the complete output of this run" in error and reason in error
-        assert error.count("\n") == 1 and before == out.read_bytes()
+    def incomplete(reason):
+        before, line = out.read_bytes(), refused(main, *command)
+        assert "is not the complete output of this run" in line and reason in line
+        assert before == out.read_bytes()
 
     out.write_text("mine\n")
-    refused("")
+    incomplete("")
     text = Path("in.csv").read_text(encoding="utf-8-sig")
     Path("in.csv").write_text(text)
     table = open_table(Path("in.csv"))
     write_table(table.path, out, table, "SMILES", [], 0, 6)
-    refused("no record has a prediction" if suffix == "sdf" else "it has no column")
+    incomplete("no record has a prediction" if suffix == "sdf" else "it has no column")
     out.unlink()
     for expected in ("6 rows", "is complete, there is no run to resume"):
         assert main(command) == 0
-        assert expected in capsys.readouterr().out
+        assert expected in capfd.readouterr().out
     Path("in.csv").write_text(text + "m6,C,\n")
-    refused("it has 6 rows, expected 7")
+    incomplete("it has 6 rows, expected 7")
     if suffix != "sdf":
         Path("in.csv").write_text(text.replace("CCN", "CCC"))
-        refused("row 5 has 'CCN', expected 'CCC'")
+        incomplete("row 5 has 'CCN', expected 'CCC'")
     Path("in.csv").write_text(text)
     for name in ("e.npy", "e.count.npy"):
         array = np.load(name)
         np.save(name, array[:-1])
-        refused(f"{name} has [{len(array) - 1}")
+        incomplete(f"{name} has [{len(array) - 1}")
         Path(name).unlink()
-        refused(f"No such file or directory: '{name}'")
+        incomplete(f"No such file or directory: '{name}'")
         np.save(name, array)
     assert main(command) == 0
 
@@ -351,7 +347,7 @@ in.csv out.csv --workers -1 | workers must be 0 or more
 
 
 @pytest.mark.parametrize("line", BAD)
-def test_bad_input_is_one_line(checkpoint, inputs, capfd, line):
+def test_bad_input_is_one_line(checkpoint, inputs, refused, line):
     arguments, message = line.split(" | ")
     path = checkpoint("grpe_tiny")
     Path("empty.csv").write_text("")
@@ -362,21 +358,17 @@ def test_bad_input_is_one_line(checkpoint, inputs, capfd, line):
     Path("two.csv").write_text("smiles_a,smiles_b\nCCO,1\n")
     Path("o.npy").write_text("mine")
     before = {name: Path(name).read_bytes() for name in os.listdir()}
-    capfd.readouterr()
-    assert main([path, *arguments.split(), "--quiet"]) == 2
-    err = capfd.readouterr().err
-    assert err.startswith("error: ") and err.count("\n") == 1 and message in err
+    assert message in refused(main, path, *arguments.split(), "--quiet")
     assert {name: Path(name).read_bytes() for name in os.listdir()} == before
 
 
-def test_models_that_do_not_fit_together(checkpoint, inputs, capsys):
+def test_models_that_do_not_fit_together(checkpoint, inputs, refused):
     one = checkpoint("grpe_tiny")
     other = checkpoint("graphormer_slim", "--target-unit", "kJ")
-    assert main([one, other, "in.csv", "out.csv"]) == 2
-    assert "predict different things: unit 'kJ' and 'eV'" in capsys.readouterr().err
-    more = ["--embeddings", "e.npy"]
-    assert main([one, one, "in.csv", "out.csv", *more]) == 2
-    assert "is for one checkpoint, not for an ensemble" in capsys.readouterr().err
+    line = refused(main, one, other, "in.csv", "out.csv")
+    assert "predict different things: unit 'kJ' and 'eV'" in line
+    line = refused(main, one, one, "in.csv", "out.csv", "--embeddings", "e.npy")
+    assert "is for one checkpoint, not for an ensemble" in line
 
 
 def test_options_between_checkpoints_and_files(checkpoint, inputs):
@@ -393,17 +385,15 @@ def test_options_between_checkpoints_and_files(checkpoint, inputs):
         MemoryError(),
     ],
 )
-def test_out_of_memory(checkpoint, inputs, monkeypatch, capsys, error):
+def test_out_of_memory(checkpoint, inputs, monkeypatch, refused, error):
     def refuse(*arguments):
         raise error
 
     path = checkpoint("grpe_tiny")
-    capsys.readouterr()
     monkeypatch.setattr(hub.Predictor, "_estimate", refuse)
-    assert main([path, "in.csv", "out.csv", "--quiet"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: rows 0 to 5 do not fit into memory")
-    assert "has 7 atoms" in error and "--batch-size below 128" in error
+    line = refused(main, path, "in.csv", "out.csv", "--quiet")
+    assert line.startswith("error: rows 0 to 5 do not fit into memory")
+    assert "has 7 atoms" in line and "--batch-size below 128" in line
 
 
 def test_processes(checkpoint, many, tmp_path, monkeypatch, capsys):

@@ -36,10 +36,8 @@ def test_a_column_commands_no_terminal(csv, capsys):
 @pytest.mark.parametrize(
     "more", [["--smiles-column", "mol"], ["--split", "kfold"], ["--workers", "-1"]]
 )
-def test_bad_input_is_one_line(csv, capsys, more):
-    assert main(arguments(csv, *more)) == 2
-    out, err = capsys.readouterr()
-    assert out == "" and err.startswith("error: ") and err.count("\n") == 1
+def test_bad_input_is_one_line(csv, refused, more):
+    refused(main, *arguments(csv, *more))
 
 
 def test_interrupt_leaves_nothing(csv, capsys, monkeypatch):

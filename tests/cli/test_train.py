@@ -510,14 +510,14 @@ def test_decimal_commas_in_columns_beside_the_molecule(quick, checkpoint, comman
     assert found[1:] == found[:1] * 3 and all(found[0])
 
 
-def test_test_rows_in_a_file_of_their_own(checkpoint, command, capsys):
+def test_test_rows_in_a_file_of_their_own(checkpoint, command, capfd, refused):
     """The command goes on with the same files; predictions of the file have its metrics."""
     words = command("smiles,gap", ALCOHOLS[:20], *QUICK, "--model", "head")
     words += ["--start", checkpoint("grpe_tiny"), "--test-file", "later.csv"]
     lines = "\n".join(["gap,smiles", *(f"{k / 4},N{'C' * k}" for k in range(3, 10))])
     Path("later.csv").write_text(lines)
     assert main(words) == 0
-    out = capsys.readouterr().out
+    out = capfd.readouterr().out
     assert "t.csv, later.csv: 27 molecules" in out
     assert "split valid by random, test later.csv: 17 train, 3 valid, 7 test" in out
     assert [line["smiles"] for line in rows(Path("model/predictions_test.csv"))] == [
@@ -526,19 +526,17 @@ def test_test_rows_in_a_file_of_their_own(checkpoint, command, capsys):
     shutil.rmtree("model/data")
     Path("later.csv").rename("moved.csv")
     assert main([*words[:-1], "moved.csv"]) == 0
-    (own,) = re.findall("^head +(7.*)", capsys.readouterr().out, re.MULTILINE)
+    (own,) = re.findall("^head +(7.*)", capfd.readouterr().out, re.MULTILINE)
     for more in ([], ["--resume"]):
         assert predict.main(["model", "moved.csv", "out.csv", *more]) == 0
-        (row,) = re.findall("^gap +(7.*)", capsys.readouterr().out, re.MULTILINE)
+        (row,) = re.findall("^gap +(7.*)", capfd.readouterr().out, re.MULTILINE)
         assert row.split() == own.replace("*", "").split()
     Path("moved.csv").write_text(lines.replace("0.75", "0.76"))
-    assert main([*words[:-1], "moved.csv"]) == 2
-    error = capsys.readouterr().err
-    assert "--test-file is another file, or has changed" in error
-    assert main(words[:-2]) == 2
-    assert "another experiment: --test-file was given for it" in capsys.readouterr().err
-    assert main(words) == 2
-    assert "later.csv: No such file" in capsys.readouterr().err
+    line = refused(main, *words[:-1], "moved.csv")
+    assert "--test-file is another file, or has changed" in line
+    line = refused(main, *words[:-2])
+    assert "another experiment: --test-file was given for it" in line
+    assert "later.csv: No such file" in refused(main, *words)
 
 
 def test_a_target_that_cannot_be_learned_leaves_the_others_their_head(
@@ -682,11 +680,9 @@ def test_a_killed_command_goes_on(quick, command, monkeypatch):
         ("t.csv --out /proc/x", "No such file or directory: '../"),
     ],
 )
-def test_errors_are_one_line(words, message, command, capsys):
+def test_errors_are_one_line(words, message, command, refused):
     command("smiles,y", ALCOHOLS)
-    assert main(["--split", "random", *words.split()]) == 2
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1
+    assert message in refused(main, "--split", "random", *words.split())
     assert os.listdir() == ["t.csv"]
 
 

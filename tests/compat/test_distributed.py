@@ -1,10 +1,10 @@
 """Several processes on CPUs by the usual lines: the same numbers as with one."""
 
+import functools
 import sys
 
 import pytest
 from fairseq.distributed import utils
-from fairseq_cli import train as fairseq_train
 from omegaconf import OmegaConf
 from torch import multiprocessing
 
@@ -14,8 +14,8 @@ from support.training import (
     command,
     free_port,
     losses,
-    run,
     train_arguments,
+    trained_once,
 )
 
 pytestmark = pytest.mark.usefixtures("fresh_fairseq")
@@ -25,15 +25,7 @@ NO_DROPOUT = "--dropout 0 --attention-dropout 0 --act-dropout 0 --max-epoch 2".s
 @pytest.fixture(scope="module")
 def alone(data, tmp_path_factory):
     """Losses and metrics of one process."""
-    folder = tmp_path_factory.mktemp("one")
-    with pytest.MonkeyPatch.context() as patch:
-        return losses(
-            run(
-                fairseq_train.cli_main,
-                train_arguments(data, folder, *NO_DROPOUT),
-                patch,
-            )
-        )
+    return losses(trained_once(data, tmp_path_factory.mktemp("one"), *NO_DROPOUT))
 
 
 def words(data, folder, *more):
@@ -87,6 +79,8 @@ def fail(*_):
 
 
 def test_a_line_of_a_process_ends_the_command(capfd, monkeypatch):
+    forks = functools.partial(multiprocessing.start_processes, start_method="fork")
+    monkeypatch.setattr(multiprocessing, "spawn", forks)  # a spawn imports everything
     monkeypatch.setattr(utils, "distributed_main", fail)
     with pytest.raises(SystemExit) as end:
         distributed.call_main(options(), print)

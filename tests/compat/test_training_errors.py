@@ -14,17 +14,8 @@ from graphormer_plugin.modules.grpe_encoder import GRPEEncoder
 pytestmark = pytest.mark.usefixtures("fresh_fairseq")
 
 
-def line_of(capsys, command):
-    """The error of a command that must exit with code 2."""
-    with pytest.raises(SystemExit, match="2"):
-        command()
-    line = capsys.readouterr().err.splitlines()[-1]
-    assert line.startswith("graphormer_plugin: error: ")
-    return line
-
-
 @pytest.mark.parametrize("number", ["nan", "inf"])
-def test_a_loss_that_is_not_finite(number, train, tmp_path, monkeypatch, capsys):
+def test_a_loss_that_is_not_finite(number, train, tmp_path, monkeypatch, error):
     """One molecule of the batch has it; the graphs of the batch are written."""
     value_loss = L1Loss.value_loss
 
@@ -33,7 +24,7 @@ def test_a_loss_that_is_not_finite(number, train, tmp_path, monkeypatch, capsys)
         return torch.where(value > 1.5, float(number), loss) if self.training else loss
 
     monkeypatch.setattr(L1Loss, "value_loss", wrong)
-    line = line_of(capsys, lambda: train("run"))
+    line = error(train, "run")
     path = tmp_path / "run/nonfinite_loss.npz"
     assert f"written to {path}" in line and f"the loss is {number}" in line
     (culprits,) = re.findall(r"\(graphs ([\d, ]+)", line)
@@ -50,27 +41,27 @@ def test_a_loss_that_is_not_finite(number, train, tmp_path, monkeypatch, capsys)
     assert f"the largest is graph {largest} with {sizes.max()} nodes" in line
 
 
-def test_gradients_that_are_not_finite(train, tmp_path, monkeypatch, capsys):
+def test_gradients_that_are_not_finite(train, tmp_path, monkeypatch, error):
     def wrong(self, output, value):
         return (output - value).abs() + (output - output.detach()).abs().sqrt()
 
     monkeypatch.setattr(L1Loss, "value_loss", wrong)
-    line = line_of(capsys, lambda: train("run"))
+    line = error(train, "run")
     assert "update 1: gradients" in line and "16 graphs" in line
     assert (tmp_path / "run/nonfinite_loss.npz").exists()
 
 
-def test_a_training_that_diverges(train, capsys):
+def test_a_training_that_diverges(train):
     log = train("run", "--lr", "1e3", "--max-epoch", 2)
     (warning,) = re.findall(".*diverges.*", log)
     assert "over 1,000 times the loss of the first update" in warning
     assert "diverges" not in train("calm", "--max-epoch", 1)
 
 
-def test_no_memory_for_a_step(train, monkeypatch, capsys):
+def test_no_memory_for_a_step(train, monkeypatch, error):
     """torch's own error, of an array that no machine has room for."""
     monkeypatch.setattr(GRPEEncoder, "forward", lambda *_, **__: torch.empty(1 << 58))
-    line = line_of(capsys, lambda: train("run"))
+    line = error(train, "run")
     pattern = (
         r"out of memory in a batch of 16 graphs \(\d+, .*; the largest is graph \d+ "
     )
@@ -78,16 +69,16 @@ def test_no_memory_for_a_step(train, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_no_memory_for_a_batch(workers, train, monkeypatch, capsys):
+def test_no_memory_for_a_batch(workers, train, monkeypatch, error):
     def wrong(*_, **__):
         return np.empty(1 << 60, np.uint8)
 
     monkeypatch.setattr(collator, "build_batch", wrong)
-    line = line_of(capsys, lambda: train("run", "--num-workers", workers))
+    line = error(train, "run", "--num-workers", workers)
     assert re.search(r"error: out of memory in a batch of \d+ graphs \(\d+, ", line)
 
 
-def test_no_memory_for_a_model(train, capsys):
+def test_no_memory_for_a_model(train, error):
     more = ["--encoder-embed-dim", 1 << 30, "--encoder-ffn-embed-dim", 1 << 30]
-    line = line_of(capsys, lambda: train("run", *more))
+    line = error(train, "run", *more)
     assert "memory" in line

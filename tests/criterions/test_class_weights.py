@@ -9,9 +9,7 @@ import torch
 
 from graphormer_plugin.criterions.binary_logloss import BinaryLogLoss
 from graphormer_plugin.criterions.class_weights import class_weights, weight_table
-from graphormer_plugin.criterions.multiclass_cross_entropy import (
-    MulticlassCrossEntropy,
-)
+from graphormer_plugin.criterions.multiclass_cross_entropy import MulticlassCrossEntropy
 from graphormer_plugin.data import TargetSchema
 from graphormer_plugin.tasks.graph_prediction import (
     GraphPredictionConfig,

@@ -13,9 +13,7 @@ from graphormer_plugin.criterions.binary_logloss import BinaryLogLoss
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.mse_loss import MSELoss
-from graphormer_plugin.criterions.multiclass_cross_entropy import (
-    MulticlassCrossEntropy,
-)
+from graphormer_plugin.criterions.multiclass_cross_entropy import MulticlassCrossEntropy
 from graphormer_plugin.criterions.weighted_cross_entropy import WeightedCrossEntropy
 from graphormer_plugin.data.schema import TargetSchema
 

@@ -6,11 +6,7 @@ import torch
 
 import cython_ext
 from graphormer_plugin.data.fields import FIELDS, BatchSpec
-from graphormer_plugin.data.schema import (
-    FeatureSchema,
-    TargetSchema,
-    target_statistics,
-)
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, target_statistics
 
 
 class TestFeatureSchema:

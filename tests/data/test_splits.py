@@ -21,11 +21,7 @@ from support.golden import GOLDEN
 
 def test_random_split():
     splits = random_split(101, seed=3)
-    assert [len(splits[name]) for name in ("train", "valid", "test")] == [
-        81,
-        10,
-        10,
-    ]
+    assert [len(splits[name]) for name in ("train", "valid", "test")] == [81, 10, 10]
     joined = np.concatenate(list(splits.values()))
     assert np.array_equal(np.sort(joined), np.arange(101))
 

@@ -16,11 +16,7 @@ from graphormer_plugin.heads.prediction import Prediction
 from support.labelled_molecules import FewLabels, settings, splits_of, write_table
 
 LABELS = np.arange(12.0)[:, None]
-SPLIT = {
-    "train": np.arange(8),
-    "valid": np.array([8, 9]),
-    "test": np.array([10, 11]),
-}
+SPLIT = {"train": np.arange(8), "valid": np.array([8, 9]), "test": np.array([10, 11])}
 
 
 @pytest.fixture

@@ -87,9 +87,7 @@ def test_no_matplotlibrc_counts(tmp_path):
     split = dict.fromkeys(("train", "test"), np.arange(4))
     run = Run(split, {"head": Prediction(np.ones((4, 1)))}, chosen="head")
     experiment = SimpleNamespace(
-        table=table,
-        folder=tmp_path,
-        trainings=lambda: [SimpleNamespace(save_dir="a")],
+        table=table, folder=tmp_path, trainings=lambda: [SimpleNamespace(save_dir="a")]
     )
     expected = figures.figures(experiment, [run])
     assert {*expected} == {"parity", "curves"}

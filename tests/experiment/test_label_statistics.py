@@ -7,11 +7,7 @@ import numpy as np
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.label_statistics import label_shift, label_table
 
-SPLIT = {
-    "train": np.arange(80),
-    "valid": np.arange(80, 90),
-    "test": np.arange(90, 120),
-}
+SPLIT = {"train": np.arange(80), "valid": np.arange(80, 90), "test": np.arange(90, 120)}
 
 
 def table(labels, **schema):

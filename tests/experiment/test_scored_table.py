@@ -54,10 +54,7 @@ def test_cells_that_are_no_labels(found):
     predicted = {"a_predicted": [1.5, 2, 3, 2.25, 5], "b_predicted": range(5)}
     targets = TargetSchema(["a", "b"])
     lines, warned = found(targets, labels, predicted)
-    assert [line[:3] for line in lines[1:]] == [
-        ["a", "2", "0"],
-        ["b", "5", "0"],
-    ]
+    assert [line[:3] for line in lines[1:]] == [["a", "2", "0"], ["b", "5", "0"]]
     first, second = warned
     assert first.endswith("column 'a': 1,5 is read as 1.5")
     text = "column 'a': cells such as '>9' are no labels, metrics leave them out"

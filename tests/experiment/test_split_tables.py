@@ -56,10 +56,7 @@ def test_equal_labels_are_refused(read, label):
     "columns, message",
     [
         ({"y": [1, 2, 3, 4, "", ""]}, "test of --split column:part for a target with"),
-        (
-            {"y": ["", "", 3, 4, 5, 6]},
-            "no label in split train of --split column:part",
-        ),
+        ({"y": ["", "", 3, 4, 5, 6]}, "no label in split train of --split column:part"),
     ],
 )
 def test_a_split_without_a_label(read, columns, message):

@@ -17,11 +17,7 @@ from graphormer_plugin.heads import (
     solver,
 )
 from graphormer_plugin.heads import fixed_kernels as classes
-from graphormer_plugin.heads.domain import (
-    Domain,
-    nearest_distances,
-    unlike_training,
-)
+from graphormer_plugin.heads.domain import Domain, nearest_distances, unlike_training
 from graphormer_plugin.heads.fit import BLOCKS, fit_on_features, training_sample
 from graphormer_plugin.heads.head import packed, read_head, unpacked
 from graphormer_plugin.heads.kernels import Reference, kernel, raw_features

@@ -51,9 +51,7 @@ def test_commands_take_the_name(tmp_path, capsys):
     assert "architecture: grpe_small\n" in capsys.readouterr().out
     assert convert.main(["--slim", PACKAGED, str(tmp_path / "slim.pt")]) == 0
     for flag in ("--path", "--finetune-from-model"):
-        arguments = argparse.Namespace(
-            **{flag[2:].replace("-", "_"): PACKAGED},
-        )
+        arguments = argparse.Namespace(**{flag[2:].replace("-", "_"): PACKAGED})
         check_paths(arguments)
         assert str(packaged_models()[PACKAGED]) in vars(arguments).values()
 

@@ -8,21 +8,12 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from cython_ext import build_batch
 from graphormer_plugin.data.fields.field_cache import compute_columns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.finetune.layerwise import scaled_learning_rates
 from graphormer_plugin.finetune.transfer import Pretrained, settle_options, translate
 from graphormer_plugin.models import build_model, layers_of_weights
-from support.architectures import has_option
-
-TINY = {
-    "encoder_layers": 2,
-    "encoder_embed_dim": 16,
-    "encoder_ffn_embed_dim": 16,
-    "encoder_attention_heads": 4,
-}
-TARGETS = TargetSchema(["a", "b"])
+from support.architectures import TARGETS, TINY, batch_of, has_option
 
 # A ring of four nodes with a tail of two; node columns and bond columns, the values of
 # which all schemas below have.
@@ -80,17 +71,8 @@ def make_batch(model, schema):
         "edge_dst": dst.copy(),
         "edge_bond": schema.bond_types(values).astype(np.uint8),
     }
-    spec = model.batch_spec
-    arrays = build_batch(
-        columns | compute_columns(columns, spec),
-        np.array([0]),
-        spec.fields,
-        num_bond_types=schema.num_bond_types,
-        max_hop=spec.max_hop,
-        max_dist=spec.max_dist,
-        path_length=spec.path_length,
-    )
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    columns |= compute_columns(columns, model.batch_spec)
+    return batch_of(columns, [0], model.batch_spec, schema)
 
 
 def start(schema=SOURCE, targets=TARGETS, **options):

@@ -3,10 +3,7 @@
 import pytest
 import torch
 
-from graphormer_plugin.inference.attribution import (
-    attention_maps,
-    gradient_times_input,
-)
+from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
 from graphormer_plugin.modules import ChromaticAttention, PairVectors
 from graphormer_plugin.modules.biased_attention import BiasedAttention
 from graphormer_plugin.modules.edge_attention import EdgeAttention

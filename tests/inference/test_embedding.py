@@ -5,19 +5,14 @@ import torch
 from torch import nn
 
 from graphormer_plugin.inference import VECTOR_PARTS
-from graphormer_plugin.inference.embedding import (
-    joined_vectors,
-    layer_vectors,
-    widths,
-)
+from graphormer_plugin.inference.embedding import joined_vectors, layer_vectors, widths
 from graphormer_plugin.models.cgt import CGTModel
 from graphormer_plugin.modules import LayersHead, read_out
 from support.architectures import NODES_ONLY, SMALLEST, make_batch, tiny_model
 
 
 @pytest.fixture(
-    params=[*((arch, {}) for arch in SMALLEST), *NODES_ONLY],
-    ids=lambda param: param[0],
+    params=[*((arch, {}) for arch in SMALLEST), *NODES_ONLY], ids=lambda param: param[0]
 )
 def model(request):
     arch, options = request.param

@@ -18,11 +18,7 @@ from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.data.graph_columns import graph_digest
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.smiles import feature_dims, parse_smiles
-from graphormer_plugin.heads.domain import (
-    Domain,
-    unlike_training,
-    unlike_warnings,
-)
+from graphormer_plugin.heads.domain import Domain, unlike_training, unlike_warnings
 from graphormer_plugin.inference import graphs
 from graphormer_plugin.inference.molecules import RowReader
 from graphormer_plugin.models import build_model

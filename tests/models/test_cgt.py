@@ -7,12 +7,9 @@ from graphormer_plugin import hub
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import ARCHITECTURES, build_model
 from graphormer_plugin.modules.encoder_layer import ACTIVATIONS
-from support.architectures import make_batch, num_weights, tiny_model
+from support.architectures import GRAPHS, OGB, ZINC, make_batch, num_weights, tiny_model
 
-OGB = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])
-ZINC = FeatureSchema(1, [28], [4])
 PATTERN, CLUSTER = FeatureSchema(1, [3], []), FeatureSchema(1, [7], [])
-GRAPHS = TargetSchema(["y"])
 
 
 def node_classes(number):

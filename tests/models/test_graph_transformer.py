@@ -5,10 +5,9 @@ import torch
 
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
-from support.architectures import SCHEMA, TARGETS, TINY, make_batch, num_weights
+from support.architectures import OGB, SCHEMA, TARGETS, TINY, make_batch, num_weights
 
 MOLECULES, TARGET = FeatureSchema(1, [28], [4]), TargetSchema(["y"])
-OGB = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])
 
 
 def communities(num_values, num_classes):

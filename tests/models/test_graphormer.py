@@ -7,10 +7,7 @@ from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules import LinearHead, TransformHead
 from graphormer_plugin.modules.encoder_layer import gelu_float32
-from support.architectures import num_weights
-
-OGB = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])
-ZINC = FeatureSchema(1, [28], [4])
+from support.architectures import OGB, ZINC, num_weights
 
 # The first release had smaller tables for ZINC, some of them in the preset, and the
 # same as the second release elsewhere.

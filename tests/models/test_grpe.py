@@ -2,19 +2,15 @@
 
 import pytest
 
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import ARCHITECTURES, build_model
-from support.architectures import num_weights
+from support.architectures import GRAPHS, OGB, ZINC, num_weights
+
 
 # OGB: nine atom columns in tables of 512 rows each, as in the published code. That
 # numbers the bonds 0..63; here 60 types are the true number of combinations.
-OGB = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])
 # ZINC: 28 atom types, 4 bond types. The paper does not state the tables behind its
 # counts: the tiny model comes out at 105,985, the small one at 476,801, where the
 # paper's 489k would be 51 more rows in each of the query, key and value tables.
-ZINC = FeatureSchema(1, [28], [4])
-
-
 @pytest.mark.parametrize(
     "arch, schema, table_size, paper, tolerance",
     [
@@ -25,7 +21,7 @@ ZINC = FeatureSchema(1, [28], [4])
     ],
 )
 def test_size(arch, schema, table_size, paper, tolerance):
-    count = num_weights(arch, schema, TargetSchema(["y"]), node_table_size=table_size)
+    count = num_weights(arch, schema, GRAPHS, node_table_size=table_size)
     assert count == pytest.approx(paper, rel=tolerance)
 
 
@@ -66,8 +62,8 @@ def test_sizes_of_table_1():
 )
 def test_options_reach_the_encoder(option, value, seen):
     """An ablation flag takes its table away; the others are passed on as they are."""
-    plain = build_model("grpe_tiny", ZINC, TargetSchema(["y"]))
-    model = build_model("grpe_tiny", ZINC, TargetSchema(["y"]), **{option: value})
+    plain = build_model("grpe_tiny", ZINC, GRAPHS)
+    model = build_model("grpe_tiny", ZINC, GRAPHS, **{option: value})
     expected = {True: None, 9: 9 + 4}.get(value, value)
     assert seen(plain.encoder) != expected and seen(model.encoder) == expected
     assert model.batch_spec.max_hop == (value if option == "max_hop" else 5)
@@ -75,9 +71,7 @@ def test_options_reach_the_encoder(option, value, seen):
 
 def test_independent_encodings_give_every_layer_its_own():
     shared, own = (
-        build_model(
-            "grpe_small", ZINC, TargetSchema(["y"]), independent_encodings=independent
-        )
+        build_model("grpe_small", ZINC, GRAPHS, independent_encodings=independent)
         for independent in (False, True)
     )
     tables = sum(p.numel() for p in shared.encoder.encodings.parameters())

@@ -16,14 +16,11 @@ import pytest
 import torch
 from scipy import stats
 
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.hub import Predictor
 from graphormer_plugin.inference.graphs import ModelGraphs
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules.init import init_transformer
-
-ZINC = FeatureSchema(1, [28], [4])
-TARGETS = TargetSchema(["y"])
+from support.architectures import GRAPHS, OGB, ZINC
 
 # Names are regular expressions; a number is the deviation of N(0, number^2), "torch" the
 # default of a linear map: weight and bias uniform within +-1 / sqrt(inputs).
@@ -123,7 +120,7 @@ def check_start(name, values, start, fan_in):
 @pytest.mark.parametrize("arch, switches", STARTS)
 def test_every_weight_starts_as_in_its_source(arch, switches):
     torch.manual_seed(0)
-    model = build_model(arch, ZINC, TARGETS, **dict.fromkeys(switches, True))
+    model = build_model(arch, ZINC, GRAPHS, **dict.fromkeys(switches, True))
     weights, facts = dict(model.named_parameters()), STARTS[arch, switches]
     used = set()
     for name, values in weights.items():
@@ -152,9 +149,7 @@ def batch(shared_data):
     """The first 64 training molecules of ZINC-12k, as GRPE reads them."""
     with gzip.open(shared_data / "zinc12k.csv.gz", "rt") as file:
         rows = list(itertools.islice(csv.DictReader(file), 64))
-    predictor = Predictor(
-        build_model("grpe_small", ZINC, TARGETS), ZINC, TARGETS, "zinc"
-    )
+    predictor = Predictor(build_model("grpe_small", ZINC, GRAPHS), ZINC, GRAPHS, "zinc")
     molecules = predictor.read([row["smiles"] for row in rows])
     graphs = ModelGraphs(predictor.model, ZINC, molecules.chunk)
     return graphs.batch(np.arange(len(rows)))
@@ -168,7 +163,7 @@ def largest_changes(batch, init=None, **options):
     for seed in range(10):
         torch.manual_seed(seed)
         # How GRPE starts does not depend on the number of layers; the first is read.
-        model = build_model("grpe_small", ZINC, TARGETS, encoder_layers=1, **options)
+        model = build_model("grpe_small", ZINC, GRAPHS, encoder_layers=1, **options)
         model.eval()
         if init is not None:
             model.apply(init)
@@ -201,12 +196,11 @@ def test_columns_of_molecules_start_as_in_ogbs_encoders():
     """CSA on PCQM4Mv2: xavier_uniform for each column of atoms and bonds, summed;
     bonds are averaged here, so they start larger by the number of columns."""
     torch.manual_seed(0)
-    ogb = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])
-    encoder = build_model("cgt_small", ogb, TARGETS, encoder_layers=1).encoder
+    encoder = build_model("cgt_small", OGB, GRAPHS, encoder_layers=1).encoder
     bonds = encoder.pairs.bonds[0]
     for module, dims, factor in (
-        (encoder.node_encoder, ogb.node_dims, 1),
-        (bonds, ogb.bond_dims, 3),
+        (encoder.node_encoder, OGB.node_dims, 1),
+        (bonds, OGB.bond_dims, 3),
     ):
         table = module.embedding.weight
         for rows in table.split(dims):

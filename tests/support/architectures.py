@@ -1,4 +1,5 @@
-"""Every registered architecture at a tiny size, and batches for it."""
+"""Every registered architecture at a tiny size, batches for it, and vocabularies of
+benchmarks."""
 
 import numpy as np
 import pytest
@@ -21,6 +22,9 @@ ARCHITECTURES = sorted(
 )
 SCHEMA = FeatureSchema(2, [7, 3], [3, 2])
 TARGETS = TargetSchema(["a", "b"])
+OGB = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])
+ZINC = FeatureSchema(1, [28], [4])
+GRAPHS = TargetSchema(["y"])
 TINY = {
     "encoder_layers": 2,
     "encoder_embed_dim": 16,
@@ -98,16 +102,31 @@ def make_batch(model, ids, **options):
     if "lap_pe" in columns:  # their signs and bases depend on the numbering
         plain = compute_columns(make_columns(**{**options, "permute": False}), spec)
         columns["lap_pe"] = plain["lap_pe"][columns["original"]]
+    return batch_of(columns, ids, spec, SCHEMA)
+
+
+def batch_of(columns, ids, spec, schema):
+    """Tensors that a model reads, of stored and cached columns."""
     arrays = build_batch(
         columns,
         np.asarray(ids),
         spec.fields,
-        num_bond_types=SCHEMA.num_bond_types,
+        num_bond_types=schema.num_bond_types,
         max_hop=spec.max_hop,
         max_dist=spec.max_dist,
         path_length=spec.path_length,
     )
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def outputs_of_graphs(model, tolerance=1e-12):
+    """Outputs of six graphs, for which batch mates, padding and numbering do not matter."""
+    together = model(make_batch(model, range(6)))
+    alone = torch.cat([model(make_batch(model, [row])) for row in range(6)])
+    renumbered = model(make_batch(model, range(6), permute=True))
+    for other in (alone, renumbered):
+        assert (together - other).abs().max() < tolerance
+    return together
 
 
 class Uninitialised(TorchFunctionMode):

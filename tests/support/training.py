@@ -41,6 +41,22 @@ SMILES = [start + "C" * k for start in STARTS for k in range(10)]
 quicken()
 
 
+@pytest.fixture
+def error(capfd):
+    """Function that calls what exits with code 2; the last line, its only error."""
+
+    def line(function, *arguments, **options):
+        capfd.readouterr()
+        with pytest.raises(SystemExit, match="2"):
+            function(*arguments, **options)
+        *before, line = capfd.readouterr().err.splitlines()
+        assert line.startswith("graphormer_plugin: error: ")
+        assert not [text for text in before if "error:" in text or "Traceback" in text]
+        return line
+
+    return line
+
+
 def forget():
     """fairseq keeps all meters in the process."""
     metrics.reset()
@@ -115,11 +131,18 @@ def run(main, arguments, monkeypatch):
 
 
 def trained_once(data, save_dir, *more):
-    """Checkpoints of a training, for a fixture of a module; no test may change them."""
+    """Log of a training for a fixture of a module; no test may change its checkpoints."""
     forget()
+    arguments = train_arguments(data, save_dir, *more)
     with pytest.MonkeyPatch.context() as patch:
-        run(fairseq_train.cli_main, train_arguments(data, save_dir, *more), patch)
-    return save_dir
+        return run(fairseq_train.cli_main, arguments, patch)
+
+
+@pytest.fixture(scope="module")
+def whole(data, tmp_path_factory):
+    """Folder and log of `train` at one go, three epochs."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    return folder, trained_once(data, folder)
 
 
 @pytest.fixture

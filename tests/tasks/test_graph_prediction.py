@@ -78,21 +78,6 @@ def loaded(make):
     return loaded
 
 
-@pytest.fixture
-def error(capsys):
-    """Function that calls what exits with code 2; the one line that it prints."""
-
-    def line(function, *arguments, **options):
-        with pytest.raises(SystemExit, match="2"):
-            function(*arguments, **options)
-        printed = capsys.readouterr().err
-        (line,) = [line for line in printed.splitlines() if "error:" in line]
-        assert "Traceback" not in printed
-        return line
-
-    return line
-
-
 class Linear(BaseFairseqModel):
     """Predicts from the number of nodes."""
 

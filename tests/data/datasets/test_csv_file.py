@@ -119,16 +119,8 @@ class TestCsv:
         cells = ["1.5", ">10", "ND", " >= -2", "2.5", "<.1", "≤ 3", "12"]
         text = table(8, value=cells.__getitem__)
         given = {"censored": True, "missing_labels": "nd"}
-        signs, limits = [0, 1, 0, 1, 0, -1, -1, 0], [
-            1.5,
-            10,
-            np.nan,
-            -2,
-            2.5,
-            0.1,
-            3,
-            12,
-        ]
+        signs = [0, 1, 0, 1, 0, -1, -1, 0]
+        limits = [1.5, 10, np.nan, -2, 2.5, 0.1, 3, 12]
         source = read(text, **given)
         assert source.bounds[:, 0].tolist() == signs
         assert np.array_equal(source.targets[:, 0], limits, equal_nan=True)
