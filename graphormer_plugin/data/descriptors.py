@@ -19,9 +19,7 @@ BLOCK = 64  # molecules whose descriptors are computed together
 MOST_FOR_IPC = 256
 
 DESCRIPTORS = tuple(name for name, _ in Descriptors.descList)
-LEFT_OUT = {
-    "Ipc": "grows beyond 1e50 with the size and overflows; AvgIpc stays finite",
-}
+LEFT_OUT = {"Ipc": "grows beyond 1e50 with the size and overflows; AvgIpc stays finite"}
 COMPUTED = [name for name in DESCRIPTORS if name not in LEFT_OUT]
 
 

@@ -109,10 +109,7 @@ def edges_of_mol(mol: Any) -> np.ndarray:
 
 
 def parse_smiles(
-    smiles: str,
-    scaffold: bool = False,
-    identity: bool = False,
-    **how: bool,
+    smiles: str, scaffold: bool = False, identity: bool = False, **how: bool
 ) -> MoleculeGraph:
     """Graph of a SMILES with OGB's features; several fragments make a disconnected graph.
 

@@ -18,12 +18,7 @@ from graphormer_plugin.data.tables.cells import Column, matches
 from graphormer_plugin.data.tables.formats import open_table, stem
 from graphormer_plugin.data.tables.roles import Roles, find_split
 from graphormer_plugin.data.tables.rows import Rows, columns_of_whole
-from graphormer_plugin.data.tables.table import (
-    NAMES,
-    Table,
-    listed_columns,
-    readable,
-)
+from graphormer_plugin.data.tables.table import NAMES, Table, listed_columns, readable
 
 logger = logging.getLogger(__name__)
 

@@ -22,11 +22,7 @@ from graphormer_plugin.data.files import (
     fsync_folder,
     is_full,
 )
-from graphormer_plugin.data.labels import (
-    as_float32,
-    checked_weights,
-    describe_targets,
-)
+from graphormer_plugin.data.labels import as_float32, checked_weights, describe_targets
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, target_statistics
 from graphormer_plugin.data.splits import checked_splits
 from graphormer_plugin.data.store import (
