@@ -1,11 +1,10 @@
 """Predictions that are written block by block, so that a killed run can be resumed."""
 
 import io
-import itertools
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -175,13 +174,10 @@ class ResumableWriter:
             raise ValueError(f"{error}; remove {self.folder} to start again") from None
 
     def _join(self, path: Path, start: bytes, name: str) -> None:
-        blocks: Iterator[np.ndarray] = map(
-            self._read, range(self.blocks), itertools.repeat(name)
-        )
         with atomic_write(path) as file:
             file.write(start)
-            for block in blocks:
-                file.write(block.tobytes())
+            for number in range(self.blocks):
+                file.write(self._read(number, name).tobytes())
 
 
 def parts_folder(table: Path) -> Path:
