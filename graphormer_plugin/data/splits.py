@@ -221,11 +221,8 @@ def consecutive_splits(counts: Mapping[str, int]) -> dict[str, np.ndarray]:
     Args:
         counts: Number of graphs of each split, in their order.
     """
-    ends = np.cumsum([0, *counts.values()])
-    return {
-        name: np.arange(start, end)
-        for name, start, end in zip(counts, ends[:-1], ends[1:], strict=True)
-    }
+    *ends, total = np.cumsum([*counts.values()])
+    return dict(zip(counts, np.split(np.arange(total), ends), strict=True))
 
 
 def splits_of_graphs(

@@ -367,8 +367,6 @@ class RowReader:
 
     def __call__(self, smiles: str) -> MoleculeGraph:
         """Raises ValueError with the reason why there is no graph."""
-        if not smiles:
-            raise ValueError("no SMILES")
         graph = self.parser(smiles)
         for schema in self.schemas:
             edges = graph.edge_index.shape[1]

@@ -102,8 +102,6 @@ class ColumnFile:
         Args:
             table: The column becomes ``table[values]``, in the type of the table.
         """
-        if self.waiting.closed:
-            return
         if table is not None:
             self.dtype = table.dtype
         # Before `with`, which would flush again and hide the error.
