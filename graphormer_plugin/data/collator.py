@@ -134,8 +134,8 @@ class GraphCollator:
         offsets = columns["node_offset"]
         labels = columns["target"]
         if labels.ndim == 1:
-            values = labels.dtype.kind == "f"
-            missing, dtype = (np.nan, np.float64) if values else (-1, np.int64)
+            real = labels.dtype.kind == "f"
+            missing, dtype = (np.nan, np.float64) if real else (-1, np.int64)
             target = padded_rows(columns, "node", "target", ids, missing, dtype)
             if split in NODE_SPLITS and "node_split" in columns:
                 of_node = padded_rows(columns, "node", "node_split", ids)

@@ -32,7 +32,6 @@ def morgan_counts(
     """Morgan fingerprints with counts, folded.
 
     Args:
-        smiles: Molecules.
         bits: Length of the folded fingerprint.
         radius: Bonds from the centre of an environment; 2 is ECFP4.
         parse: SMILES -> molecule with known rings.
@@ -56,7 +55,6 @@ def rdkit_descriptors(
     """RDKit's descriptors of the names `COMPUTED`.
 
     Args:
-        smiles: Molecules.
         parse: SMILES -> molecule with known rings.
 
     Returns:

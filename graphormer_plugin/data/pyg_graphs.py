@@ -12,12 +12,7 @@ from graphormer_plugin.data.errors import DatasetError, counted, one_line_of
 
 
 class MappedGraphs:
-    """Graphs that are made of the items of a sequence, each on access.
-
-    Args:
-        items: Has a length, and items by number.
-        graph: Function of an item.
-    """
+    """Graphs that a function makes of the items of a sequence, each on access."""
 
     def __init__(self, items: Any, graph: Callable[[Any], Any]) -> None:
         self.items, self.graph = items, graph

@@ -253,13 +253,11 @@ def is_molecule(smiles: str) -> bool:
 
 
 def murcko_scaffold(mol: Any) -> str:
-    """Bemis-Murcko scaffold as SMILES with chirality; empty without rings.
+    """Bemis-Murcko scaffold, as SMILES with chirality, of a molecule whose rings are known;
+    empty without rings.
 
     Equal to RDKit's ``MurckoScaffoldSmiles``, which refuses the valences of molecules
     that were parsed without sanitisation.
-
-    Args:
-        mol: RDKit molecule whose rings are known.
     """
     scaffold = Chem.MurckoDecompose(mol)
     scaffold.ClearComputedProps()

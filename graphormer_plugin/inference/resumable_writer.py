@@ -113,10 +113,8 @@ class ResumableWriter:
         """Append a block of rows to the table, and their entries to each array.
 
         Args:
-            rows: cells of each row.
             arrays: [rows, ...] for each file of arrays, in their order.
-            failed: number of these rows without prediction.
-            unlike: number of these rows unlike the training, see `unlike_training`.
+            failed, unlike: of these rows, see the attributes.
         """
         lengths = [
             length + len(values)

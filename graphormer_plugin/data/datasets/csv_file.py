@@ -111,8 +111,6 @@ def read_labels(
     1.
 
     Args:
-        table: An open table.
-        options: Which columns are read, and how.
         explore: Take the only column of numbers as target if none is named, and keep the
             cells of columns that no option uses.
         find_kind: Find the kind of the targets, in place of the kind of the options.

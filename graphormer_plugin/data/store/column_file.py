@@ -31,7 +31,6 @@ class ColumnFile:
     range of all.
 
     Args:
-        path: Of the file.
         dtypes: Types that the column may have, smallest first.
     """
 

@@ -32,7 +32,6 @@ class Table:
     """A file of molecules that is read row by row.
 
     Args:
-        path: The file.
         header: Names of its columns; None: they are in the file.
 
     Attributes:
