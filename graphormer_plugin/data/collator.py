@@ -119,14 +119,13 @@ class GraphCollator:
             max_hop=self.spec.max_hop,
             path_length=self.spec.path_length,
         )
+        if "graph_features" in self.spec.fields:
+            arrays["graph_features"] = columns["graph_features"][ids]
         # fairseq's --fp16 halves float32, not float64. As halves, positions would be off
         # by 0.01 at 10 angstrom, and features infinite above 65,504.
-        for name in ("x", "pos", "edge_attr"):
+        for name in ("x", "pos", "edge_attr", "graph_features"):
             if name in arrays and arrays[name].dtype == np.float32:
                 arrays[name] = arrays[name].astype(np.float64)
-        if "graph_features" in self.spec.fields:
-            values = columns["graph_features"][ids]
-            arrays["graph_features"] = values.astype(np.float64)
         for name, per in own.items():
             arrays[name] = padded_rows(columns, per, f"{per}.{name}", ids)
         if self.spec.number_edges:

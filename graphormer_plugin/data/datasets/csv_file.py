@@ -176,19 +176,22 @@ def read_labels(
         first_row=rows.first,
         bounds=np.array([c.bounds for c in columns]).T if options.censored else None,
     )
-    warnings = [
-        f"--target-columns all leaves out {listed_columns(counting)}, which only numbers "
-        "the rows; name it to predict it"
-    ]
-    unmatched = [
-        f"--missing-labels {word!r} fits no cell of {listed(names)}"
-        for word in options.missing_labels
-        if not any(matches(cell, (word,)) for c in columns for cell in c.missing)
-    ]
+    warnings = [*table.notes]
+    if counting:
+        warnings.append(
+            f"--target-columns all leaves out {listed_columns(counting)}, which only "
+            "numbers the rows; name it to predict it"
+        )
+    if whole:
+        warnings += [
+            f"--missing-labels {word!r} fits no cell of {listed(names)}"
+            for word in options.missing_labels
+            if not any(matches(cell, (word,)) for c in columns for cell in c.missing)
+        ]
     keep = [at for at, name in enumerate(others) if name not in names]
     return Labels(
         source,
-        [*table.notes] + warnings[: bool(counting)] + unmatched * whole,
+        warnings,
         [others[at] for at in keep],
         [[cells[at] for at in keep] for cells in rows.cells],
         times,
