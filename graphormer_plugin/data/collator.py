@@ -119,29 +119,28 @@ class GraphCollator:
             max_hop=self.spec.max_hop,
             path_length=self.spec.path_length,
         )
+        if "graph_features" in self.spec.fields:
+            arrays["graph_features"] = columns["graph_features"][ids]
         # fairseq's --fp16 halves float32, not float64. As halves, positions would be off
         # by 0.01 at 10 angstrom, and features infinite above 65,504.
-        for name in ("x", "pos", "edge_attr"):
+        for name in ("x", "pos", "edge_attr", "graph_features"):
             if name in arrays and arrays[name].dtype == np.float32:
                 arrays[name] = arrays[name].astype(np.float64)
-        if "graph_features" in self.spec.fields:
-            values = columns["graph_features"][ids]
-            arrays["graph_features"] = values.astype(np.float64)
         for name, per in own.items():
-            arrays[name] = padded_rows(columns, f"{per}.{name}", ids)
+            arrays[name] = padded_rows(columns, per, f"{per}.{name}", ids)
         if self.spec.number_edges:
             number_in_batch(arrays, columns["edge_offset"], ids)
         offsets = columns["node_offset"]
-        starts, sizes = offsets[ids], offsets[ids + 1] - offsets[ids]
-        target = columns["target"]
-        if target.ndim == 1:
-            target = node_target(target, starts, sizes)
+        labels = columns["target"]
+        if labels.ndim == 1:
+            real = labels.dtype.kind == "f"
+            missing, dtype = (np.nan, np.float64) if real else (-1, np.int64)
+            target = padded_rows(columns, "node", "target", ids, missing, dtype)
             if split in NODE_SPLITS and "node_split" in columns:
-                of_node = node_target(columns["node_split"], starts, sizes)
-                outside = of_node != 1 + list(NODE_SPLITS).index(split)
-                target[outside] = np.nan if target.dtype.kind == "f" else -1
+                of_node = padded_rows(columns, "node", "node_split", ids)
+                target[of_node != 1 + list(NODE_SPLITS).index(split)] = missing
         else:
-            target = target[ids].astype(np.float64)
+            target = labels[ids].astype(np.float64)
         weight = {}
         if "weight" in columns:
             values = columns["weight"][ids].astype(np.float64)
@@ -152,7 +151,7 @@ class GraphCollator:
             **weight,
             "id": torch.tensor(graph_ids),  # a copy: they may be read-only
             "nsamples": len(graph_ids),
-            "ntokens": int(sizes.sum()),
+            "ntokens": int((offsets[ids + 1] - offsets[ids]).sum()),
             "net_input": {
                 "batch": {name: torch.from_numpy(a) for name, a in arrays.items()}
             },
@@ -212,38 +211,23 @@ def number_in_batch(
 
 
 def padded_rows(
-    columns: Mapping[str, NDArray[Any]], name: str, ids: NDArray[np.int64]
+    columns: Mapping[str, NDArray[Any]],
+    per: str,
+    name: str,
+    ids: NDArray[np.int64],
+    padding: float = 0,
+    dtype: type | None = None,
 ) -> NDArray[Any]:
-    """A registered field of some graphs, [B, ...], [B, N, ...] or [B, N, N, ...], zero at
-    padding.
-
-    Args:
-        columns: Flat columns of graphs.
-        name: Of its column, ``graph.``, ``node.`` or ``pair.`` and the field's name.
-        ids: Numbers of the graphs.
-    """
-    rows, kind = columns[name], name.partition(".")[0]
-    if kind == "graph":
+    """A column of some graphs, [B, ...] ``per`` graph, [B, N, ...] per node or
+    [B, N, N, ...] per pair, in its own type or another."""
+    rows = columns[name]
+    if per == "graph":
         return rows[ids]
     sizes = columns["node_offset"][ids + 1] - columns["node_offset"][ids]
     real = np.arange(sizes.max()) < sizes[:, None]
-    if kind == "pair":
+    if per == "pair":
         real = real[:, :, None] & real[:, None]
-    offset = columns[f"{kind}_offset"]
-    padded = np.zeros((*real.shape, *rows.shape[1:]), rows.dtype)
+    offset = columns[f"{per}_offset"]
+    padded = np.full((*real.shape, *rows.shape[1:]), padding, dtype or rows.dtype)
     padded[real] = rows[ranges(offset[ids], offset[ids + 1] - offset[ids])]
     return padded
-
-
-def node_target(
-    labels: NDArray[Any], starts: NDArray[np.int64], sizes: NDArray[np.int64]
-) -> NDArray[np.int64] | NDArray[np.float64]:
-    """Classes of nodes ``[B, N]``, -1 at padding, or values, NaN at padding; ``labels`` are
-    of all nodes, ``starts`` and ``sizes`` the first node and number of nodes of a graph.
-    """
-    real = np.arange(sizes.max()) < sizes[:, None]
-    target = np.full(real.shape, -1, dtype=np.int64)
-    if labels.dtype.kind == "f":
-        target = np.full(real.shape, np.nan)
-    target[real] = labels[ranges(starts, sizes)]
-    return target

@@ -19,9 +19,7 @@ BLOCK = 64  # molecules whose descriptors are computed together
 MOST_FOR_IPC = 256
 
 DESCRIPTORS = tuple(name for name, _ in Descriptors.descList)
-LEFT_OUT = {
-    "Ipc": "grows beyond 1e50 with the size and overflows; AvgIpc stays finite",
-}
+LEFT_OUT = {"Ipc": "grows beyond 1e50 with the size and overflows; AvgIpc stays finite"}
 COMPUTED = [name for name in DESCRIPTORS if name not in LEFT_OUT]
 
 
@@ -34,7 +32,6 @@ def morgan_counts(
     """Morgan fingerprints with counts, folded.
 
     Args:
-        smiles: Molecules.
         bits: Length of the folded fingerprint.
         radius: Bonds from the centre of an environment; 2 is ECFP4.
         parse: SMILES -> molecule with known rings.
@@ -58,7 +55,6 @@ def rdkit_descriptors(
     """RDKit's descriptors of the names `COMPUTED`.
 
     Args:
-        smiles: Molecules.
         parse: SMILES -> molecule with known rings.
 
     Returns:

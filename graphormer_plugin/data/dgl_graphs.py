@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from graphormer_plugin.data.pyg_graphs import as_array
+
 
 def pyg_graph(graph: Any, label: Any) -> SimpleNamespace:
     """A homogeneous graph of DGL with its label.
@@ -23,12 +25,12 @@ def pyg_graph(graph: Any, label: Any) -> SimpleNamespace:
     x = _features(graph.ndata, graph.num_nodes())
     if x is None:
         x = np.zeros((graph.num_nodes(), 1), dtype=np.int64)
-    source, target = (_array(ends) for ends in graph.edges())
+    source, target = map(as_array, graph.edges())
     return SimpleNamespace(
         x=x,
         edge_index=np.stack([source, target]).astype(np.int64),
         edge_attr=_features(graph.edata, len(source)),
-        y=_array(label),
+        y=as_array(label),
     )
 
 
@@ -36,13 +38,9 @@ def _features(named: Mapping[str, Any], rows: int) -> np.ndarray | None:
     """Integers [rows, columns], or floats where there are none; None: no features."""
     if not rows:
         return None
-    arrays = [_array(named[name]).reshape(rows, -1) for name in sorted(named)]
+    arrays = [as_array(named[name]).reshape(rows, -1) for name in sorted(named)]
     for kinds in ("iub", "f"):
         columns = [array for array in arrays if array.dtype.kind in kinds]
         if columns:
             return np.concatenate(columns, axis=1)
     return None
-
-
-def _array(values: Any) -> np.ndarray:
-    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)

@@ -52,12 +52,8 @@ CHARACTERS = 1000
 
 @dataclass(frozen=True)
 class LimitedParser:
-    """A parser that refuses large molecules, before their graph is made.
-
-    Attributes:
-        parser: See `featurise`.
-        max_atoms: Atoms of the largest molecule.
-    """
+    """A parser that refuses molecules of more than ``max_atoms``, before their graph is
+    made."""
 
     parser: Parser
     max_atoms: int
@@ -307,7 +303,6 @@ def parse(smiles: str, parser: Parser, messages: list[str]) -> MoleculeGraph:
     """Graph of a SMILES.
 
     Args:
-        smiles: One molecule.
         parser: See `featurise`.
         messages: Those of `captured_rdkit_log`, within which this is called.
 

@@ -41,7 +41,6 @@ def open_to_write(
     this package writes are opened here.
 
     Args:
-        path: Of the file.
         mode: With ``x``, nothing of that name may be there.
         **options: As for `open`, for example ``encoding``.
 
@@ -295,7 +294,6 @@ def read_arrays(
     """Arrays of an ``.npz`` file by name; runs no code, and compares checksums.
 
     Args:
-        path: Of the file.
         names: Of the arrays that are read; None: of all.
         kind: Of the file, for messages.
 
@@ -327,7 +325,6 @@ def check_unpacked(
     """Compares what a file unpacks to, which may fill the memory or the disk, with its size.
 
     Args:
-        path: Of the file.
         size: Bytes that it unpacks to.
         compressed: If not, it has all of these bytes.
 
@@ -357,7 +354,6 @@ def open_archive(
     """Opens a zip archive.
 
     Args:
-        path: Of the archive.
         compressed: This package and torch write without compression.
 
     Raises:

@@ -70,10 +70,7 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.n
 
 
 def check_features(
-    x: np.ndarray,
-    edge_attr: np.ndarray | None,
-    num_edges: int,
-    schema: FeatureSchema,
+    x: np.ndarray, edge_attr: np.ndarray | None, num_edges: int, schema: FeatureSchema
 ) -> np.ndarray:
     """Checks features of nodes ``[n, F]`` and edges ``[E, columns]`` against vocabularies.
 

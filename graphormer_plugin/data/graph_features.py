@@ -8,23 +8,13 @@ import numpy as np
 from rdkit import Chem
 from tqdm import tqdm
 
-from graphormer_plugin.data.descriptors import (
-    BLOCK,
-    COMPUTED,
-    rdkit_descriptors,
-)
-from graphormer_plugin.data.featurise import (
-    captured_rdkit_log,
-    in_workers,
-    num_workers,
-)
+from graphormer_plugin.data.descriptors import BLOCK, COMPUTED, rdkit_descriptors
+from graphormer_plugin.data.featurise import captured_rdkit_log, in_workers, num_workers
 from graphormer_plugin.data.labels import as_float32
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.registry import DatasetSource
-from graphormer_plugin.data.smiles import (
-    OGB_MOLS,
-)
+from graphormer_plugin.data.smiles import OGB_MOLS
 
 logger = logging.getLogger(__name__)
 
@@ -133,9 +123,7 @@ def feature_names() -> list[str]:
 
 
 def with_descriptors(
-    names: Sequence[str],
-    given: np.ndarray,
-    descriptors: Callable[[], np.ndarray],
+    names: Sequence[str], given: np.ndarray, descriptors: Callable[[], np.ndarray]
 ) -> np.ndarray:
     """Features of graphs: numbers that are given, and descriptors.
 

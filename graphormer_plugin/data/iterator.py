@@ -169,12 +169,10 @@ def batch_iterator(
     batches only.
 
     Args:
-        dataset: a split.
         max_positions: not read; fairseq puts ``max_tokens`` into it in training only.
         ignore_invalid_inputs: leave out larger graphs, see `GraphDataset.within`.
         max_pairs: padded pairs of nodes of a batch.
-        update_freq: see `GraphBatchIterator`.
-        errors: handles exceptions while a batch is built.
+        update_freq, errors: see `GraphBatchIterator`.
         **options: of fairseq's iterator; the names above are the tasks' names.
 
     Raises:

@@ -19,9 +19,7 @@ from graphormer_plugin.data.tables.formats import is_table
 from graphormer_plugin.data.user_code import import_user_data
 
 
-def locate(
-    options: DatasetOptions,
-) -> tuple[RegisteredDataset, Path, dict[str, Any]]:
+def locate(options: DatasetOptions) -> tuple[RegisteredDataset, Path, dict[str, Any]]:
     """Finds the dataset, the folder of its store, and what the store must come from.
 
     Returns:

@@ -297,12 +297,8 @@ class DatasetOptions(TableOptions):
 
     @classmethod
     def from_config(cls, config: Any, **more: Any) -> "DatasetOptions":
-        """Options of a `DatasetConfig`, or of anything with its fields.
-
-        Args:
-            config: For example the configuration of a task.
-            **more: Further fields, as ``seed``.
-        """
+        """Options of a `DatasetConfig`, or of anything with its fields, such as the
+        configuration of a task; and further fields, such as ``seed``."""
         for flag in dataclasses.fields(DatasetConfig):
             name = flag.name.removeprefix("dataset_").removeprefix("prepare_")
             more[name] = getattr(config, flag.name)

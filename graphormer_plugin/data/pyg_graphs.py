@@ -12,12 +12,7 @@ from graphormer_plugin.data.errors import DatasetError, counted, one_line_of
 
 
 class MappedGraphs:
-    """Graphs that are made of the items of a sequence, each on access.
-
-    Args:
-        items: Has a length, and items by number.
-        graph: Function of an item.
-    """
+    """Graphs that a function makes of the items of a sequence, each on access."""
 
     def __init__(self, items: Any, graph: Callable[[Any], Any]) -> None:
         self.items, self.graph = items, graph
@@ -108,13 +103,11 @@ def _arrays(
     data: Any, number: int, level: str, values: bool, with_target: bool
 ) -> dict[str, np.ndarray]:
     """Arrays of a graph in the shapes of a `GraphChunk`, which checks their values."""
-
     arrays = {}
     for name in ("x", "edge_index", *["y"] * with_target, "edge_attr", "pos"):
         value = getattr(data, name, None)
         if value is not None:
-            value = value.detach().cpu() if hasattr(value, "detach") else value
-            arrays[name] = np.asarray(value)
+            arrays[name] = as_array(value)
         elif name not in ("edge_attr", "pos"):
             kind = type(data).__name__
             raise DatasetError(f"graph {number}: {kind} has no {name}")
@@ -163,6 +156,11 @@ def _arrays(
     return result | {"target": target}
 
 
+def as_array(values: Any) -> np.ndarray:
+    """A tensor, or whatever NumPy takes, as an array."""
+    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+
+
 def _node_split(data: Any, number: int, nodes: int) -> np.ndarray:
     """See `GraphChunk.node_split`."""
     split = np.zeros(nodes, np.uint8)
@@ -170,7 +168,7 @@ def _node_split(data: Any, number: int, nodes: int) -> np.ndarray:
         mask = getattr(data, name, None)
         if mask is None:
             continue
-        mask = np.asarray(mask.cpu() if hasattr(mask, "cpu") else mask)
+        mask = as_array(mask)
         if mask.shape != (nodes,) or mask.dtype != bool:
             raise DatasetError(
                 f"graph {number}: {name} has shape {list(mask.shape)} and dtype "

@@ -32,7 +32,7 @@ from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.dgl_graphs import pyg_graph
 from graphormer_plugin.data.errors import DatasetError, one_line_of, place_of
 from graphormer_plugin.data.files import file_sha256
-from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.options import DatasetOptions, flag_of
 from graphormer_plugin.data.pyg_graphs import MappedGraphs
 
 logger = logging.getLogger(__name__)
@@ -165,8 +165,7 @@ class RegisteredDataset:
         for name in unread:
             if getattr(options, name) != getattr(DatasetOptions, name):
                 raise DatasetError(
-                    f"dataset {self.name!r} does not read --{name.replace('_', '-')}; "
-                    "leave it out"
+                    f"dataset {self.name!r} does not read {flag_of(name)}; leave it out"
                 )
 
 

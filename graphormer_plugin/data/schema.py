@@ -31,12 +31,8 @@ TARGET_SCALES = ("standardise", "none")  # of regression targets in training
 
 
 def beyond_float32(values: Any) -> Any:
-    """Whether numbers are too large for float32, or so small that they lose digits in it,
-    or become 0; neither 0 nor NaN is.
-
-    Args:
-        values: A number, or an array of numbers.
-    """
+    """Whether a number, or each of an array, is too large for float32, or so small that it
+    loses digits in it, or becomes 0; neither 0 nor NaN is."""
     size = abs(values)
     return (size > LARGEST) | (size < SMALLEST) & (size > 0)
 

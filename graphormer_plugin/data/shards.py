@@ -61,10 +61,7 @@ class Shard:
         )
 
     def path(self, path: Path) -> Path:
-        """File of this part.
-
-        Args:
-            path: File of the whole table.
+        """File of this part, by the file of the whole table.
 
         >>> Shard(3, 100).path(Path("out.parquet")).name
         'out-00003-of-00100.parquet'
@@ -74,10 +71,7 @@ class Shard:
         return path.with_name(f"{path.stem}-{self.name}{path.suffix}")
 
     def check_output(self, path: Path) -> None:
-        """Check that no other division of a table was written under a name.
-
-        Args:
-            path: File of the whole table.
+        """Check that no other division was written under the name of the whole table's file.
 
         Raises:
             DatasetError: Reading all files of that name would mix divisions.

@@ -109,10 +109,7 @@ def edges_of_mol(mol: Any) -> np.ndarray:
 
 
 def parse_smiles(
-    smiles: str,
-    scaffold: bool = False,
-    identity: bool = False,
-    **how: bool,
+    smiles: str, scaffold: bool = False, identity: bool = False, **how: bool
 ) -> MoleculeGraph:
     """Graph of a SMILES with OGB's features; several fragments make a disconnected graph.
 
@@ -256,13 +253,11 @@ def is_molecule(smiles: str) -> bool:
 
 
 def murcko_scaffold(mol: Any) -> str:
-    """Bemis-Murcko scaffold as SMILES with chirality; empty without rings.
+    """Bemis-Murcko scaffold, as SMILES with chirality, of a molecule whose rings are known;
+    empty without rings.
 
     Equal to RDKit's ``MurckoScaffoldSmiles``, which refuses the valences of molecules
     that were parsed without sanitisation.
-
-    Args:
-        mol: RDKit molecule whose rings are known.
     """
     scaffold = Chem.MurckoDecompose(mol)
     scaffold.ClearComputedProps()

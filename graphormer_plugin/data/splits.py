@@ -13,10 +13,8 @@ from graphormer_plugin.data.errors import DatasetError, counted
 
 logger = logging.getLogger(__name__)
 
-
-Ratios = tuple[float, float, float]
-
-RATIOS: Ratios = (0.8, 0.1, 0.1)  # train, valid, test
+Ratios = tuple[float, float, float]  # shares of train, valid and test; their sum is 1
+RATIOS: Ratios = (0.8, 0.1, 0.1)
 
 
 def random_split(
@@ -27,7 +25,6 @@ def random_split(
     Args:
         rows: At least 3.
         seed: 0 or more. Equal seeds give equal splits, on every platform.
-        ratios: Shares of train, valid and test; their sum is 1.
 
     Raises:
         DatasetError: There are fewer than 3 rows.
@@ -57,7 +54,6 @@ def random_split_of_rows(
         first: Number of the first row.
         rows: Their number.
         seed: 0 or more.
-        ratios: Shares of train, valid and test; their sum is 1.
 
     Returns:
         Rows from 0, ``first`` being 0.
@@ -104,7 +100,6 @@ def scaffold_split(
 
     Args:
         scaffolds: Of the molecules.
-        ratios: Shares of train, valid and test; their sum is 1.
         seed: Of the order; 0 or more. Equal seeds give equal splits.
         labels: Float [molecules, T], NaN where missing; None: each molecule has a label.
         molecules: Key of each molecule, see `molecule_order`, for ``labels``.
@@ -150,7 +145,6 @@ def time_split(
     Args:
         times: Float [rows], larger is later; rows with NaN are left out.
         labels: Float [rows, T], NaN where missing; rows without a label are left out.
-        ratios: Shares of train, valid and test; their sum is 1.
     """
     rows = np.flatnonzero(~np.isnan(labels).all(1) & ~np.isnan(times))
     known = ~np.isnan(labels[rows])
@@ -216,16 +210,9 @@ def folds(
 
 
 def consecutive_splits(counts: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """Splits of graphs that come split by split.
-
-    Args:
-        counts: Number of graphs of each split, in their order.
-    """
-    ends = np.cumsum([0, *counts.values()])
-    return {
-        name: np.arange(start, end)
-        for name, start, end in zip(counts, ends[:-1], ends[1:], strict=True)
-    }
+    """Splits of graphs that come split by split, from the number of graphs of each."""
+    *ends, total = np.cumsum([*counts.values()])
+    return dict(zip(counts, np.split(np.arange(total), ends), strict=True))
 
 
 def splits_of_graphs(
@@ -237,7 +224,6 @@ def splits_of_graphs(
     Args:
         splits: Rows of the source by name.
         graph_of_row: Graph id of each row, -1 for rows that became no graph.
-        label: Name of the dataset, for messages.
 
     Raises:
         ValueError: A split is not a set of rows of the source.
@@ -255,13 +241,7 @@ def splits_of_graphs(
 
 
 def require_rows(splits: Mapping[str, np.ndarray], label: str, when: str) -> None:
-    """DatasetError if train or valid is empty.
-
-    Args:
-        splits: Rows or graph ids by name.
-        label: Name of the dataset.
-        when: Added to the message.
-    """
+    """DatasetError if train or valid is empty; ``when`` is added to the message."""
     for name in ("train", "valid"):
         if len(splits.get(name, ())) == 0:
             raise DatasetError(f"{label}: no rows in split {name} {when}".rstrip())
@@ -270,12 +250,7 @@ def require_rows(splits: Mapping[str, np.ndarray], label: str, when: str) -> Non
 def checked_splits(
     splits: Mapping[str, Any], count: int, of: str = "graph"
 ) -> dict[str, np.ndarray]:
-    """Splits as int64 arrays.
-
-    Args:
-        splits: Graph ids or rows by name.
-        count: Number of graphs or rows.
-        of: ``graph`` or ``row``, for messages.
+    """Splits of ``count`` graphs or rows, as int64 arrays; ``of`` is ``graph`` or ``row``.
 
     Raises:
         ValueError: A name is not a word, or a split is not a set of 0..count-1.

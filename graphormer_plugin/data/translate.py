@@ -130,15 +130,12 @@ def translated_labels(
     store: GraphStore | StoreShards, targets: TargetSchema, name: str, split: str
 ) -> NDArray:
     """Labels [n, C] of the graphs of a split, translated by `translate_target`."""
-    labels = [translate_target(part, targets, name) for part in store.stores]
-    if isinstance(store, StoreShards):
-        shards = [
-            {"node_offset": part.columns["node_offset"], "target": target}
-            for part, target in zip(store.stores, labels, strict=True)
-        ]
-        columns = ShardColumns(shards, store.first)
-        return columns.of_graphs(store.splits[split])["target"]
-    return np.asarray(labels[0][store.splits[split]])
+    none = np.zeros(0, np.int64)
+    labels = [
+        translate_target(part, targets, name)[part.splits.get(split, none)]
+        for part in store.stores
+    ]
+    return np.concatenate(labels)
 
 
 def translate_bonds(

@@ -256,7 +256,6 @@ def slim(state: Mapping[str, Any], parts: Sequence[str] = ()) -> dict[str, Any]:
     which this package does not read. The given state is not modified.
 
     Args:
-        state: the checkpoint.
         parts: parts of the vectors that heads read, see `joined_vectors`; empty: the parts
             that ``state`` names, if any.
     """

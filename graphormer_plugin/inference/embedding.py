@@ -21,7 +21,6 @@ def hooked(
     """Call a hook after, or ``before``, the forward pass of some modules.
 
     Args:
-        modules: modules of a model.
         hook: see `torch.nn.Module.register_forward_hook` and its ``_pre_hook``.
         before: whether it is called with the arguments alone.
     """

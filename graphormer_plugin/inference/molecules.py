@@ -121,14 +121,11 @@ class Molecules:
             return of_nodes
         results = []
         for number, values in enumerate(of_nodes):
-            if hasattr(self.sources[number], "edge_index"):  # as it was given
-                results.append(values)
-                continue
-            atoms = written_order(self.mol(number))
-            places = np.argsort(atoms) + first
-            places = np.concatenate([np.arange(first), places])
-            for axis in axes:
-                values = values.take(places, axis)
+            if not hasattr(self.sources[number], "edge_index"):  # else as it was given
+                places = np.argsort(written_order(self.mol(number))) + first
+                places = np.concatenate([np.arange(first), places])
+                for axis in axes:
+                    values = values.take(places, axis)
             results.append(values)
         return results
 
@@ -370,8 +367,6 @@ class RowReader:
 
     def __call__(self, smiles: str) -> MoleculeGraph:
         """Raises ValueError with the reason why there is no graph."""
-        if not smiles:
-            raise ValueError("no SMILES")
         graph = self.parser(smiles)
         for schema in self.schemas:
             edges = graph.edge_index.shape[1]

@@ -50,8 +50,6 @@ def predicted_rows(
     """Yield the predictions for blocks of rows, in their order.
 
     Args:
-        run: predicts them.
-        rows: blocks of the input.
         workers: processes; 0: this process alone.
         pool: see `forked_pool`; None: the processes read SMILES only.
 

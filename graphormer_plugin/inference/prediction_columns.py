@@ -97,6 +97,13 @@ def prediction_columns(
         interval: of all targets, in two more columns each.
     """
     names = targets.names
+
+    def _numbers(ending: str, of_targets: NDArray) -> list[Column]:
+        return [
+            Column(name + ending, number_cells(column))
+            for name, column in zip(names, of_targets.T, strict=True)
+        ]
+
     columns: dict[str, list[Column]] = {}  # of each target, by kind
     if targets.kind == "multiclass":
         classes, best = class_labels(targets), values.argmax(1)
@@ -110,10 +117,7 @@ def prediction_columns(
             for label, column in zip(classes, values.T, strict=True)
         ]
     else:
-        columns["value"] = [
-            Column(name + layout.value, number_cells(column))
-            for name, column in zip(names, values.T, strict=True)
-        ]
+        columns["value"] = _numbers(layout.value, values)
         columns["class"] = [
             Column(
                 f"{name}_class", [words[int(p > 0.5)] for p in values[:, target]], False
@@ -122,10 +126,7 @@ def prediction_columns(
             if (words := targets.classes_of(target))
         ]
     if std is not None:
-        columns["std"] = [
-            Column(f"{name}_std", number_cells(column))
-            for name, column in zip(names, std.T, strict=True)
-        ]
+        columns["std"] = _numbers("_std", std)
     factors, share = dict.fromkeys(logs if std is not None else (), QUANTILE), 0.9
     if interval is not None:
         factors, share = dict(enumerate(interval.factor.tolist())), interval.coverage
@@ -141,10 +142,7 @@ def prediction_columns(
             for target, (name, column) in enumerate(zip(names, labels.T, strict=True))
         ]
     if in_domain is not None and in_domain.ndim > 1:
-        columns["in_domain"] = [
-            Column(f"{name}_{IN_DOMAIN}", number_cells(column))
-            for name, column in zip(names, in_domain.T, strict=True)
-        ]
+        columns["in_domain"] = _numbers(f"_{IN_DOMAIN}", in_domain)
     elif in_domain is not None:
         columns["in_domain"] = [Column(IN_DOMAIN, number_cells(in_domain))]
     return [

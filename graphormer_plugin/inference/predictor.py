@@ -469,16 +469,12 @@ class Predictor:
             )
         scale = self.targets.std[output] if self.targets.std else 1.0
         molecules = self.read(inputs)
-        return molecules.in_order(
-            [
-                scale
-                * gradient_times_input(self.model, batch, output)
-                .double()
-                .numpy(force=True)
-                for batch in self._single()._graphs(molecules).each()
-            ],
-            [0],
-        )
+        gradients = [
+            gradient_times_input(self.model, batch, output)
+            for batch in self._single()._graphs(molecules).each()
+        ]
+        values = [scale * one.double().numpy(force=True) for one in gradients]
+        return molecules.in_order(values, [0])
 
     def _values(self, graphs: ModelGraphs, batch_size: int) -> PerGraph:
         return graphs.collect(

@@ -1,11 +1,10 @@
 """Predictions that are written block by block, so that a killed run can be resumed."""
 
 import io
-import itertools
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +113,8 @@ class ResumableWriter:
         """Append a block of rows to the table, and their entries to each array.
 
         Args:
-            rows: cells of each row.
             arrays: [rows, ...] for each file of arrays, in their order.
-            failed: number of these rows without prediction.
-            unlike: number of these rows unlike the training, see `unlike_training`.
+            failed, unlike: of these rows, see the attributes.
         """
         lengths = [
             length + len(values)
@@ -175,13 +172,10 @@ class ResumableWriter:
             raise ValueError(f"{error}; remove {self.folder} to start again") from None
 
     def _join(self, path: Path, start: bytes, name: str) -> None:
-        blocks: Iterator[np.ndarray] = map(
-            self._read, range(self.blocks), itertools.repeat(name)
-        )
         with atomic_write(path) as file:
             file.write(start)
-            for block in blocks:
-                file.write(block.tobytes())
+            for number in range(self.blocks):
+                file.write(self._read(number, name).tobytes())
 
 
 def parts_folder(table: Path) -> Path:

@@ -52,8 +52,6 @@ def write_predictions(
 
     Args:
         folder: created if missing; files of the same names are replaced.
-        split: name of the split.
-        store: the data.
         targets: the targets that the model was trained on.
         outputs: output ``[C]`` or ``[n, C]`` and target ``[C]`` or ``[n]`` by graph.
         identity: names of the columns that identify a molecule, and their cells by row

@@ -177,7 +177,8 @@ class TableRun:
         if not self.vectors:
             return {}
         path = self.vectors.path
-        vectors: Arrays = {path: (np.float32, (self._width(),))}
+        width = self.predictor.vector_width(self.vectors.layers)
+        vectors: Arrays = {path: (np.float32, (width,))}
         if not self.vectors.nodes:
             return vectors
         return {**vectors, path.with_suffix(".count.npy"): (np.int64, ())}
@@ -283,14 +284,12 @@ class TableRun:
         result = Prediction(mean, np.sqrt(variance), in_domain)
         return from_log(result, predictor.logs) if predictor.logs else result
 
-    def _width(self) -> int:
-        return self.predictor.vector_width(self.vectors.layers)
-
     def _embed(
         self, molecules: Molecules, count: int, reasons: dict[int, str]
     ) -> list[np.ndarray]:
         """Rows for each file of `arrays`."""
-        vectors, width = self.vectors, self._width()
+        vectors = self.vectors
+        width = self.predictor.vector_width(vectors.layers)
         embedded = self.predictor.embed(
             molecules,
             vectors.layers,

@@ -18,12 +18,7 @@ from graphormer_plugin.data.tables.cells import Column, matches
 from graphormer_plugin.data.tables.formats import open_table, stem
 from graphormer_plugin.data.tables.roles import Roles, find_split
 from graphormer_plugin.data.tables.rows import Rows, columns_of_whole
-from graphormer_plugin.data.tables.table import (
-    NAMES,
-    Table,
-    listed_columns,
-    readable,
-)
+from graphormer_plugin.data.tables.table import NAMES, Table, listed_columns, readable
 
 logger = logging.getLogger(__name__)
 
@@ -116,8 +111,6 @@ def read_labels(
     1.
 
     Args:
-        table: An open table.
-        options: Which columns are read, and how.
         explore: Take the only column of numbers as target if none is named, and keep the
             cells of columns that no option uses.
         find_kind: Find the kind of the targets, in place of the kind of the options.
@@ -183,19 +176,22 @@ def read_labels(
         first_row=rows.first,
         bounds=np.array([c.bounds for c in columns]).T if options.censored else None,
     )
-    warnings = [
-        f"--target-columns all leaves out {listed_columns(counting)}, which only numbers "
-        "the rows; name it to predict it"
-    ]
-    unmatched = [
-        f"--missing-labels {word!r} fits no cell of {listed(names)}"
-        for word in options.missing_labels
-        if not any(matches(cell, (word,)) for c in columns for cell in c.missing)
-    ]
+    warnings = [*table.notes]
+    if counting:
+        warnings.append(
+            f"--target-columns all leaves out {listed_columns(counting)}, which only "
+            "numbers the rows; name it to predict it"
+        )
+    if whole:
+        warnings += [
+            f"--missing-labels {word!r} fits no cell of {listed(names)}"
+            for word in options.missing_labels
+            if not any(matches(cell, (word,)) for c in columns for cell in c.missing)
+        ]
     keep = [at for at, name in enumerate(others) if name not in names]
     return Labels(
         source,
-        [*table.notes] + warnings[: bool(counting)] + unmatched * whole,
+        warnings,
         [others[at] for at in keep],
         [[cells[at] for at in keep] for cells in rows.cells],
         times,

@@ -99,9 +99,6 @@ def longest_cycle(mol: Any) -> int:
     further bond closes a cycle. The basis, and so the length, depends on that order
     and on the numbering of the atoms.
 
-    Args:
-        mol: RDKit molecule.
-
     Returns:
         Atoms of the longest cycle, 0 without cycles.
     """

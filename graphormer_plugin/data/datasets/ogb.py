@@ -18,7 +18,7 @@ from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.pyg_graphs import MappedGraphs
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.smiles import feature_dims, parse_any_smiles
-from graphormer_plugin.data.splits import checked_splits
+from graphormer_plugin.data.splits import checked_splits, consecutive_splits
 
 # ------------------------------------------------------------- PCQM4M and PCQM4Mv2
 
@@ -120,13 +120,11 @@ def _held_out(whole: DatasetSource, subset: bool) -> DatasetSource:
     splits = held_out_splits(whole.splits["train"], subset)
     splits["test"] = whole.splits["valid"]
     rows = np.concatenate(list(splits.values()))
-    ends = np.cumsum([len(part) for part in splits.values()])
-    parts = np.split(np.arange(len(rows)), ends[:-1])
     return dataclasses.replace(
         whole,
         smiles=[whole.smiles[row] for row in rows],
         targets=whole.targets[rows],
-        splits=dict(zip(splits, parts, strict=True)),
+        splits=consecutive_splits({name: len(part) for name, part in splits.items()}),
     )
 
 

@@ -21,12 +21,8 @@ NUM_CLASSES = 10
 
 
 def superpixels(data: Mapping[str, Any], tenths: bool) -> SimpleNamespace:
-    """A graph as PyG stores it, with intensities and position side by side.
-
-    Args:
-        data: Tensors of the graph.
-        tenths: Weights of edges are tenths, rounded down.
-    """
+    """A graph as PyG stores it, with intensities and position side by side; weights of
+    edges as they are, or in ``tenths``, rounded down."""
     x, pos, weight = (data[name].numpy() for name in ("x", "pos", "edge_attr"))
     return SimpleNamespace(
         x=np.concatenate([x.reshape(len(pos), -1), pos], 1).astype(np.float32),

@@ -3,11 +3,7 @@
 import numpy as np
 
 from cython_ext import bond_dtype
-from graphormer_plugin.data.schema import (
-    MAX_BOND_TYPES,
-    MAX_RADIX_TYPES,
-    FeatureSchema,
-)
+from graphormer_plugin.data.schema import MAX_BOND_TYPES, MAX_RADIX_TYPES, FeatureSchema
 
 
 class BondNumbers:

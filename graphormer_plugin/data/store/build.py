@@ -28,12 +28,7 @@ from graphormer_plugin.data.featurise import (
     featurise,
     part_rows,
 )
-from graphormer_plugin.data.files import (
-    file_lock,
-    is_full,
-    is_read_only,
-    read_text,
-)
+from graphormer_plugin.data.files import file_lock, is_full, is_read_only, read_text
 from graphormer_plugin.data.graph_features import (
     PART_ROWS,
     given_values,

@@ -31,7 +31,6 @@ class ColumnFile:
     range of all.
 
     Args:
-        path: Of the file.
         dtypes: Types that the column may have, smallest first.
     """
 
@@ -102,8 +101,6 @@ class ColumnFile:
         Args:
             table: The column becomes ``table[values]``, in the type of the table.
         """
-        if self.waiting.closed:
-            return
         if table is not None:
             self.dtype = table.dtype
         # Before `with`, which would flush again and hide the error.

@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -69,17 +69,11 @@ class StoreShards:
     @cached_property
     def splits(self) -> dict[str, np.ndarray]:
         """Graph ids by split name, int64."""
-        names = dict.fromkeys(name for store in self.stores for name in store.splits)
-        return {
-            name: np.concatenate(
-                [
-                    np.asarray(store.splits[name]) + first
-                    for store, first in zip(self.stores, self.first)
-                    if name in store.splits
-                ]
-            )
-            for name in names
-        }
+        parts: dict[str, list[np.ndarray]] = defaultdict(list)
+        for store, first in zip(self.stores, self.first):
+            for name, graph_ids in store.splits.items():
+                parts[name].append(np.asarray(graph_ids) + first)
+        return {name: np.concatenate(graph_ids) for name, graph_ids in parts.items()}
 
     @cached_property
     def sizes(self) -> np.ndarray:

@@ -22,11 +22,7 @@ from graphormer_plugin.data.files import (
     fsync_folder,
     is_full,
 )
-from graphormer_plugin.data.labels import (
-    as_float32,
-    checked_weights,
-    describe_targets,
-)
+from graphormer_plugin.data.labels import as_float32, checked_weights, describe_targets
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, target_statistics
 from graphormer_plugin.data.splits import checked_splits
 from graphormer_plugin.data.store import (
@@ -193,17 +189,13 @@ class StoreWriter:
         bounds: np.ndarray | None = None,
         graph_features: Sequence[str] = (),
         graph_values: np.ndarray | None = None,
-    ) -> Path:
+    ) -> None:
         """Completes the store and puts it in place.
 
         Args:
             dataset: Name for humans.
             splits: Graph ids by split name.
-            target_names: One per target column.
             target: float [G, C] if the chunks have none.
-            unit: Of a regression target.
-            kind: ``regression``, ``binary`` or ``multiclass``.
-            num_classes: Of a multiclass target.
             source: Origin of the store, JSON values. A store with another
                 source than requested is stale.
             options: Options that it was made with; a store with others is stale.
@@ -211,14 +203,8 @@ class StoreWriter:
             rows: Number of all rows of the source; None: graphs and skipped rows.
             featuriser: See `GraphStore`.
             molecules: `molecule_key` of each graph, to warn of duplicates.
-            class_names: See `TargetSchema`.
-            weights: float [G], of each graph in the loss, 0 or more.
-            bounds: int [G, C], see `DatasetSource`.
-            graph_features: Names of K numbers of each graph.
-            graph_values: float [G, K], NaN where missing.
-
-        Returns:
-            The store's folder.
+            target_names, unit, kind, num_classes, class_names, weights, bounds,
+                graph_features, graph_values: See `DatasetSource`; its rows are the graphs.
 
         Raises:
             ValueError: No graphs, a split that is not a set of graph ids, or targets or
@@ -284,7 +270,6 @@ class StoreWriter:
                 targets, target, splits, molecules, graph_values
             )
         self._publish(manifest)
-        return self.path
 
     def _close_columns(self, schema: FeatureSchema) -> None:
         """Writes the files of all columns, each with as many rows as it describes.

@@ -12,16 +12,11 @@ from graphormer_plugin.data.files import atomic_write
 def write_lines(
     file: IO[str], rows: Iterable[Sequence[Any]], delimiter: str = ","
 ) -> None:
-    r"""Write rows that end in ``\n``.
+    r"""Write rows of cells, which end in ``\n``, to a file that is open with ``newline=""``.
 
     Readers end a row at ``\r`` too, unless it is quoted. Before February 2024 (gh-67044),
     Python quoted the characters of its own line terminator only, hence ``\r\n`` here, of
     which ``\n`` is left.
-
-    Args:
-        file: Open with ``newline=""``.
-        rows: Cells of each row.
-        delimiter: Between two cells.
     """
     lines = SimpleNamespace(write=lambda line: file.write(line[:-2] + "\n"))
     csv.writer(lines, delimiter=delimiter).writerows(rows)

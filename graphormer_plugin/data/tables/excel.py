@@ -13,9 +13,6 @@ class ExcelTable(Table):
     """The first sheet of a workbook: a header, and a row per molecule. Rows and columns
     without any cell are left out; cells are the values of formulas, as Excel saved them.
 
-    Args:
-        path: File.
-
     Raises:
         DatasetError: It cannot be read, or openpyxl is missing.
     """

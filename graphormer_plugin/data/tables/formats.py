@@ -74,9 +74,6 @@ class SdfTable(TextTable):
     RDKit writes the SMILES of the mol blocks. Positions are not read. An item of a
     record that has no such item is an empty cell.
 
-    Args:
-        path: File; gzipped if it ends in ``.gz``.
-
     Raises:
         DatasetError: It cannot be read.
     """
@@ -132,9 +129,6 @@ class SmilesTable(TextTable):
     """A file of SMILES: each line has a SMILES, and perhaps a name after it. A first line
     whose SMILES is the word smiles is a heading; a line that begins with a tab has a name
     only.
-
-    Args:
-        path: File; gzipped if it ends in ``.gz``.
 
     Raises:
         DatasetError: It cannot be read.

@@ -19,15 +19,11 @@ def invalid_file(path: Path) -> Path:
 def report_invalid(
     path: Path, failures: Sequence[tuple[int, str, str]], skip: bool
 ) -> None:
-    """Write `invalid_file`, or remove an earlier file if there are no failures.
-
-    Args:
-        path: of the store.
-        failures: row, SMILES and reason.
-        skip: warn instead of raising.
+    """Write `invalid_file` of a store, or remove an earlier file if there are no failures
+    (row, SMILES and reason).
 
     Raises:
-        DatasetError: there are failures.
+        DatasetError: there are failures; with ``skip`` a warning.
     """
     file = invalid_file(path)
     if not failures:

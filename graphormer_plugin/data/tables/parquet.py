@@ -34,9 +34,6 @@ class ParquetTable(Table):
 
     Needs pyarrow. Memory is bounded, whatever the number of rows is.
 
-    Args:
-        path: File or folder.
-
     Raises:
         DatasetError: It cannot be read, or the files of a folder differ in their columns.
     """

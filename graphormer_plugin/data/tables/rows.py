@@ -32,9 +32,6 @@ class Rows:
     """Cells of a table, read once.
 
     Args:
-        table: An open table.
-        roles: Which column is what.
-        options: Of the table.
         part: First row, and the row after the last; None: all rows.
         others: Columns whose cells are kept as text, numbers with a decimal point.
 
@@ -95,23 +92,13 @@ class Rows:
             raise table.error(text)
 
     def error(self, row: int, column: str, text: object) -> DatasetError:
-        """Error of a cell.
-
-        Args:
-            row: From 0, the first row that was read.
-            column: Name of the column.
-            text: Of the error.
-        """
+        """Error of a cell in a row, counted from 0, the first row that was read."""
         table, number = self.table.where(self.first + row)
         where = f"row {number} (line {self.lines[row]}), column {column!r}"
         return table.error(f"{where}: {text}")
 
     def numbers(self, name: str, advice: str = "") -> np.ndarray:
-        """Numbers of a column, float [rows].
-
-        Args:
-            name: Of the column.
-            advice: Added to an error.
+        """Numbers of a column, float [rows]; ``advice`` is added to an error.
 
         Raises:
             DatasetError: A cell is not a number.

@@ -32,7 +32,6 @@ class Table:
     """A file of molecules that is read row by row.
 
     Args:
-        path: The file.
         header: Names of its columns; None: they are in the file.
 
     Attributes:
@@ -105,13 +104,11 @@ class Table:
         """
         if asked:
             return self.require(asked)
-        lower = [name.lower() for name in self.header]
-        for fits in (
-            [name == "smiles" for name in lower],
-            ["smiles" in name for name in lower],
-        ):
-            if sum(fits) == 1:
-                return self.header[fits.index(True)]
+        named = [name for name in self.header if "smiles" in name.lower()]
+        exact = [name for name in named if name.lower() == "smiles"]
+        for names in (exact, named):
+            if len(names) == 1:
+                return names[0]
         raise self.error(
             f"which column has the SMILES? Name it with --smiles-column; {self._has()}"
         )
