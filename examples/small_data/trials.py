@@ -41,6 +41,7 @@ from graphormer_plugin.heads.fit import BLOCKS
 from graphormer_plugin.heads.head import Head
 from graphormer_plugin.heads.kernels import Floats, weighted_sum
 from graphormer_plugin.heads.prediction import Prediction
+from graphormer_plugin.inference.checkpoint import DEFAULT_START
 
 COLUMNS = "trial setting set split part metric value commit".split()
 START = "grpe_small_descriptors"
@@ -189,11 +190,12 @@ def of_blocks(*blocks: str) -> Setting:
 
 
 def of_start(name: str, *blocks: str) -> Setting:
-    """The same with the vectors of a start that `pilot.py` has made in the folder."""
+    """The same with the vectors of a start of the package, or of a file ``.pt`` that
+    `pilot.py` has made in the folder."""
 
     def run(case: Case) -> Floats:
-        start = case.folder / "pilot" / f"{name}.pt"
-        if not start.exists():
+        start = case.folder / name if name.endswith(".pt") else name
+        if isinstance(start, Path) and not start.exists():
             raise ValueError(f"{start} is missing; pilot.py makes it")
         raw = {**case.raw, VECTORS: hub.load(start).embed(case.table.smiles.tolist())}
         return case.predict(case.head(blocks, raw), raw=raw)
@@ -432,14 +434,19 @@ TRIALS = {
         },
         spreads.score,
     ),
+    "starts": Trial(
+        tuple(SETS),
+        SPLITS,
+        {f"`{name}`": of_start(name, *BLOCKS) for name in (START, DEFAULT_START)},
+    ),
     "targets": Trial(  # last: it needs what pilot.py makes
         SMALL,
         SPLITS,
         {
-            "vectors alone: descriptors": of_start("descriptors", VECTORS),
-            "vectors alone: descriptors + 256 bits": of_start("bits", VECTORS),
-            "all blocks: descriptors": of_start("descriptors", *BLOCKS),
-            "all blocks: descriptors + 256 bits": of_start("bits", *BLOCKS),
+            "vectors alone: descriptors": of_start("pilot/descriptors.pt", VECTORS),
+            "vectors alone: descriptors + 256 bits": of_start("pilot/bits.pt", VECTORS),
+            "all blocks: descriptors": of_start("pilot/descriptors.pt", *BLOCKS),
+            "all blocks: descriptors + 256 bits": of_start("pilot/bits.pt", *BLOCKS),
         },
     ),
 }
