@@ -14,7 +14,7 @@ import pytest
 # the files of a whole benchmark.
 LONG = set(
     """benchmark_data checkpoint clone disk drop_in dry flags quick shared_data smoke
-    train whole""".split()
+    three_epochs train""".split()
 )
 
 # Imports and tests in memory are for good: the collector need not look through them. This

@@ -104,8 +104,8 @@ def test_a_training_after_another_in_a_process(train, tmp_path):
         assert list((tmp_path / f"tb_{name}/valid").iterdir())
 
 
-def test_resumed_runs_equal_a_run_at_one_go(whole, train, tmp_path):
-    folder, log = whole
+def test_resumed_runs_equal_a_run_at_one_go(three_epochs, train, tmp_path):
+    folder, log = three_epochs
     whole_train, whole_valid = losses(log)
     assert [log["epoch"] for log in whole_train] == [1, 2, 3]
     assert whole_train[2]["train_mae"] < whole_train[0]["train_mae"]
@@ -133,10 +133,10 @@ def test_resumed_runs_equal_a_run_at_one_go(whole, train, tmp_path):
 
 
 def test_validate_gives_the_number_of_the_training_run(
-    whole, validate, tmp_path, data, monkeypatch
+    three_epochs, validate, tmp_path, data, monkeypatch
 ):
     monkeypatch.delenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", raising=False)
-    folder, text = whole
+    folder, text = three_epochs
     best = min(logged(text, "valid"), key=lambda log: log["valid_mae"])
     checkpoint = folder / "checkpoint_best.pt"
     state = weights(checkpoint)
@@ -167,8 +167,8 @@ def test_validate_gives_the_number_of_the_training_run(
     )
 
 
-def test_validating_on_the_training_split_leaves_training_alone(whole, train, tmp_path):
-    folder, text = whole
+def test_validating_on_the_training_split_leaves_training_alone(three_epochs, train, tmp_path):
+    folder, text = three_epochs
     plain = [log["train_loss"] for log in logged(text, "train")][:2]
     text = train("both", "--max-epoch", 2, "--valid-subset", "valid,train")
     trained = [log for log in logged(text, "train") if "train_lr" in log]
@@ -262,8 +262,8 @@ def test_message_passing_on_its_way_to_a_prediction(
 FLAG = "--task graph_prediction_with_flag --criterion l1_loss_with_flag --flag-m 2"
 
 
-def test_bfloat16_trains_without_a_tpu(whole, train):
-    plain, halves = logged(whole[1], "train"), logged(train("half", "--bf16"), "train")
+def test_bfloat16_trains_without_a_tpu(three_epochs, train):
+    plain, halves = logged(three_epochs[1], "train"), logged(train("half", "--bf16"), "train")
     assert len(plain) == 3
     for half, whole in zip(halves, plain, strict=True):
         assert half["train_loss"] == pytest.approx(whole["train_loss"], rel=0.05)

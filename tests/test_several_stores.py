@@ -18,8 +18,8 @@ def halves(data):
     return names
 
 
-def test_losses_are_those_of_one_store(data, halves, whole, train, validate, tmp_path):
-    one, log = whole
+def test_losses_are_those_of_one_store(data, halves, three_epochs, train, validate, tmp_path):
+    one, log = three_epochs
     text = train("two", "--dataset-name", ",".join(halves))
     assert losses(text) == losses(log)
     assert "first, second (2 stores): 96 train / 12 valid / 12 test graphs" in text
@@ -51,7 +51,7 @@ def test_numbers_that_join_the_output(data, halves, train):
     assert found[0] == found[1]
 
 
-def test_resume_from_prepared_shards(data, whole, train, error, capfd):
+def test_resume_from_prepared_shards(data, three_epochs, train, error, capfd):
     """A folder of shards is trained on by its path, and resumed with the same data."""
     arguments = ["--dataset-name", f"{data}/molecules.csv", "--data-root", str(data)]
     arguments += ["--quiet", "--workers", "0", "--target-columns", "length,carbons"]
@@ -63,7 +63,7 @@ def test_resume_from_prepared_shards(data, whole, train, error, capfd):
     prepared = ["--dataset-name", folder, "--target-columns", ""]
     train("run", *prepared, "--max-epoch", "2")
     resumed = losses(train("run", *prepared, "--max-epoch", "3"))
-    assert resumed == tuple(part[-1:] for part in losses(whole[1]))
+    assert resumed == tuple(part[-1:] for part in losses(three_epochs[1]))
     other = ["--dataset-name", ",".join(reversed(folders)), "--target-columns", ""]
     line = error(train, "run", *other, "--max-epoch", "4")
     assert "resume with the same data" in line

@@ -10,8 +10,8 @@ molecules of any size and SMILES as they are given; each other setting differs f
 one respect. A tenth of the other folds, drawn by the fold's number, chooses the epoch. The
 folder gets results.tsv and the predictions of each fold; a line that is there is not
 measured again, so the same command goes on where it was stopped. The output is a table of
-all lines, and a table of means of head, fine-tuned start and forest with weights that the
-other folds of a set give.
+all lines, and a table of means of head, fine-tuned start and forest, with fixed weights
+and with weights that the other folds of a set give.
 """
 
 import argparse

@@ -211,8 +211,9 @@ def folds(
 
 def consecutive_splits(counts: Mapping[str, int]) -> dict[str, np.ndarray]:
     """Splits of graphs that come split by split, from the number of graphs of each."""
-    *ends, total = np.cumsum([*counts.values()])
-    return dict(zip(counts, np.split(np.arange(total), ends), strict=True))
+    ends = np.cumsum([*counts.values()], dtype=np.int64)
+    parts = np.split(np.arange(sum(counts.values())), ends)
+    return dict(zip(counts, parts))  # the last part, after the last end, is empty
 
 
 def splits_of_graphs(

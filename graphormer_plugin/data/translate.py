@@ -130,12 +130,8 @@ def translated_labels(
     store: GraphStore | StoreShards, targets: TargetSchema, name: str, split: str
 ) -> NDArray:
     """Labels [n, C] of the graphs of a split, translated by `translate_target`."""
-    none = np.zeros(0, np.int64)
-    labels = [
-        translate_target(part, targets, name)[part.splits.get(split, none)]
-        for part in store.stores
-    ]
-    return np.concatenate(labels)
+    labels = [translate_target(part, targets, name) for part in store.stores]
+    return np.concatenate(labels)[store.splits[split]]
 
 
 def translate_bonds(

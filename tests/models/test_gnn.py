@@ -211,10 +211,11 @@ def test_options_reach_the_model(arch, option, value, seen):
     assert model(make_batch(model, ROWS)).isfinite().all()
 
 
+@pytest.mark.parametrize("scale", [{}, {"mean": [0.05, -1.0], "std": [0.1, 2.0]}])
 @torch.no_grad()
-def test_predictions_are_clamped_in_evaluation_and_in_the_unit():
+def test_predictions_are_clamped_in_evaluation_and_in_the_unit(scale):
     torch.manual_seed(0)
-    targets = TargetSchema(["y", "z"], mean=[0.05, -1.0], std=[0.1, 2.0])
+    targets = TargetSchema(["y", "z"], **scale)
     plain, model = (
         tiny_model("gin", targets, clamp_max=largest).double() for largest in (0, 0.1)
     )

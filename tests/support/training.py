@@ -139,7 +139,7 @@ def trained_once(data, save_dir, *more):
 
 
 @pytest.fixture(scope="module")
-def whole(data, tmp_path_factory):
+def three_epochs(data, tmp_path_factory):
     """Folder and log of `train` at one go, three epochs."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     return folder, trained_once(data, folder)
