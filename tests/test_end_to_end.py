@@ -167,7 +167,9 @@ def test_validate_gives_the_number_of_the_training_run(
     )
 
 
-def test_validating_on_the_training_split_leaves_training_alone(three_epochs, train, tmp_path):
+def test_validating_on_the_training_split_leaves_training_alone(
+    three_epochs, train, tmp_path
+):
     folder, text = three_epochs
     plain = [log["train_loss"] for log in logged(text, "train")][:2]
     text = train("both", "--max-epoch", 2, "--valid-subset", "valid,train")
@@ -263,7 +265,9 @@ FLAG = "--task graph_prediction_with_flag --criterion l1_loss_with_flag --flag-m
 
 
 def test_bfloat16_trains_without_a_tpu(three_epochs, train):
-    plain, halves = logged(three_epochs[1], "train"), logged(train("half", "--bf16"), "train")
+    plain, halves = logged(three_epochs[1], "train"), logged(
+        train("half", "--bf16"), "train"
+    )
     assert len(plain) == 3
     for half, whole in zip(halves, plain, strict=True):
         assert half["train_loss"] == pytest.approx(whole["train_loss"], rel=0.05)

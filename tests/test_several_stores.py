@@ -18,7 +18,9 @@ def halves(data):
     return names
 
 
-def test_losses_are_those_of_one_store(data, halves, three_epochs, train, validate, tmp_path):
+def test_losses_are_those_of_one_store(
+    data, halves, three_epochs, train, validate, tmp_path
+):
     one, log = three_epochs
     text = train("two", "--dataset-name", ",".join(halves))
     assert losses(text) == losses(log)
