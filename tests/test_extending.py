@@ -1,5 +1,7 @@
 """A user's own folder: an architecture and pair encodings outside the package."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -40,7 +42,7 @@ def test_train_validate_predict(words, train, validate, data, tmp_path, monkeypa
 def test_resistances():
     """A ring of six nodes, a path of two behind it, and a node apart."""
     if "resistance" not in FIELDS:  # no training of this process has imported it
-        user_code.import_user_data(MY_GRAPHS)
+        user_code.import_user_data(Path(MY_GRAPHS))
     ends = [(n, (n + 1) % 6) for n in range(6)] + [(0, 6), (6, 7)]
     edges = np.array(ends + [(v, u) for u, v in ends]).T
     columns = {"node_offset": np.array([0, 9]), "edge_offset": np.array([0, 16])}

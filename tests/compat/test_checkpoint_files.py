@@ -247,7 +247,7 @@ def directory_with(place, bit):
     ids="cut off|empty|zeros|bit|missing bytes|name|version".split("|"),
 )
 def test_training_goes_on_from_the_newest_intact_checkpoint(
-    damage, trained, train, whole
+    damage, trained, train, three_epochs
 ):
     path = trained / "checkpoint_last.pt"
     torn = damage(path.read_bytes())
@@ -256,7 +256,7 @@ def test_training_goes_on_from_the_newest_intact_checkpoint(
     (warning,) = re.findall(".*goes on from.*", train("run"))
     assert str(path) in warning and str(trained / "checkpoint2.pt") in warning
     assert path.with_name("checkpoint_last.pt.damaged").read_bytes() == torn
-    assert_same_weights(path, whole[0] / "checkpoint_last.pt")
+    assert_same_weights(path, three_epochs[0] / "checkpoint_last.pt")
 
 
 def test_every_flipped_bit_is_found(trained, train, validate, tmp_path, refused):
