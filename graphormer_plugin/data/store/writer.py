@@ -192,6 +192,8 @@ class StoreWriter:
     ) -> None:
         """Completes the store and puts it in place.
 
+        The other arguments are those of a `DatasetSource` whose rows are the graphs.
+
         Args:
             dataset: Name for humans.
             splits: Graph ids by split name.
@@ -203,8 +205,6 @@ class StoreWriter:
             rows: Number of all rows of the source; None: graphs and skipped rows.
             featuriser: See `GraphStore`.
             molecules: `molecule_key` of each graph, to warn of duplicates.
-            target_names, unit, kind, num_classes, class_names, weights, bounds,
-                graph_features, graph_values: See `DatasetSource`; its rows are the graphs.
 
         Raises:
             ValueError: No graphs, a split that is not a set of graph ids, or targets or
