@@ -195,7 +195,7 @@ def choose(
     experiment: Experiment, run: Run, number: int, members: dict[str, list[Prediction]]
 ) -> None:
     """Choose the model of a run by its validation metric: a kind of models, or the mean of
-    all (`shares`).
+    all with the weights of `shares`.
 
     Trainings are not chosen without the head beside them: validation molecules flatter the
     checkpoints that they have selected, and on test molecules the mean of both is better
