@@ -6,12 +6,27 @@ from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 # No -march=native: a wheel runs on any processor of its platform. No OpenMP: its thread
 # team does not survive the fork that starts a data worker.
 OPTIMISE = ["/O2"] if sys.platform == "win32" else ["-O3"]
 
+
+class BuildExtensions(build_ext):
+    def run(self):
+        super().run()
+        if self.editable_mode:
+            # fairseq looks for --user-dir graphormer_plugin beside itself. Python passes
+            # over a folder without __init__.py and finds the package in the clone.
+            site_packages = self.get_finalized_command("install").install_lib
+            beside_fairseq = Path(site_packages, "graphormer_plugin")
+            beside_fairseq.mkdir()
+            beside_fairseq.joinpath("editable.txt").write_text(f"{Path.cwd()}\n")
+
+
 setup(
+    cmdclass={"build_ext": BuildExtensions},
     ext_modules=cythonize(
         [
             Extension(
@@ -22,5 +37,5 @@ setup(
             )
             for path in sorted(Path("cython_ext").glob("*.pyx"))
         ]
-    )
+    ),
 )

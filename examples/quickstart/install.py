@@ -81,11 +81,6 @@ def make(venv: Path) -> None:
     pip_install(venv, "--no-build-isolation", "--no-deps", "-r", FAIRSEQ)
     say("3 of 3: this package, its kernels (compiled: 20 s) and its dependencies")
     pip_install(venv, "--no-build-isolation", "-e", ".")
-    # fairseq looks for --user-dir graphormer_plugin beside itself. Python passes over a
-    # folder without __init__.py and finds the package in the clone.
-    version = "python{}.{}".format(*sys.version_info)
-    beside_fairseq = venv / "lib" / version / "site-packages" / "graphormer_plugin"
-    beside_fairseq.mkdir(parents=True)
 
 
 def pip_install(venv: Path, *words: str) -> None:
