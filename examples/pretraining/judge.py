@@ -15,7 +15,6 @@ these do not favour any.
 """
 
 import argparse
-import csv
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +45,6 @@ BLOCKS = {
     "all": ["vectors", "fingerprint", "descriptors"],
 }
 FOLDS, FITTED, SEED = 5, 500, 1
-JITTER = 1e-8
 
 Set = tuple[list[str], Floats]  # SMILES and labels [n]
 
@@ -74,7 +72,7 @@ def cross_validated(
 
     Args:
         blocks: B keys of `KERNELS`.
-        compared: what `Reference.compare` returns for each block [n, n].
+        compared: `Reference.compare` of each block [n, n].
         labels: [n].
     """
     count, rng = len(labels), np.random.default_rng(SEED)
@@ -92,7 +90,7 @@ def cross_validated(
     for number in range(FOLDS):
         train, test = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
         noisy = kernel[np.ix_(train, train)]
-        noisy[np.diag_indices(len(train))] += found.noise + JITTER
+        noisy[np.diag_indices(len(train))] += found.noise + marginal_likelihood.JITTER
         mean, spread = labels[train].mean(), labels[train].std()
         dual = cho_solve(cho_factor(noisy, lower=True), (labels[train] - mean) / spread)
         predicted = mean + spread * (kernel[np.ix_(test, train)] @ dual)
@@ -148,14 +146,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         biogen = np.mean([found[name, key] for name in BIOGEN])
         print(f"{key}: mean RMSE {ace:.4f} (MoleculeACE), {biogen:.4f} (Biogen)")
     if args.results:
-        new = not args.results.exists()
-        with args.results.open("a", newline="") as file:
-            writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-            if new:
-                writer.writerow(["name", "set", "blocks", "rmse"])
-            for (name, key), value in found.items():
-                rmse = f"{value:.4f}"
-                writer.writerow([args.name or args.vectors, name, key, rmse])
+        name, new = args.name or args.vectors, not args.results.exists()
+        lines = [[name, *key, f"{value:.4f}"] for key, value in found.items()]
+        table = pd.DataFrame(lines, columns=["name", "set", "blocks", "rmse"])
+        table.to_csv(args.results, sep="\t", mode="a", header=new, index=False)
 
 
 if __name__ == "__main__":

@@ -109,14 +109,13 @@ def chemprop(
 ) -> np.ndarray:
     """``chemprop train`` with its defaults; the mean over an ensemble."""
     folder = args.output.with_suffix("")
-    names = {"valid": "val"}
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "table.csv"
-    table.assign(split=table.split.replace(names)).to_csv(path, index=False)
+    path, columns = folder / "table.csv", targets_of(table)
+    table.replace({"split": {"valid": "val"}}).to_csv(path, index=False)
     task = "classification" if kind == "binary" else kind
     command = [args.chemprop, "train", "--data-path", path, "--output-dir", folder]
     command += ["--smiles-columns", "smiles", "--splits-column", "split"]
-    command += ["--target-columns", *targets_of(table), "--task-type", task]
+    command += ["--target-columns", *columns, "--task-type", task]
     command += ["--ensemble-size", members, "--pytorch-seed", args.seed]
     command += ["--remove-checkpoints"]
     quiet = {"PYTHONPATH": "", "PYTHONWARNINGS": "ignore"}
@@ -124,7 +123,6 @@ def chemprop(
     files = sorted(folder.glob("**/model_*/test_predictions.csv"))
     if len(files) != members:
         raise ValueError(f"{folder} has {len(files)} files of predictions")
-    columns = targets_of(table)
     return np.mean([pd.read_csv(file)[columns].to_numpy() for file in files], 0)
 
 
@@ -252,7 +250,7 @@ CONTENDERS: dict[str, Contender] = {
     "no_vectors": functools.partial(head, blocks=("fingerprint", "descriptors")),
     "scratch": functools.partial(graphormer_train, model="scratch"),
 }
-# Those that begin with a pre-trained model.
+# Contenders that begin with a pre-trained model.
 STARTED = {"auto", "auto_5", "head", "finetuned", "mean"}
 STARTED |= {"vectors", "vectors_fingerprint", "no_vectors"}
 

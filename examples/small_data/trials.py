@@ -114,7 +114,7 @@ class Case:
 
         Args:
             blocks: that its kernel is over.
-            raw: features of all molecules by block, by default those of the case.
+            raw: features of all molecules by block, by default `raw`.
             targets: names, by default all.
             learn: parts that it is fitted to.
         """
@@ -179,8 +179,8 @@ class Case:
         return np.stack([head, *found[FINETUNE]])[:, self.rows("test")]
 
 
-# Predictions for test [n, T], or for several parts by their names. Those of classes may be
-# any increasing function of a probability.
+# Predictions for test [n, T], or for several parts by their names; for classes any
+# increasing function of a probability.
 Setting = Callable[[Case], Floats | dict[str, Floats]]
 
 
