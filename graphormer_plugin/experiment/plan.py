@@ -227,12 +227,8 @@ class Experiment:
         return self.searched or self.settings.training(model)
 
     def line(self, member: Member, trial: Training | None = None) -> dict[str, Any]:
-        """Options of fairseq-train for a model, in the folder of the experiment.
-
-        Args:
-            member: The model.
-            trial: Its options in a search.
-        """
+        """Options of fairseq-train for a model, in the folder of the experiment; ``trial``
+        are its options in a search."""
         settings, targets = self.settings, self.table.targets
         training = trial or self.options(member.model)
         start = self.start if member.model == FINETUNE else None
