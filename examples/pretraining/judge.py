@@ -68,13 +68,7 @@ def training_rows(sets: Path, biogen: Path) -> dict[str, Set]:
 def cross_validated(
     blocks: Sequence[str], compared: Sequence[Floats], labels: Floats
 ) -> float:
-    """RMSE over all folds.
-
-    Args:
-        blocks: B keys of `KERNELS`.
-        compared: `Reference.compare` of each block [n, n].
-        labels: [n].
-    """
+    """RMSE over all folds; ``compared`` is `Reference.compare` of each block [n, n]."""
     count, rng = len(labels), np.random.default_rng(SEED)
     fold = rng.permutation(count) % FOLDS
     rows = np.sort(rng.choice(count, min(count, FITTED), replace=False))
@@ -99,12 +93,7 @@ def cross_validated(
 
 
 def judge(sets: dict[str, Set], vectors: Floats) -> dict[tuple[str, str], float]:
-    """RMSE by set and key of `BLOCKS`.
-
-    Args:
-        sets: see `training_rows`.
-        vectors: of all their molecules, set after set.
-    """
+    """RMSE by set and key of `BLOCKS`; vectors [n, D] of all molecules, set after set."""
     found, start = {}, 0
     for name, (smiles, labels) in sets.items():
         part = vectors[start : (start := start + len(smiles))]

@@ -146,15 +146,8 @@ def fitted_head(
     learn: np.ndarray,
     **options: Any,
 ):
-    """A `Head` for the targets of a table.
-
-    Args:
-        table: columns smiles and targets.
-        kind: regression or binary.
-        raw: features of all molecules by block.
-        learn: bool [n], which molecules it is fitted to.
-        **options: of `fit_on_features`.
-    """
+    """A `Head` for the targets of a table, fitted to the molecules of ``learn``, bool [n],
+    by the features of all molecules; ``options`` are of `fit_on_features`."""
     from graphormer_plugin.data.schema import TargetSchema
     from graphormer_plugin.finetune.fit_head import fit_on_features
 
@@ -176,16 +169,8 @@ def rows_of(raw: dict[str, np.ndarray], rows: np.ndarray) -> dict[str, np.ndarra
 def train_command(
     path: Path, names: list[str], kind: str, folder: Path, seed: int, *words: str | int
 ) -> list[str]:
-    """``graphormer-train`` on a split, with one tree in the random forest beside it.
-
-    Args:
-        path: table of the split.
-        names: of its targets.
-        kind: regression or binary.
-        folder: of the models and results.
-        seed: of the trainings.
-        *words: further flags.
-    """
+    """``graphormer-train`` on the table of a split, with further flags, and one tree in
+    the random forest beside it."""
     command = ["graphormer-train", path, "--out", folder, "--device", "cpu"]
     command += ["--split", "column:split", "--seed", seed, "--trees", 1]
     command += ["--target-columns", ",".join(names), "--target-kind", kind]

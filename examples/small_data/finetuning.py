@@ -216,15 +216,8 @@ def rmse(predicted: NDArray, labels: NDArray) -> float:
 
 
 def other(name: str, rows: pd.DataFrame, fold: Fold, table: Path, seed: int) -> NDArray:
-    """Predictions of test of one of `OTHERS`, which learns from train and valid.
-
-    Args:
-        name: key of `OTHERS`.
-        rows: table with smiles and t0.
-        fold: rows of train, valid and test.
-        table: path beside which the features of a set are kept, see `contenders.features`.
-        seed: of the model.
-    """
+    """Predictions of test by a model of `OTHERS`, which learns from train and valid; beside
+    the path ``table`` the features of a set are kept, see `contenders.features`."""
     split = np.full(len(rows), "train", object)
     split[fold.test] = "test"
     args = argparse.Namespace(table=table, start=START, seed=seed, seconds=0.0)

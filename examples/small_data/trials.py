@@ -110,14 +110,8 @@ class Case:
         targets: Sequence[str] | None = None,
         learn: Sequence[str] = ("train", "valid"),
     ) -> Head:
-        """A head with the seed of the split.
-
-        Args:
-            blocks: that its kernel is over.
-            raw: features of all molecules by block, by default `raw`.
-            targets: names, by default all.
-            learn: parts that it is fitted to.
-        """
+        """A head with the seed of the split, fitted to the molecules of some parts; by
+        default for all targets, by the features `raw`."""
         return contenders.fitted_head(
             self.table[["smiles", *(targets or self.targets)]],
             self.kind,
