@@ -15,7 +15,6 @@ these do not favour any.
 """
 
 import argparse
-import csv
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +45,6 @@ BLOCKS = {
     "all": ["vectors", "fingerprint", "descriptors"],
 }
 FOLDS, FITTED, SEED = 5, 500, 1
-JITTER = 1e-8
 
 Set = tuple[list[str], Floats]  # SMILES and labels [n]
 
@@ -70,13 +68,7 @@ def training_rows(sets: Path, biogen: Path) -> dict[str, Set]:
 def cross_validated(
     blocks: Sequence[str], compared: Sequence[Floats], labels: Floats
 ) -> float:
-    """RMSE over all folds.
-
-    Args:
-        blocks: B keys of `KERNELS`.
-        compared: what `Reference.compare` returns for each block [n, n].
-        labels: [n].
-    """
+    """RMSE over all folds; ``compared`` is `Reference.compare` of each block [n, n]."""
     count, rng = len(labels), np.random.default_rng(SEED)
     fold = rng.permutation(count) % FOLDS
     rows = np.sort(rng.choice(count, min(count, FITTED), replace=False))
@@ -92,7 +84,7 @@ def cross_validated(
     for number in range(FOLDS):
         train, test = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
         noisy = kernel[np.ix_(train, train)]
-        noisy[np.diag_indices(len(train))] += found.noise + JITTER
+        noisy[np.diag_indices(len(train))] += found.noise + marginal_likelihood.JITTER
         mean, spread = labels[train].mean(), labels[train].std()
         dual = cho_solve(cho_factor(noisy, lower=True), (labels[train] - mean) / spread)
         predicted = mean + spread * (kernel[np.ix_(test, train)] @ dual)
@@ -101,12 +93,7 @@ def cross_validated(
 
 
 def judge(sets: dict[str, Set], vectors: Floats) -> dict[tuple[str, str], float]:
-    """RMSE by set and key of `BLOCKS`.
-
-    Args:
-        sets: see `training_rows`.
-        vectors: of all their molecules, set after set.
-    """
+    """RMSE by set and key of `BLOCKS`; vectors [n, D] of all molecules, set after set."""
     found, start = {}, 0
     for name, (smiles, labels) in sets.items():
         part = vectors[start : (start := start + len(smiles))]
@@ -148,14 +135,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         biogen = np.mean([found[name, key] for name in BIOGEN])
         print(f"{key}: mean RMSE {ace:.4f} (MoleculeACE), {biogen:.4f} (Biogen)")
     if args.results:
-        new = not args.results.exists()
-        with args.results.open("a", newline="") as file:
-            writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-            if new:
-                writer.writerow(["name", "set", "blocks", "rmse"])
-            for (name, key), value in found.items():
-                rmse = f"{value:.4f}"
-                writer.writerow([args.name or args.vectors, name, key, rmse])
+        name, new = args.name or args.vectors, not args.results.exists()
+        lines = [[name, *key, f"{value:.4f}"] for key, value in found.items()]
+        table = pd.DataFrame(lines, columns=["name", "set", "blocks", "rmse"])
+        table.to_csv(args.results, sep="\t", mode="a", header=new, index=False)
 
 
 if __name__ == "__main__":

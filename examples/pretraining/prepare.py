@@ -81,26 +81,23 @@ def molecules(path: Path) -> Iterator[str]:
 
 
 def constitution(mol: Chem.Mol) -> str:
-    """First block of the InChIKey of the largest fragment.
-
-    Where InChI refuses the fragment: its canonical SMILES without stereo and isotopes.
-    """
+    """`first_block` of the largest fragment."""
     return first_block(choose_fragment(mol))
 
 
 def first_block(mol: Chem.Mol) -> str:
-    """That of the InChIKey; where InChI refuses the molecule, see `constitution`."""
+    """First block of the InChIKey; where InChI refuses the molecule, its canonical SMILES
+    without stereo and isotopes."""
     return Chem.MolToInchiKey(mol)[:14] or Chem.MolToSmiles(mol, isomericSmiles=False)
 
 
 def constitutions(paths: Sequence[Path]) -> set[str]:
-    """Those of all molecules of some files that RDKit can parse."""
+    """`constitution` of all molecules of some files that RDKit can parse."""
     found = set()
     for smiles in (smiles for path in paths for smiles in molecules(path)):
-        try:
+        # Nor can a molecule that RDKit refuses be in the table.
+        with contextlib.suppress(ValueError):
             found.add(constitution(mol_of_smiles(smiles)))
-        except ValueError:
-            pass  # nor can it be among the molecules of the table
     return found
 
 

@@ -182,9 +182,10 @@ def ablation(results: pd.DataFrame) -> str:
     means = part.groupby(["contender", "start"]).rmse.mean().unstack("start")
     # The same for every start, and measured with one.
     means = means.T.fillna({"no_vectors": means.loc["no_vectors"].max()}).T
-    lines = []
-    for contender, text in BLOCKS.items():
-        lines.append([text, *(f"{means.loc[contender, start]:.3f}" for start in means)])
+    lines = [
+        [text, *(f"{means.loc[contender, start]:.3f}" for start in means)]
+        for contender, text in BLOCKS.items()
+    ]
     return table(["blocks of the head", *(f"`{start}`" for start in means)], lines)
 
 

@@ -37,7 +37,7 @@ def measures(
 
     Args:
         raw: Features of n molecules by block.
-        smiles: Theirs.
+        smiles: SMILES of the molecules [n].
         y: Labels [n].
         test: Whether a molecule is in the fold, bool [n].
     """

@@ -109,14 +109,13 @@ def chemprop(
 ) -> np.ndarray:
     """``chemprop train`` with its defaults; the mean over an ensemble."""
     folder = args.output.with_suffix("")
-    names = {"valid": "val"}
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "table.csv"
-    table.assign(split=table.split.replace(names)).to_csv(path, index=False)
+    path, columns = folder / "table.csv", targets_of(table)
+    table.replace({"split": {"valid": "val"}}).to_csv(path, index=False)
     task = "classification" if kind == "binary" else kind
     command = [args.chemprop, "train", "--data-path", path, "--output-dir", folder]
     command += ["--smiles-columns", "smiles", "--splits-column", "split"]
-    command += ["--target-columns", *targets_of(table), "--task-type", task]
+    command += ["--target-columns", *columns, "--task-type", task]
     command += ["--ensemble-size", members, "--pytorch-seed", args.seed]
     command += ["--remove-checkpoints"]
     quiet = {"PYTHONPATH": "", "PYTHONWARNINGS": "ignore"}
@@ -124,7 +123,6 @@ def chemprop(
     files = sorted(folder.glob("**/model_*/test_predictions.csv"))
     if len(files) != members:
         raise ValueError(f"{folder} has {len(files)} files of predictions")
-    columns = targets_of(table)
     return np.mean([pd.read_csv(file)[columns].to_numpy() for file in files], 0)
 
 
@@ -148,15 +146,8 @@ def fitted_head(
     learn: np.ndarray,
     **options: Any,
 ):
-    """A `Head` for the targets of a table.
-
-    Args:
-        table: columns smiles and targets.
-        kind: regression or binary.
-        raw: features of all molecules by block.
-        learn: bool [n], which molecules it is fitted to.
-        **options: of `fit_on_features`.
-    """
+    """A `Head` for the targets of a table, fitted to the molecules of ``learn``, bool [n],
+    by the features of all molecules; ``options`` are of `fit_on_features`."""
     from graphormer_plugin.data.schema import TargetSchema
     from graphormer_plugin.finetune.fit_head import fit_on_features
 
@@ -178,16 +169,8 @@ def rows_of(raw: dict[str, np.ndarray], rows: np.ndarray) -> dict[str, np.ndarra
 def train_command(
     path: Path, names: list[str], kind: str, folder: Path, seed: int, *words: str | int
 ) -> list[str]:
-    """``graphormer-train`` on a split, with one tree in the random forest beside it.
-
-    Args:
-        path: table of the split.
-        names: of its targets.
-        kind: regression or binary.
-        folder: of the models and results.
-        seed: of the trainings.
-        *words: further flags.
-    """
+    """``graphormer-train`` on the table of a split, with further flags, and one tree in
+    the random forest beside it."""
     command = ["graphormer-train", path, "--out", folder, "--device", "cpu"]
     command += ["--split", "column:split", "--seed", seed, "--trees", 1]
     command += ["--target-columns", ",".join(names), "--target-kind", kind]
@@ -252,7 +235,7 @@ CONTENDERS: dict[str, Contender] = {
     "no_vectors": functools.partial(head, blocks=("fingerprint", "descriptors")),
     "scratch": functools.partial(graphormer_train, model="scratch"),
 }
-# Those that begin with a pre-trained model.
+# Contenders that begin with a pre-trained model.
 STARTED = {"auto", "auto_5", "head", "finetuned", "mean"}
 STARTED |= {"vectors", "vectors_fingerprint", "no_vectors"}
 

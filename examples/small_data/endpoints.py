@@ -13,11 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from contenders import rows_of
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 from tables import table
 
 from graphormer_plugin import hub
@@ -31,11 +29,6 @@ FOLDS = 5
 # Molecules with labels of two endpoints, for their correlation; our choice.
 COMMON = 30
 Features = dict[str, NDArray]  # by block
-
-
-def rows_of(raw: Features, rows: NDArray) -> Features:
-    """Features of some molecules."""
-    return {block: features[rows] for block, features in raw.items()}
 
 
 def fitted(

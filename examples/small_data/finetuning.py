@@ -25,26 +25,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import contenders
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-import contenders
 from benchmarks import read_sets
-from measure import commit, read_rows
+from measure import append, commit, read_rows
+from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression, RidgeCV
 from tables import table as text_table
 from torch import nn
-from tsv import append
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.experiment.plan import CLIP_NORM
 from graphormer_plugin.experiment.settings import FINETUNE, TRAININGS
 from graphormer_plugin.finetune.published import load_pretrained
 from graphormer_plugin.finetune.transfer import translate
@@ -55,7 +51,6 @@ from graphormer_plugin.pyg import GraphLoss
 
 START = "grpe_minimol"
 FOLDS = 5
-CLIP = 5.0  # as `Experiment.line` has it
 COLUMNS = "set fold setting rmse seconds commit".split()
 SETS = ("CHEMBL2835_Ki", "CHEMBL237_EC50", "CHEMBL287_Ki", "HLM_CLint")
 DEFAULT = TRAININGS[FINETUNE]
@@ -124,7 +119,7 @@ class Fold:
 
 
 def fold_of(count: int, number: int) -> Fold:
-    """A fold from 0 of so many molecules."""
+    """A fold, by its number from 0, of ``count`` molecules."""
     order = np.random.default_rng(1).permutation(count) % FOLDS
     others = np.flatnonzero(order != number)
     others = np.random.default_rng(number).permutation(others)
@@ -189,7 +184,7 @@ class Trainer:
                 optimiser.zero_grad()
                 output = model(self.graphs.batch(numbers))
                 loss_of(output, self.labels[numbers]).backward()
-                nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+                nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
                 optimiser.step()
             if (error := rmse(self.predict(model, fold.valid), valid)) < best:
                 best, stale, tested = error, 0, self.predict(model, fold.test)
@@ -221,15 +216,8 @@ def rmse(predicted: NDArray, labels: NDArray) -> float:
 
 
 def other(name: str, rows: pd.DataFrame, fold: Fold, table: Path, seed: int) -> NDArray:
-    """Predictions of test of one of `OTHERS`, which learns from train and valid.
-
-    Args:
-        name: of it.
-        rows: table with smiles and t0.
-        fold: of them.
-        table: path beside which the features of a set are kept, see `contenders.features`.
-        seed: of the model.
-    """
+    """Predictions of test by a model of `OTHERS`, which learns from train and valid; beside
+    the path ``table`` the features of a set are kept, see `contenders.features`."""
     split = np.full(len(rows), "train", object)
     split[fold.test] = "test"
     args = argparse.Namespace(table=table, start=START, seed=seed, seconds=0.0)
@@ -238,8 +226,7 @@ def other(name: str, rows: pd.DataFrame, fold: Fold, table: Path, seed: int) -> 
 
 
 def mixtures(errors: pd.DataFrame, folder: Path, sets: dict[str, pd.DataFrame]) -> str:
-    """RMSE of means of the predictions of `MIXED`, the mean over the folds of a set, and by
-    how much it is below that of the first mean, in per cent of it.
+    """`comparison` of means of the predictions of `MIXED`, by their weights.
 
     Learned weights come from the predictions of the other folds of the set: non-negative
     least squares, or a ridge with an intercept whose penalty they choose by
@@ -312,8 +299,7 @@ def comparison(errors: pd.DataFrame, settings: Sequence[str]) -> str:
         line = [setting, *cells, ""]
         if setting != first:
             gain = (100 * (1 - errors[setting] / errors[first])).dropna()
-            spread = gain.std(ddof=1) / np.sqrt(len(gain))
-            line[-1] = f"{gain.mean():+.1f} ± {spread:.1f} ({len(gain)})"
+            line[-1] = f"{gain.mean():+.1f} ± {gain.sem():.1f} ({len(gain)})"
         lines.append(line)
     return text_table(["", *names, "better, % (folds)"], lines)
 

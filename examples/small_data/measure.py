@@ -96,9 +96,6 @@ def predict(
     Args:
         args: ``folder``, ``chemprop`` and ``start``.
         path: table of the split.
-        contender: key of `CONTENDERS`.
-        kind: regression or binary.
-        seed: of the contender.
 
     Raises:
         ValueError: the contender failed.

@@ -56,7 +56,7 @@ def of_head(case: "Case") -> Floats:
 
 
 def of_constant(case: "Case") -> Floats:
-    """That of the head, with its root mean square for all molecules."""
+    """The root mean square of the spread of the head, for all molecules."""
     found = case.estimate(case.default_head)
     return of_normal(found.values, np.sqrt(np.mean(found.std**2, 0, keepdims=True)))
 

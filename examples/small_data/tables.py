@@ -42,14 +42,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def mean_error(values: pd.Series) -> tuple[float, float]:
-    """Mean over splits, and its standard error; NaN of one split."""
-    return values.mean(), values.std(ddof=1) / np.sqrt(len(values))
-
-
 def cell(values: pd.Series, splits: int) -> str:
     """Mean ± standard error; in brackets the number of splits, where some are missing."""
-    mean, error = mean_error(values)
+    mean, error = values.mean(), values.sem()  # NaN of one split
     text = f"{mean:.3f}" + (f" ± {error:.3f}" if error == error else "")
     return text if len(values) == splits else f"{text} ({len(values)})"
 
@@ -146,7 +141,7 @@ def gains(results: pd.DataFrame) -> str:
                 if not len(gain):
                     row.append("")
                     continue
-                mean, error = mean_error(gain)
+                mean, error = gain.mean(), gain.sem()
                 row.append(
                     f"{mean:+.3f}" + (f" ± {error:.3f}" if error == error else "")
                 )

@@ -110,14 +110,8 @@ class Case:
         targets: Sequence[str] | None = None,
         learn: Sequence[str] = ("train", "valid"),
     ) -> Head:
-        """A head with the seed of the split.
-
-        Args:
-            blocks: that its kernel is over.
-            raw: features of all molecules by block, by default those of the case.
-            targets: names, by default all.
-            learn: parts that it is fitted to.
-        """
+        """A head with the seed of the split, fitted to the molecules of some parts; by
+        default for all targets, by the features `raw`."""
         return contenders.fitted_head(
             self.table[["smiles", *(targets or self.targets)]],
             self.kind,
@@ -179,8 +173,8 @@ class Case:
         return np.stack([head, *found[FINETUNE]])[:, self.rows("test")]
 
 
-# Predictions for test [n, T], or for several parts by their names. Those of classes may be
-# any increasing function of a probability.
+# Predictions for test [n, T], or for several parts by their names; for classes any
+# increasing function of a probability.
 Setting = Callable[[Case], Floats | dict[str, Floats]]
 
 

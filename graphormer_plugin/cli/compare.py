@@ -24,12 +24,13 @@ def build_parser() -> CommandParser:
 
 
 @command
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command."""
     arguments = build_parser().parse_args(argv)
     check_name(arguments.output, (".png",))
     with paused_collector():  # late: they import torch
         from graphormer_plugin.experiment.comparison import (
+            CONFIDENCE,
             differences,
             draw,
             fold_metrics,
@@ -43,13 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = [[name, spread_text(values[name].tolist(), metric)] for name in values]
     say(text_table([["", metric], *rows]) + "\n")
     for (a, b), mean, half, p in found:
-        interval = f"95 % interval {mean - half:+.3g} to {mean + half:+.3g}"
+        ends = f"{mean - half:+.3g} to {mean + half:+.3g}"
+        interval = f"{100 * CONFIDENCE:g} % interval {ends}"
         say(f"{a} - {b}: {mean:+.3g} ({interval}), p {p:.2g}")
     if len(values) < 25:  # five times five
         advice = "25 say more: --folds 5 --replicates 5 of graphormer-train"
         warn(f"{len(values)} test folds, {advice}")
     say(str(arguments.output))
-    return 0
 
 
 if __name__ == "__main__":

@@ -72,8 +72,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 @command
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command."""
     arguments = build_parser().parse_args(argv)
     check_arguments(arguments)
     # Imports torch and fairseq.
@@ -81,7 +81,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
     run(arguments)
-    return 0
 
 
 def check_arguments(arguments: argparse.Namespace) -> None:

@@ -73,15 +73,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 @command
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command."""
     arguments = build_parser().parse_intermixed_args(argv)
     check_name(Path(arguments.output), (".svg", ".png", ".html"))
     with paused_collector():  # late: it imports torch
         from graphormer_plugin.cli._explanation import explain_molecules
 
     explain_molecules(arguments, MAX_MOLECULES)
-    return 0
 
 
 if __name__ == "__main__":

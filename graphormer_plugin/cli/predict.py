@@ -129,8 +129,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 @command
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command."""
     # Options may stand between the checkpoints and the files.
     arguments = build_parser().parse_intermixed_args(argv)
     check_arguments(arguments)
@@ -139,7 +139,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         from graphormer_plugin.cli._prediction import predict_table
 
     predict_table(arguments, table)
-    return 0
 
 
 def check_arguments(arguments: argparse.Namespace) -> None:

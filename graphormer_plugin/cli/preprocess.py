@@ -45,8 +45,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 @command
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command."""
     arguments = build_parser().parse_args(argv)
     # force: fairseq has set up its own handlers when it was imported.
     logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
@@ -66,7 +66,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         warn(text)
     for part in store.stores:
         say(str(part.path))
-    return 0
 
 
 if __name__ == "__main__":

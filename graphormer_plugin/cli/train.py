@@ -48,8 +48,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 @command
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command."""
     arguments = build_parser().parse_args(argv)
     logging.basicConfig(level=logging.ERROR, format="%(message)s", force=True)
     rdBase.DisableLog(RDKIT_WARNINGS)
@@ -59,7 +59,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         from graphormer_plugin.experiment.run import run_experiment
 
     run_experiment(settings, say, warn, progress=not arguments.quiet)
-    return 0
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:

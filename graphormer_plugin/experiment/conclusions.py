@@ -19,11 +19,6 @@ def conclusions(
 ) -> dict[str, Any]:
     """How good a model is, what to expect of a prediction, and where it fails.
 
-    Args:
-        table: The molecules.
-        runs: With their predictions.
-        found: `metrics_of_test`.
-
     Returns:
         ``model``, its ``metric``, whether that ``falls`` for better models, and its value
         ``own``, also as ``text``; ``references``, the name, value and text of each;
@@ -77,7 +72,7 @@ def far_to_near(runs: Sequence[Run], errors: np.ndarray) -> float:
     likeness = [scores[:, : errors.shape[1]] for scores in likeness]
     labelled = ~np.isnan(errors)
     likeness, errors = np.concatenate(likeness)[labelled], errors[labelled]
-    far = likeness <= np.median(likeness) if len(likeness) else labelled
+    far = likeness <= np.median(likeness)
     if far.all() or not np.nansum(errors[~far]):
         return np.nan
     return float(np.nanmean(errors[far]) / np.nanmean(errors[~far]))

@@ -220,21 +220,14 @@ def spread_figure(table: Table, runs: Sequence[Run]) -> Figure | None:
 
 
 def curves_figure(curves: Mapping[str, Curves], metric: str) -> Figure | None:
-    """Learning curves: loss in training and validation, and the validation metric.
-
-    Args:
-        curves: By the name of the training.
-        metric: Name of the metric that selects the checkpoint.
-
-    Returns:
-        None without a curve.
-    """
+    """Learning curves of trainings, by their names: loss in training and validation, and
+    the main metric in validation; None without a curve."""
     trainings = [curve for curve in curves.values() if ("loss", "train") in curve]
     if not trainings:
         return None
     lines = [(0, "loss", "train", ":"), (0, "loss", "valid", "-")]
-    lines += [(1, metric, "valid", "-")] if metric != "loss" else []
-    figure, axes = panels(lines[-1][0] + 1)
+    lines.append((1, metric, "valid", "-"))
+    figure, axes = panels(2)
     for number, curve in enumerate(trainings):
         for panel, name, split, style in lines:
             points = curve.get((name, split), {})
@@ -246,6 +239,5 @@ def curves_figure(curves: Mapping[str, Curves], metric: str) -> Figure | None:
             )
     axes[0].set(xlabel="updates", ylabel="loss")
     axes[0].legend(frameon=False, fontsize=8)
-    if metric != "loss":
-        axes[1].set(xlabel="updates", ylabel=f"valid {metric}")
+    axes[1].set(xlabel="updates", ylabel=f"valid {metric}")
     return figure

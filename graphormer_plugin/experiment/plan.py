@@ -3,7 +3,7 @@
 import contextlib
 import fnmatch
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,6 +48,7 @@ from graphormer_plugin.inference.molecules import Molecules, read
 from graphormer_plugin.models import ARCHITECTURES
 
 FEW_TESTED = 10  # molecules: below, a metric of test says little (our choice)
+CLIP_NORM = 5
 HEAD_STEPS = 5  # of the progress bar; an epoch is one
 TITLES = {HEAD: "head", FINETUNE: "fine-tuned", SCRATCH: "from scratch"}
 LOSSES = {
@@ -113,7 +114,7 @@ class Experiment:
     start: Start | None
     warn: Callable[[str], None]
     searched: Training | None = None
-    bar: Any = field(default=None)
+    bar: Any = None
 
     @property
     def folder(self) -> Path:
@@ -226,12 +227,8 @@ class Experiment:
         return self.searched or self.settings.training(model)
 
     def line(self, member: Member, trial: Training | None = None) -> dict[str, Any]:
-        """Options of fairseq-train for a model, in the folder of the experiment.
-
-        Args:
-            member: The model.
-            trial: Its options in a search.
-        """
+        """Options of fairseq-train for a model, in the folder of the experiment; ``trial``
+        are its options in a search."""
         settings, targets = self.settings, self.table.targets
         training = trial or self.options(member.model)
         start = self.start if member.model == FINETUNE else None
@@ -266,7 +263,7 @@ class Experiment:
             "distributed_world_size": 1,
             "seed": settings.seed + 100 * member.run + member.number,
             "optimizer": "adam",
-            "clip_norm": 5,
+            "clip_norm": CLIP_NORM,
             "lr": training.lr,
             "lr_scheduler": "polynomial_decay",
             "total_num_update": updates,
@@ -352,6 +349,6 @@ class Experiment:
             lambda: {block: self.molecules.features(block) for block in blocks},
             {block: (len(self.table.smiles), None) for block in blocks},
         )
-        return arrays | (
-            {"extra": self.table.extra} if self.settings.extra_columns else {}
-        )
+        if self.settings.extra_columns:
+            arrays["extra"] = self.table.extra
+        return arrays

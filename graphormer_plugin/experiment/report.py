@@ -127,11 +127,11 @@ def card(experiment: Experiment, runs: Sequence[Run], one: Worst) -> dict[str, A
 
 def shown_label(table: Table, row: int, target: int) -> str:
     """A label for people: three digits of a number, after the sign of a bound."""
-    label, is_number = table.labels[row, target], table.targets.kind == "regression"
+    label = table.labels[row, target]
+    if table.targets.kind != "regression":
+        return class_word(table.targets, target, label)
     sign = "" if table.bounds is None else SIGNS[table.bounds[row, target]]
-    if is_number:
-        return f"{sign}{label:.3g}"
-    return class_word(table.targets, target, label)
+    return f"{sign}{label:.3g}"
 
 
 def molecules_text(table: Table) -> str:

@@ -275,11 +275,6 @@ def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
     A line per replicate and molecule: the replicate, SMILES, the other columns of the
     input, the measured targets, `prediction_columns`, and for test the prediction of the
     random forest. Names that the input has already get another ending, see `free_names`.
-
-    Args:
-        folder: Where.
-        table: The molecules.
-        runs: With their predictions.
     """
     has_std = any(run.predicted.std is not None for run in runs)
     several = any(np.ndim(run.predicted.in_domain) > 1 for run in runs)

@@ -71,13 +71,8 @@ def run_experiment(
     warn: Callable[[str], None],
     progress: bool = True,
 ) -> None:
-    """Do an experiment, or the part of it that is not done yet.
-
-    Args:
-        settings: Its options.
-        say: Takes lines about the experiment, and the table at its end.
-        warn: Takes warnings.
-        progress: Show a progress bar.
+    """Do an experiment, or the part of it that is not done yet; ``say`` takes lines about
+    it, and the table at its end.
 
     Raises:
         OSError, ValueError: One line says what is wrong.

@@ -15,12 +15,7 @@ from graphormer_plugin.data.schema import TargetSchema, mean_of_defined
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric by its name in the logs of fairseq.
-
-    Attributes:
-        name: Of the metric.
-        rises: Larger is better.
-    """
+    """A metric by its name in the logs of fairseq, and whether larger is better."""
 
     name: str
     rises: bool
@@ -155,12 +150,8 @@ class Cell(NamedTuple):
 def metric_cells(
     rows: Mapping[str, Mapping[str, Sequence[float]]], metrics: Sequence[str]
 ) -> list[list[Cell | str]]:
-    """Rows of a table of models that are compared: the name of each, and its metrics.
-
-    Args:
-        rows: Values of each run by metric, by model.
-        metrics: Columns.
-    """
+    """Rows of a table of models that are compared: the name of each, and its metrics, by
+    their values in each run."""
     means = {
         name: [mean_of_defined(values[name]) for values in rows.values()]
         for name in metrics

@@ -360,10 +360,7 @@ def recorded(folder: Path) -> dict[str, Any]:
 
 def as_begun(settings: Settings, begun: Mapping[str, Any]) -> Settings:
     """The settings, with SMILES as they are given in a folder that an earlier version has
-    begun.
-
-    Args:
-        begun: Settings that are `recorded` in the folder.
+    begun, whose settings are `recorded`.
 
     Raises:
         DatasetError: A split beside the files that are the split, which only folders of

@@ -23,12 +23,8 @@ from graphormer_plugin.models import ARCHITECTURES
 
 
 def find_start(settings: Settings, begun: Mapping[str, Any]) -> Start | None:
-    """The start that the settings name; None trains from scratch.
-
-    Args:
-        settings: Of the experiment.
-        begun: Settings that are `recorded` in its folder: an experiment that was begun
-            with another default goes on with it.
+    """The start that the settings name; None trains from scratch. An experiment that was
+    begun with another default, by the settings that are `recorded`, goes on with it.
 
     Raises:
         OSError, ValueError: There is no such model or architecture, or it cannot be read.

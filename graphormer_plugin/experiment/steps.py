@@ -195,17 +195,11 @@ def choose(
     experiment: Experiment, run: Run, number: int, members: dict[str, list[Prediction]]
 ) -> None:
     """Choose the model of a run by its validation metric: a kind of models, or the mean of
-    all with the weights of `shares`.
+    all with the weights of `shares`. The run gets the predictions of each kind too.
 
     Trainings are not chosen without the head beside them: validation molecules flatter the
     checkpoints that they have selected, and on test molecules the mean of both is better
     (examples/small_data).
-
-    Args:
-        experiment: Its data.
-        run: Gets the predictions of each kind, and the choice.
-        number: Of the run.
-        members: Predictions of the models of each kind.
     """
     targets, valid = experiment.table.targets, run.split["valid"]
     labels = experiment.table.scored_labels(run.split, "valid")

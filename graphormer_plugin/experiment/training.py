@@ -118,13 +118,8 @@ def common_classes(targets: TargetSchema) -> Sequence[str]:
 def shell_lines(
     lines: Sequence[Mapping[str, Any]], folder: Path, comments: Sequence[str] = ()
 ) -> str:
-    """A script of fairseq-train lines, after comments, without absolute paths.
-
-    Args:
-        lines: Options by name.
-        folder: Where the script lies.
-        comments: Lines of text.
-    """
+    """A script for a folder: comments, and lines of fairseq-train by their options, without
+    absolute paths."""
     text = "# Type these lines in this folder, or in another with its table.\n"
     text += "".join(f"# {comment}\n" for comment in comments)
     text += "PLUGIN=$(python -m graphormer_plugin --path)\n" * bool(lines)

@@ -65,14 +65,8 @@ def neighbours(
     table: Table, run: Run, fingerprints: np.ndarray, one: Worst
 ) -> list[tuple[int, float]]:
     """Molecules of train with a label of the target that are most like a molecule, and
-    their Tanimoto similarity to it.
-
-    Args:
-        table: The molecules.
-        run: Of the molecule.
-        fingerprints: Counts of Morgan's environments of all molecules [n, bits].
-        one: The molecule.
-    """
+    their Tanimoto similarity to it, by the ``fingerprints`` of all molecules [n, bits],
+    counts of Morgan's environments."""
     labels = table.trained_labels(run.split, bounds=True)[:, one.target]
     rows = run.split["train"][~np.isnan(labels)]
     reference = Reference("fingerprint", fingerprints[rows])

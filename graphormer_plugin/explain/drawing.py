@@ -141,7 +141,7 @@ class _Picture:
         self.molecules: list[str] = []  # SVG elements
 
     def _text(self, text: str, x: float, y: float, size: int, align: str) -> None:
-        self.axes.text(x, y, text, size=size, ha=align, va="center", parse_math=False)
+        self.axes.text(x, y, text, size=size, ha=align, va="center")
 
     def _image(
         self, pixels: np.ndarray, left: float, top: float, width: float, height: float
@@ -368,8 +368,7 @@ def _image(panel: Panel) -> str:
     # A molecule is sharp at any size as SVG. A page has many maps and marked molecules,
     # and PNG is smaller.
     many = isinstance(panel, Map) or panel.marked is not None
-    image_format = "png" if many else "svg"
+    image_format, mime = ("png", "image/png") if many else ("svg", "image/svg+xml")
     data = base64.b64encode(draw([("", [panel])], image_format)).decode()
-    mime = {"png": "image/png", "svg": "image/svg+xml"}[image_format]
     alt = html.escape(panel.title)
     return f'<img alt="{alt}" src="data:{mime};base64,{data}">'

@@ -39,11 +39,8 @@ def read_last(path: str | os.PathLike[str]) -> Pretrained:
 
 
 def replace_damaged(path: Path, defect: str) -> None:
-    """Replace a damaged checkpoint by the intact checkpoint with most updates in its folder.
-
-    Args:
-        path: the damaged file; a copy of it gets the suffix ``.damaged``.
-        defect: its defect, for messages.
+    """Replace a damaged checkpoint, of which a copy gets the suffix ``.damaged``, by the
+    intact checkpoint with most updates in its folder; ``defect`` is for messages.
 
     Raises:
         ValueError: there is no intact checkpoint.

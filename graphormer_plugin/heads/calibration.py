@@ -14,7 +14,7 @@ from sklearn.metrics import auc
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.figure_style import figure_style
 from graphormer_plugin.heads.kernels import Floats
-from graphormer_plugin.heads.prediction import SpreadScale
+from graphormer_plugin.heads.prediction import QUANTILE, SpreadScale
 
 LEAST_LABELS = 10  # of a target; with fewer its spread stays as it is
 KNOTS = 5  # of each curve of a head's spread
@@ -171,7 +171,7 @@ def spread_scores(errors: Floats, std: Floats) -> dict[str, float]:
     )
     varied = np.ptp(std) > 0 and np.ptp(sizes) > 0
     scores = (
-        np.mean(sizes <= norm.ppf(0.95) * std),
+        np.mean(sizes <= QUANTILE * std),
         auc(LEVELS, np.abs(coverage(errors, std) - LEVELS)),
         np.mean(np.abs(promised - found) / promised),
         -np.mean(norm.logpdf(errors, scale=std)),

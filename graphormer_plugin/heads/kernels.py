@@ -168,14 +168,8 @@ def weighted_sum(
     weights: Sequence[float],
     lengths: Sequence[float],
 ) -> Floats:
-    """Sum of weight x kernel over B blocks [q, n]; a block of weight 0 is not computed.
-
-    Args:
-        blocks: B keys of `KERNELS`.
-        compared: `Reference.compare` of each block.
-        weights: weight of each block.
-        lengths: length of the kernel of each block.
-    """
+    """Sum of weight x kernel [q, n] over blocks, keys of `KERNELS`, that are ``compared`` by
+    `Reference.compare`; a block of weight 0 is not computed."""
     result = np.zeros_like(compared[0])
     for block, matrix, weight, length in zip(
         blocks, compared, weights, lengths, strict=True

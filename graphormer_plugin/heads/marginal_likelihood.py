@@ -97,12 +97,8 @@ def fit(
 def log_likelihood(
     matrix: Floats, target: Floats, noise: Floats
 ) -> tuple[float, Callable[[Floats], float]]:
-    """Log marginal likelihood of labels [n] with noise of some variance [n].
-
-    Args:
-        matrix: kernel between the molecules [n, n].
-        target: labels.
-        noise: variance of each label.
+    """Log marginal likelihood of labels ``target`` [n] with noise of variance ``noise`` [n],
+    by the kernel between the molecules, ``matrix`` [n, n].
 
     Returns:
         The value, and a function from the derivative of the kernel's matrix, or of its

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.schema import TargetSchema
 
 IN_DOMAIN = "in_domain"  # column of `Prediction.in_domain`
@@ -166,7 +167,4 @@ def describe(targets: TargetSchema) -> str:
     """
     meanings = {"binary": "probability", "multiclass": "class"}
     meaning = meanings.get(targets.kind, targets.units_text or "no unit")
-    listed = ", ".join(targets.names[:3])
-    if len(targets.names) > 3:
-        listed += f" and {len(targets.names) - 3} more"
-    return f"{listed} ({meaning})"
+    return f"{listed(targets.names)} ({meaning})"

@@ -120,13 +120,8 @@ def molecule_schema(config: Mapping[str, Any]) -> FeatureSchema:
 
 
 def require(config: Mapping[str, Any], system: str, **examples: Any) -> None:
-    """Raise ValueError where a config lacks an option that weights do not show.
-
-    Args:
-        config: the config.
-        system: name of the published code.
-        **examples: a value of each option, as JSON.
-    """
+    """Raise ValueError where a config lacks an option that weights do not show; the message
+    names the published code, ``system``, and an example of the option's value, as JSON."""
     for name, example in examples.items():
         if name not in config:
             raise ValueError(
