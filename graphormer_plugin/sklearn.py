@@ -45,12 +45,12 @@ from graphormer_plugin.inference.table_run import REASON
 
 
 class MoleculeEstimator:
-    """What `MoleculeRegressor` and `MoleculeClassifier` share.
+    """Base of `MoleculeRegressor` and `MoleculeClassifier`.
 
     Args:
         model: ``head``, ``finetune``, ``scratch`` or ``auto``, as of ``graphormer-train``.
             Trainings draw a tenth of the molecules that chooses the epoch.
-        start: pre-trained checkpoint, or name of a published one; empty: the model that
+        start: pre-trained checkpoint, or name of a published model; empty: the model that
             comes with the package.
         epochs, lr: of a training; None: defaults of the command.
         ensemble: models of a training, whose mean counts.
@@ -248,10 +248,8 @@ class MoleculeEstimator:
         reasons = {int(rows[at]): text for at, text in failed.items()}
         if reasons:
             row = min(reasons)
-            text = (
-                f"{len(reasons):,} of {len(rows):,} molecules cannot be read (first: "
-            )
-            text += f"row {row}, {smiles[row]!r}: {reasons[row]})"
+            text = f"{len(reasons):,} of {len(rows):,} molecules cannot be read "
+            text += f"(first: row {row}, {smiles[row]!r}: {reasons[row]})"
             if self.errors == "raise":
                 raise ValueError(text)
             warnings.warn(text, stacklevel=4)

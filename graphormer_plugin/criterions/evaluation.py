@@ -42,9 +42,7 @@ class Evaluation:
         self.batches.append(EvaluatedGraphs(*arrays))
 
     def take(self) -> "Evaluation":
-        """All graphs that the processes have collected since the last call.
-
-        The result is the same on each process.
+        """On each process, the graphs that all have collected since the last call.
 
         Every process must call it at the same point.
         """

@@ -75,7 +75,7 @@ class GraphCriterion(FairseqCriterion):
             target: as in the sample, float64 ``[B, C]`` with NaN where missing.
         """
         present = ~torch.isnan(target)
-        return torch.where(present, target, torch.zeros_like(target)), present
+        return target.where(present, 0), present
 
     def output_shape(self, labels: Tensor) -> list[int]:
         """Shape that the model's output must have for these labels."""
@@ -153,7 +153,7 @@ class GraphCriterion(FairseqCriterion):
             bound, exact = sample["bound"], present & (sample["bound"] == 0)
             present = present if self.training else exact
             beyond = bound * (self.targets.restore(output.double()) - labels) > 0
-            entries = torch.where(beyond, torch.zeros_like(entries), entries)
+            entries = entries.masked_fill(beyond, 0)
         weights = self.weights(labels, present)
         sample_size = present.sum()
         if weights is not None and weights.shape != labels.shape:
@@ -166,10 +166,10 @@ class GraphCriterion(FairseqCriterion):
             rows = rows.view(-1, *[1] * (entries.dim() - 1)).expand_as(entries)
             weights = rows if weights is None else weights * rows
         if weights is not None:
-            weights = torch.where(present, weights, torch.zeros_like(weights))
+            weights = weights.where(present, 0)
             entries, sample_size = entries * weights, weights.sum()
         # `where`, not a product: 0 times an infinite loss would be NaN.
-        entries = torch.where(present, entries, torch.zeros_like(entries))
+        entries = entries.where(present, 0)
         loss = entries.sum()
         # With float16 fairseq leaves out such batches, until its loss scale is too small.
         checked = self.training and not half and loss.device.type == "cpu"
@@ -280,7 +280,7 @@ class RegressionCriterion(GraphCriterion):
     ) -> dict[str, Tensor]:
         """``abs_error``, ``squared_error``, ``count`` per target, float64 ``[C]``."""
         error = self.targets.restore(output.double()) - labels
-        error = torch.where(present, error, torch.zeros_like(error))
+        error = error.where(present, 0)
         return {
             "abs_error": error.abs().flatten(0, -2).sum(dim=0),
             "squared_error": error.square().flatten(0, -2).sum(dim=0),
@@ -332,7 +332,7 @@ class ClassCriterion(GraphCriterion):
             label, present = super().labels(target)
             return label.squeeze(1).long(), present.squeeze(1)
         present = target >= 0
-        return torch.where(present, target, torch.zeros_like(target)), present
+        return target.where(present, 0), present
 
     def output_shape(self, labels: Tensor) -> list[int]:
         """A logit per class for every label."""

@@ -60,18 +60,16 @@ def log_sums(
         derived: function of the summed tensors, as keyword arguments, by metric name.
         at_the_end: further functions, which only `whole_split` has.
     """
-    shapes = {}
+    zeros = {}
     for name, value in sums.items():
         value = value.detach().double().cpu()
-        shapes[name] = value.shape
+        zeros[name] = torch.zeros_like(value)
         metrics.log_scalar_sum(f"_{prefix}_{name}", value)
 
     def _state(meters: MetersDict) -> dict[str, Tensor]:
         # A reset meter holds the number 0 until the next update.
         return {
-            name: torch.zeros(shape, dtype=torch.float64) + meters[key].sum
-            for name, shape in shapes.items()
-            for key in [f"_{prefix}_{name}"]
+            name: zero + meters[f"_{prefix}_{name}"].sum for name, zero in zeros.items()
         }
 
     for priority, (name, function) in enumerate(derived.items(), 15):

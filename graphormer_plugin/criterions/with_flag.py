@@ -10,9 +10,7 @@ from fairseq.dataclass import FairseqDataclass
 from graphormer_plugin.criterions.binary_logloss import BinaryLogLoss
 from graphormer_plugin.criterions.class_weights import ClassWeightsConfig
 from graphormer_plugin.criterions.l1_loss import L1Loss
-from graphormer_plugin.criterions.multiclass_cross_entropy import (
-    MulticlassCrossEntropy,
-)
+from graphormer_plugin.criterions.multiclass_cross_entropy import MulticlassCrossEntropy
 
 
 @register_criterion("l1_loss_with_flag", dataclass=FairseqDataclass)

@@ -56,7 +56,7 @@ def register_model(
 
 
 def for_each_architecture(listener: Callable[[str, Architecture], None]) -> None:
-    """Call a function with every architecture, now and as further ones register."""
+    """Call a function with every architecture, also with those that register later."""
     for arch, made in ARCHITECTURES.items():
         listener(arch, made)
     _listeners.append(listener)

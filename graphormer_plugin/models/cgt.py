@@ -48,8 +48,7 @@ class CGTConfig(CGTEncoderConfig, PairConfig):
     """Options of CGT: of its encoder, head and read-out."""
 
     head_layers: int = option(
-        2,
-        "hidden layers of the head for graphs, >= 0, each half as wide as its input",
+        2, "hidden layers of the head for graphs, >= 0, each half as wide as its input"
     )
     no_head_unit_norm: bool = option(
         False, "hidden layers of the head for nodes are not divided by their L2 norm"

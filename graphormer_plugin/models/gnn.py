@@ -88,17 +88,17 @@ class MessagePassingModel(GraphModel):
     """`MessagePassingEncoder` with a head on graphs or nodes."""
 
     conv = ""
-    clamp_range: Tensor | None = (
-        None  # least and largest output, at the scale of training
-    )
+    # Least and largest output, at the scale of training.
+    clamp_range: Tensor | None = None
 
     @classmethod
     def build_model(cls, cfg: MessagePassingConfig, task) -> "MessagePassingModel":
         """The model of a config, for a task's schema and targets (see `ModelTask`)."""
         check_choice("head_style", cfg.head_style, HEAD_STYLES)
-        encoder = MessagePassingEncoder(
-            cls.convolution(cfg), task.schema, cfg, **cls.conv_options(cfg, task)
-        )
+        with_bonds = getattr(cfg, "edge_features", False)  # an option of GCN and GAT
+        conv = f"{cls.conv}_bonds" if with_bonds else cls.conv
+        options = cls.conv_options(cfg, task)
+        encoder = MessagePassingEncoder(conv, task.schema, cfg, **options)
         dim, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
         head: nn.Module = LinearHead(dim, outputs)
         if cfg.head_style == "mlp":
@@ -128,11 +128,6 @@ class MessagePassingModel(GraphModel):
             return self.head(x)
         return super().forward(batch, perturb)
 
-    @classmethod
-    def convolution(cls, cfg: Any) -> str:
-        """Name of the layer."""
-        return cls.conv
-
     @staticmethod
     def conv_options(cfg: Any, task) -> dict[str, Any]:
         """Arguments of the layer beside width and norm."""
@@ -147,15 +142,6 @@ def _clamp(model: MessagePassingModel, arguments: Any, output: Tensor) -> Tensor
     return output.clamp(least, largest)
 
 
-class MayUseBonds(MessagePassingModel):
-    """Base of models whose option `edge_features` selects a layer with bonds."""
-
-    @classmethod
-    def convolution(cls, cfg: Any) -> str:
-        """See `MessagePassingModel`."""
-        return f"{cls.conv}_bonds" if cfg.edge_features else cls.conv
-
-
 @dataclass
 class GCNConfig(MessagePassingConfig):
     """Options of GCN."""
@@ -167,7 +153,7 @@ class GCNConfig(MessagePassingConfig):
 
 
 @register_model("gcn", GCNConfig, gcn_pcqm4m={**_PCQM4M, "edge_features": True})
-class GCNModel(MayUseBonds):
+class GCNModel(MessagePassingModel):
     """Graph convolutional network: the mean of the neighbours."""
 
     conv = "gcn"
@@ -215,7 +201,7 @@ class GATConfig(MessagePassingConfig):
 
 
 @register_model("gat", GATConfig)
-class GATModel(MayUseBonds):
+class GATModel(MessagePassingModel):
     """Graph attention network."""
 
     conv = "gat"

@@ -40,6 +40,7 @@ import logging
 from dataclasses import dataclass
 from typing import Optional
 
+from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.models._base import GraphModel, PairConfig, sizes
 from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import (
@@ -50,7 +51,6 @@ from graphormer_plugin.modules import (
     option,
 )
 from graphormer_plugin.modules.choices import check_choice
-from graphormer_plugin.modules.init import init_transformer
 
 logger = logging.getLogger(__name__)
 
@@ -87,11 +87,7 @@ WITHOUT_EFFECT = {
 _PAPER = {"pre_layernorm": True, "input_dropout": 0.0}
 _SMALL = {**_PAPER, **sizes(layers=6, width=512, heads=32)}
 # Pre-trained for MolPCBA (section B.2.2).
-_DEEP = {
-    **_PAPER,
-    **sizes(layers=18, width=1024, heads=32),
-    "attention_dropout": 0.3,
-}
+_DEEP = {**_PAPER, **sizes(layers=18, width=1024, heads=32), "attention_dropout": 0.3}
 # Tables of the first release for ZINC, without which the model would have more than the
 # 500k parameters that the benchmark allows.
 _SLIM_TABLES = {"num_in_degree": 64, "num_out_degree": 64, "num_spatial": 40}
@@ -131,7 +127,7 @@ _RELEASED = {
     graphormer_large={**_RELEASED, **sizes(layers=24, width=1024, heads=32)},
 )
 class GraphormerModel(GraphModel):
-    """`GraphormerEncoder` with a head on the virtual node (without one, the mean)."""
+    """`GraphormerEncoder` with a head on the virtual node, else on the mean of the nodes."""
 
     @classmethod
     def build_model(cls, cfg: GraphormerConfig, task) -> "GraphormerModel":
@@ -139,8 +135,7 @@ class GraphormerModel(GraphModel):
         check_choice("head_style", cfg.head_style, HEAD_STYLES)
         for name, reason in WITHOUT_EFFECT.items():
             if getattr(cfg, name):
-                flag = name.replace("_", "-")
-                logger.info("--%s has no effect: %s", flag, reason)
+                logger.info("%s has no effect: %s", flag_of(name), reason)
         transform = cfg.head_style == "transform"
         # The transform head normalises, and the released code has no other norm.
         encoder = GraphormerEncoder(
@@ -151,6 +146,5 @@ class GraphormerModel(GraphModel):
             head = TransformHead(cfg.encoder_embed_dim, outputs, cfg.activation_fn)
         else:
             head = LinearHead(cfg.encoder_embed_dim, outputs)
-        depth = 1 if cfg.apply_graphormer_init else cfg.encoder_layers
-        head.apply(lambda module: init_transformer(module, depth))
+        head.apply(encoder.initialise)
         return cls(encoder, head, task.targets.level)

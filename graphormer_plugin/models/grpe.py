@@ -54,7 +54,7 @@ class GRPEConfig(GRPEEncoderConfig, PairConfig):
     grpe_large=sizes(layers=18, width=1024, heads=32),
 )
 class GRPEModel(GraphModel):
-    """`GRPEEncoder` with a linear head on the virtual node (without one, the mean)."""
+    """`GRPEEncoder` with a linear head on the virtual node, else on the nodes' mean."""
 
     @classmethod
     def build_model(cls, cfg: GRPEConfig, task) -> "GRPEModel":

@@ -250,8 +250,8 @@ class AttnBias(nn.Module):
         for term in self.terms:
             fields = [batch[name] for name in term.fields]
             if hasattr(term, "pair_table"):
-                scalar = self.virtual if term is self.spatial else None
-                scalar = None if scalar is None else scalar.weight
+                has_scalar = before and term is self.spatial
+                scalar = self.virtual.weight if has_scalar else None
                 tables.append(term.pair_table(*fields).after(before, scalar))
             else:
                 dense.append(term(*fields))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from graphormer_plugin.processes import gathered, is_filler_batch, several_processes
 
@@ -123,15 +124,8 @@ class MaskedBatchNorm(nn.Module):
         running = (self.running_mean, self.running_var)
         if training and _keeps_statistics:  # torch would update them
             running = tuple(statistic.clone() for statistic in running)
-        return torch.batch_norm(
-            values,
-            weight,
-            bias,
-            *running,
-            training,
-            self.momentum,
-            self.eps,
-            torch.backends.cudnn.enabled,
+        return F.batch_norm(
+            values, *running, weight, bias, training, self.momentum, self.eps
         )
 
     @torch.no_grad()

@@ -154,7 +154,7 @@ class CGTEncoder(Encoder):
         check_layers(config)
         embed_dim, num_layers = config.encoder_embed_dim, config.encoder_layers
         rwse_steps, rwse_dim = config.rwse_steps, config.rwse_dim
-        if rwse_steps < 0 or not (rwse_steps == 0 or 1 <= rwse_dim < embed_dim):
+        if rwse_steps < 0 or (rwse_steps and not 1 <= rwse_dim < embed_dim):
             raise ValueError(
                 f"rwse_steps {rwse_steps} and rwse_dim {rwse_dim} of embed_dim "
                 f"{embed_dim}, expected 0 steps, or 1 channel or more and some left"

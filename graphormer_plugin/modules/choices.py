@@ -16,9 +16,7 @@ def check_least(least: float, **values: float) -> None:
             raise ValueError(f"{name} {value}, expected at least {least}")
 
 
-def check_heads(embed_dim: int, num_heads: int) -> None:
-    """Raise ValueError where heads do not divide a width of at least 1."""
-    if num_heads < 1 or embed_dim < 1 or embed_dim % num_heads:
-        raise ValueError(
-            f"embed_dim {embed_dim} is not a multiple of {num_heads} heads"
-        )
+def check_heads(embed_dim: int, number: int, parts: str = "heads") -> None:
+    """Raise ValueError where heads, or other parts, do not divide a width of at least 1."""
+    if number < 1 or embed_dim < 1 or embed_dim % number:
+        raise ValueError(f"embed_dim {embed_dim} is not a multiple of {number} {parts}")

@@ -204,12 +204,11 @@ class ChromaticAttention(nn.Module):
     Args:
         embed_dim: width D.
         num_heads: H, divides D.
-        kind: "chromatic": q_i^h . k_j^h / sqrt(d) + E^att_ij,c per channel (Eq. 5);
-            "mono": q_i^h . k_j^h / sqrt(d) + E^att_ij,h, one score per head, E^att is
-            [B, N, N, H], the standard multi-head attention (Eq. 4); "additive":
-            q_i + k_j + E^att_ij per channel (section 3.2). There q_i cancels in the
-            softmax over j, so queries are not computed, and the number of heads does
-            not matter.
+        kind: "chromatic": as above, a score per channel; "mono": E^att_ij,h, a score per
+            head, the standard multi-head attention (Eq. 4), E^att is [B, N, N, H];
+            "additive": q_i + k_j + E^att_ij per channel (section 3.2). There q_i cancels
+            in the softmax over j, so queries are not computed, and the number of heads
+            does not matter.
         output_projection: a map after it: "full", D x D; "low_rank", two maps with D / 4
             between them; "none", as in the formula.
         dropout: of connections: the filter of a pair becomes zero in all channels.

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from graphormer_plugin.modules.batch_norm import NORMS
 from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
-from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.choices import check_choice, check_heads
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.edge_statistics import (
     STATISTICS,
@@ -154,7 +154,7 @@ def gat(
     from torch_geometric.nn import GATConv
 
     dim, bonds = layer.embed_dim, layer.bonds
-    _check_divides("num_heads", num_heads, dim)
+    check_heads(dim, num_heads)
     heads = 1 if layer.last else num_heads
     conv = GATConv(
         dim,
@@ -282,7 +282,7 @@ class DegreeScaledAggregates(nn.Module):
             [S, towers, aggregators * width].
         """
         count, some = degree.clamp(min=1), degree > 0
-        aggregates = {}
+        aggregates = []
         for name in self.aggregators:
             if name in ("max", "min"):
                 value = statistics[name] + own * some
@@ -293,8 +293,8 @@ class DegreeScaledAggregates(nn.Module):
             else:
                 value = statistics["sum"] + own * degree
                 value = value / count if name == "mean" else value
-            aggregates[name] = value.to(own.dtype)
-        return torch.cat([aggregates[name] for name in self.aggregators], -1)
+            aggregates.append(value.to(own.dtype))
+        return torch.cat(aggregates, -1)
 
     def scaled(
         self,
@@ -341,15 +341,11 @@ class PrincipalAggregation(DegreeScaledAggregates):
     """
 
     def __init__(
-        self,
-        layer: LayerSettings,
-        edge_dim: int,
-        num_towers: int,
-        **aggregates: Any,
+        self, layer: LayerSettings, edge_dim: int, num_towers: int, **aggregates: Any
     ) -> None:
         super().__init__(**aggregates)
         embed_dim = layer.embed_dim
-        _check_divides("num_towers", num_towers, embed_dim)
+        check_heads(embed_dim, num_towers, "towers")
         width = embed_dim // num_towers
         self.num_towers = num_towers
         fan_in = 2 * width + edge_dim
@@ -424,8 +420,3 @@ def _count(index: Tensor, size: int, dtype: torch.dtype) -> Tensor:
     """How often each of 0..size - 1 is in `index`, [size] in float32 at least."""
     wide = torch.promote_types(dtype, torch.float32)
     return scatter_sum(torch.ones_like(index, dtype=wide), index, size)
-
-
-def _check_divides(name: str, value: int, embed_dim: int) -> None:
-    if value < 1 or embed_dim % value:
-        raise ValueError(f"{name} {value} does not divide embed_dim {embed_dim}")

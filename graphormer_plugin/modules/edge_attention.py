@@ -56,7 +56,7 @@ class EdgeScores(nn.Module):
         if self.edge is not None:
             channels = channels * self.edge(edge)
         wide = torch.promote_types(channels.dtype, torch.float32)
-        scores = per_head(channels, self.num_heads).sum(-1, dtype=wide)
+        scores = channels.unflatten(1, (self.num_heads, -1)).sum(-1, dtype=wide)
         return scores, None if self.edge is None else channels
 
     def dense(self, x: Tensor, layout: NodeLayout) -> Tensor:
@@ -82,11 +82,7 @@ class EdgeAttention(nn.Module):
     """
 
     def __init__(
-        self,
-        embed_dim: int,
-        num_heads: int,
-        dropout: float = 0.0,
-        epsilon: float = 0.0,
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, epsilon: float = 0.0
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
@@ -122,7 +118,7 @@ class EdgeAttention(nn.Module):
             )
             return self.output(layout.flatten(mixed.transpose(1, 2).flatten(2)))
         source, target = edge_index
-        message = per_head(value.index_select(0, source), self.num_heads)
+        message = value.index_select(0, source).unflatten(1, (self.num_heads, -1))
         message = message * weight.to(value.dtype).unsqueeze(-1)
         mixed = scatter_sum(message.flatten(1), target, x.shape[0])
         return self.output(mixed.to(value.dtype))
@@ -183,12 +179,7 @@ class ScoreOutput(nn.Module):
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
     """[B, N, D] -> [B, H, N, D / H]."""
-    return per_head(x, num_heads).transpose(1, 2)
-
-
-def per_head(x: Tensor, num_heads: int) -> Tensor:
-    """[..., D] -> [..., H, D / H]."""
-    return x.unflatten(-1, (num_heads, x.shape[-1] // num_heads))
+    return x.unflatten(2, (num_heads, -1)).transpose(1, 2)
 
 
 def count_edges(edge_index: Tensor, layout: NodeLayout) -> Tensor:

@@ -24,7 +24,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 class EncoderLayer(nn.Module):
     """Transformer layer, h' = h + A(LN(h)); h'' = h' + FFN(LN(h')) (Eq. 8-9 of Ying et
-    al. 2021), or with the normalisation after each sum (`pre_layernorm=False`).
+    al. 2021), or with the normalisation after each sum.
 
     Args:
         attention: called as `attention(x, *attention_args)`, [B, T, D] -> [B, T, D].
@@ -33,8 +33,7 @@ class EncoderLayer(nn.Module):
         dropout: after attention and after the feed-forward network.
         act_dropout: inside the feed-forward network, after the activation.
         activation: a key of `ACTIVATIONS`.
-        pre_layernorm: normalise before each half, h + A(LN(h)), or after it (False),
-            LN(h + A(h)).
+        pre_layernorm: normalise before each half, or after each sum, LN(h + A(h)).
         norm: width -> normalisation; `MaskedBatchNorm` reads the `rows` of `forward`.
 
     Raises:

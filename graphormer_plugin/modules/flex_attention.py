@@ -53,10 +53,7 @@ class TableBias:
     """
 
     def __init__(
-        self,
-        tables: Sequence[PairTable],
-        mask: Tensor,
-        further: Tensor | None = None,
+        self, tables: Sequence[PairTable], mask: Tensor, further: Tensor | None = None
     ) -> None:
         self.mask, self.further = mask, further
         # The kernel has no gradient for a table that is read twice: a copy for each step.

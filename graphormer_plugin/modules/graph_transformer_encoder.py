@@ -73,7 +73,6 @@ class GraphTransformerLayer(nn.Module):
         norm: Callable[[int], nn.Module] = MaskedBatchNorm,
     ) -> None:
         super().__init__()
-
         around = partial(
             EncoderLayer,
             embed_dim=embed_dim,
@@ -225,9 +224,9 @@ class GraphTransformerEncoder(SparseEncoder):
         embed_dim, full_graph = config.encoder_embed_dim, config.full_graph
         self.real = bool(vocabularies.num_edge_features)
         edge_features = bool(vocabularies.bond_dims or self.real)
-        edge_features = edge_features and not config.no_edge_features
+        edge_features &= not config.no_edge_features
         if full_graph:
-            edge_features = edge_features and not (config.no_pair_features or self.real)
+            edge_features &= not (config.no_pair_features or self.real)
         if edge_features and config.attention_form == "dense":
             raise ValueError(
                 "attention_form dense: features of edges are updated edge by edge, "

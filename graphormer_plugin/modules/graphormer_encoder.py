@@ -200,7 +200,7 @@ class GraphormerEncoder(Encoder):
         check_flex_attention(config, not sums_bonds, hint)
         self.flex_attention = config.flex_attention
         self.number_edges = bool(vocabularies.num_edge_features)
-        if self.number_edges and edge_type == "aggregation":
+        if self.number_edges and sums_bonds:
             raise ValueError(
                 "edge_type aggregation needs bond types, but edges have real features; "
                 "expected multi_hop|single_hop|node|none"
@@ -241,7 +241,7 @@ class GraphormerEncoder(Encoder):
             not config.no_virtual_node,
             pair_encodings,
         )
-        self.bond_messages = bonds(embed_dim) if edge_type == "aggregation" else None
+        self.bond_messages = bonds(embed_dim) if sums_bonds else None
 
         embed_norm, dropout = config.encoder_normalize_before, config.input_dropout
         self.embed_norm = nn.LayerNorm(embed_dim) if embed_norm else nn.Identity()
@@ -266,7 +266,8 @@ class GraphormerEncoder(Encoder):
         final_norm = config.pre_layernorm if final_norm is None else final_norm
         self.final_norm = nn.LayerNorm(embed_dim) if final_norm else nn.Identity()
         depth = 1 if config.apply_graphormer_init else num_layers
-        self.apply(lambda module: init_transformer(module, depth))
+        self.initialise = partial(init_transformer, num_layers=depth)  # of a head, too
+        self.apply(self.initialise)
 
     @property
     def required_fields(self) -> frozenset[str]:

@@ -110,8 +110,7 @@ class RelationEncoding(VocabularyModule):
         for bond in range(1, num_bond_types + 1):
             rows[bond_relation(bond, max_hop)] = 1, bond - 1
         rows = torch.tensor([rows[relation] for relation in range(len(rows))])
-        rows = rows.T.contiguous()
-        self.register_buffer("rows", rows, persistent=False)
+        self.register_buffer("rows", rows.T.contiguous(), persistent=False)
 
     def forward(self, relations: Tensor) -> RelationTables:
         """relations [R] int64 -> tables [H, R + 1, D / H], the last row zero."""

@@ -12,7 +12,7 @@ def init_transformer(module: nn.Module, num_layers: int = 1) -> None:
 
     With the depth, the initialisation of Graphormer's first release (`init_bert_params`);
     without it, of the second release (`--apply-graphormer-init`). The paper states no
-    initialisation. Use as `model.apply(lambda m: init_transformer(m, num_layers))`.
+    initialisation. Used as `model.apply(partial(init_transformer, num_layers=...))`.
     """
     if isinstance(module, nn.Linear):
         module.weight.data.normal_(0.0, 0.02 / math.sqrt(num_layers))

@@ -198,12 +198,9 @@ class MessagePassingEncoder(SparseEncoder):
         if config.virtual_node:
             self.virtual_node = nn.Embedding(1, embed_dim)
             nn.init.zeros_(self.virtual_node.weight)
-        self.bond_owner = CONVOLUTIONS[conv].bonds
         width = conv_options.get("edge_dim", embed_dim)
         check_least(0, edge_dim=width)
-        if not width:
-            self.bond_owner = "none"
-
+        self.bond_owner = CONVOLUTIONS[conv].bonds if width else "none"
         self.real = bool(vocabularies.num_edge_features)
         self.edge_fields = ("edge_index",)
         if self.bond_owner != "none":

@@ -29,10 +29,7 @@ class NodeEncoder(VocabularyModule):
     """
 
     def __init__(
-        self,
-        vocabularies: Vocabularies,
-        embed_dim: int,
-        table_size: int = 0,
+        self, vocabularies: Vocabularies, embed_dim: int, table_size: int = 0
     ) -> None:
         super().__init__()
         node_dims = vocabularies.node_dims

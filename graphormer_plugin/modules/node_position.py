@@ -1,7 +1,5 @@
 """Encodings of the position of a node in its graph, added to the node input."""
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor, nn
 
@@ -167,7 +165,7 @@ def walk_powers(
     Returns:
         [B, N, N, K].
     """
-    return torch.stack(list(_walk_powers(bond, num_steps, dtype)), -1)
+    return torch.stack(_walk_powers(bond, num_steps, dtype), -1)
 
 
 def return_probabilities(bond: Tensor, num_steps: int) -> Tensor:
@@ -176,14 +174,14 @@ def return_probabilities(bond: Tensor, num_steps: int) -> Tensor:
     return torch.stack([power.diagonal(dim1=1, dim2=2) for power in powers], -1)
 
 
-def _walk_powers(bond: Tensor, num_steps: int, dtype: torch.dtype) -> Iterator[Tensor]:
+def _walk_powers(bond: Tensor, num_steps: int, dtype: torch.dtype) -> list[Tensor]:
     with torch.autocast(bond.device.type, enabled=False):
         step = (bond != 0).to(dtype)
         step = step / step.sum(-1, keepdim=True).clamp_(min=1)
-        power = step
-        for k in range(num_steps):
-            power = power @ step if k else step
-            yield power
+        powers = [step]
+        while len(powers) < num_steps:
+            powers.append(powers[-1] @ step)
+    return powers
 
 
 class IncidentBonds(nn.Module):

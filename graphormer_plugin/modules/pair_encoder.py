@@ -32,12 +32,11 @@ class PairEncoder(nn.Module):
 
     Bonds, with learned vectors for a node and itself and for nodes without a bond
     (Eq. 8), or a linear map of real features of edges, are joined with a relative
-    encoding (Eq. 9): a linear map of the powers 1..p of the random-walk matrix (`rwse`,
-    Eq. 12), a vector per distance 1..p with one for beyond and one for self (`spde`, Eq.
-    11), or both. Rings (section 3.4) add to the
-    vector of the bond, for two nodes that share one, a vector if they are bonded and
-    another if they are not (`additive`), or double the bond types, self and no bond
-    among them (`categorical`).
+    encoding: a linear map of the powers 1..p of the random-walk matrix D^-1 A (`rwse`,
+    Eq. 12), or a vector per distance 1..p, for beyond and for self (`spde`, Eq. 11).
+    For two nodes in a ring (section 3.4), a vector is added to the vector of the bond,
+    another if they are not bonded (`additive`); or bond types, self and no bond have
+    other vectors (`categorical`).
 
     All this is linear in features that need no learning: which relation a pair has
     (one-hot over those that occur in the batch), the walk powers, whether a ring is
@@ -47,9 +46,7 @@ class PairEncoder(nn.Module):
     Args:
         vocabularies: of the bonds.
         pair_dim: width of E^(0).
-        encoding: E^RPE_ij is W [RW^1_ij, ..., RW^p_ij] with RW = D^-1 A for "rwse" (Eq.
-            12), W[phi(i,j)] with the distance phi for "spde" (Eq. 11); or "both" or
-            "none".
+        encoding: E^RPE, "rwse", "spde", "both" or "none".
         num_steps: p, at least 1.
         encoding_dim: width of the relative encoding where it is concatenated (halved
             for each of "both"); None: half of `pair_dim`.
@@ -118,9 +115,8 @@ class PairEncoder(nn.Module):
             nn.Embedding(num_steps + 2, widths["spde"]) if distances else None
         )
         self.walks = nn.Linear(num_steps, widths["rwse"], bias=False) if walks else None
-        self.ring = None  # of bonded pairs, of others
-        if rings == "additive":
-            self.ring = nn.Embedding(2, widths["bond"])
+        # Of bonded pairs, of others.
+        self.ring = nn.Embedding(2, widths["bond"]) if rings == "additive" else None
         self.further = PairTerms(further, pair_dim)
 
         # Relation -> row of "self, no bond, bond types" and of "self, 1 .. p, beyond".

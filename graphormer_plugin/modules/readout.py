@@ -101,10 +101,7 @@ class MLPHead(nn.Module):
     output_names = ("projection.weight", "projection.bias")
 
     def __init__(
-        self,
-        widths: Sequence[int],
-        activation: str = "relu",
-        unit_norm: bool = False,
+        self, widths: Sequence[int], activation: str = "relu", unit_norm: bool = False
     ) -> None:
         super().__init__()
         if len(widths) < 2 or min(widths) < 1:

@@ -12,7 +12,7 @@ from graphormer_plugin.modules.compiled_attention import (
     compiled_attention,
     compiled_attention_fits,
 )
-from graphormer_plugin.modules.dropout import keep_mask
+from graphormer_plugin.modules.dropout import Dropout, keep_mask
 from graphormer_plugin.modules.flex_attention import (
     flex_attention_fits,
     flexible_attention,
@@ -208,10 +208,8 @@ class RelativeAttention(nn.Module):
     ) -> None:
         super().__init__()
         check_heads(embed_dim, num_heads)
-        if not 0 <= dropout < 1:
-            raise ValueError(f"attention dropout {dropout}, expected 0 <= p < 1")
         self.num_heads = num_heads
-        self.dropout = dropout
+        self.dropout = Dropout(dropout).p
         self.key_from_row, self.flex_attention = key_from_row, flex_attention
         self.qkv_proj = nn.Linear(embed_dim, 3 * embed_dim)
         self.out_proj = nn.Linear(embed_dim, embed_dim)

@@ -6,6 +6,8 @@ import torch
 from fairseq.optim import FairseqOptimizer, register_optimizer
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 
+from graphormer_plugin.data.options import flag_of
+
 
 @register_optimizer("adamw", dataclass=FairseqAdamConfig)
 class AdamW(FairseqAdam):
@@ -22,8 +24,7 @@ class AdamW(FairseqAdam):
         FairseqOptimizer.__init__(self, cfg)
         for name in ("use_old_adam", "fp16_adam_stats"):
             if getattr(cfg, name):
-                flag = name.replace("_", "-")
-                raise ValueError(f"it has no --{flag}; adam has")
+                raise ValueError(f"it has no {flag_of(name)}; adam has")
         self._optimizer = self.make(params, **self.optimizer_config)
 
     @staticmethod

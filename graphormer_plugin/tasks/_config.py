@@ -68,8 +68,7 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
         "layer, whatever the targets are called; their number must agree",
     )
     train_epoch_shuffle: bool = option(
-        False,
-        "option of Graphormer v2 without effect: every epoch has new batches",
+        False, "option of Graphormer v2 without effect: every epoch has new batches"
     )
     seed: int = II("common.seed")
     update_freq: Any = II("optimization.update_freq")

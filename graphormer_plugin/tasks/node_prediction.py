@@ -1,19 +1,12 @@
 """Predict a class or a value for every node of a graph."""
 
-from dataclasses import dataclass
-
 from fairseq.tasks import register_task
 
 from graphormer_plugin.tasks._config import GraphPredictionConfig
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
 
 
-@dataclass
-class NodePredictionConfig(GraphPredictionConfig):
-    """Options of ``--task node_prediction``, the same as of ``graph_prediction``."""
-
-
-@register_task("node_prediction", dataclass=NodePredictionConfig)
+@register_task("node_prediction", dataclass=GraphPredictionConfig)
 class NodePredictionTask(GraphPredictionTask):
     """Predicts a class or a value for every node.
 

@@ -234,8 +234,8 @@ def test_dropout_and_noise_act_in_training_only(graphs):
         ({"encoder_ffn_embed_dim": 0}, "ffn_dim 0"),
         ({"encoder_layers": 0}, "encoder_layers 0"),
         ({"perturb_noise": -0.1}, "perturb_noise -0.1"),
-        ({"attention_dropout": 1.0}, "attention dropout 1.0"),
-        ({"attention_dropout": -0.1}, "attention dropout -0.1"),
+        ({"attention_dropout": 1.0}, "dropout probability 1.0"),
+        ({"attention_dropout": -0.1}, "dropout probability -0.1"),
         ({"max_hop": 0}, "max_hop 0"),
         (
             {"virtual_is_self": True, "no_virtual_node": True},
