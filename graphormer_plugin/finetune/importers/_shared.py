@@ -121,7 +121,8 @@ def molecule_schema(config: Mapping[str, Any]) -> FeatureSchema:
 
 def require(config: Mapping[str, Any], system: str, **examples: Any) -> None:
     """Raise ValueError where a config lacks an option that weights do not show; the message
-    names the published code, ``system``, and an example of the option's value, as JSON."""
+    names the published code, ``system``, and an example of the option's value, as JSON.
+    """
     for name, example in examples.items():
         if name not in config:
             raise ValueError(
