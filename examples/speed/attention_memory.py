@@ -18,11 +18,10 @@ import time
 
 import numpy as np
 import torch
-from path_memory import memory
+from measuring import collator_of, memory, restart_peak
 from torch import Tensor
 
 from graphormer_plugin.data import DatasetOptions, get_store
-from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules import compiled_attention
 
@@ -46,12 +45,7 @@ def measure(
     graph_ids = np.array(store.splits["train"])
     if nodes:
         graph_ids = graph_ids[store.sizes[graph_ids] == nodes]
-    collator = GraphCollator(
-        store.columns,
-        store.target,
-        num_bond_types=store.schema.num_bond_types,
-        spec=model.batch_spec,
-    )
+    collator = collator_of(store, model.batch_spec)
     batch = collator(np.resize(graph_ids, size))["net_input"]["batch"]
     mask = batch["node_mask"]
     shape = f"{len(mask)} graphs, {mask.sum() / len(mask):.0f} nodes, N {mask.shape[1]}"
@@ -65,9 +59,7 @@ def measure(
             for name, field in batch.items()
         }
     ).sum().backward()  # memory that any step needs
-    before = memory("VmRSS")
-    with open("/proc/self/clear_refs", "w") as reset:
-        reset.write("5")  # the peak restarts at the present
+    before = restart_peak()
     seconds = []
     for _ in range(steps):
         start = time.perf_counter()

@@ -7,11 +7,12 @@ of a checkpoint. Prints molecules per second of CPU time, the fastest of the rou
 error of bfloat16 next to the standard deviation of the predictions.
 """
 
-import time
+from functools import partial
 
 import molecules
 import numpy as np
 import torch
+from measuring import in_turn
 
 from graphormer_plugin import hub
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
@@ -40,13 +41,8 @@ def main() -> None:
         "float32": load(arguments.arch, arguments.checkpoint),
         "bfloat16": load(arguments.arch, arguments.checkpoint).bfloat16(),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in predictors}
-    values = {}
-    for _ in range(arguments.rounds):
-        for name, predictor in predictors.items():
-            start = time.process_time()
-            values[name] = predictor.predict(smiles)
-            seconds[name].append(time.process_time() - start)
+    ways = {name: partial(one.predict, smiles) for name, one in predictors.items()}
+    seconds, values = in_turn(ways, arguments.rounds)
     for name, times in seconds.items():
         print(f"{name:8} {len(smiles) / min(times):7,.0f} molecules/s of CPU time")
     print(f"ratio {min(seconds['float32']) / min(seconds['bfloat16']):.2f}")

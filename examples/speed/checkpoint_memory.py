@@ -13,11 +13,9 @@ import statistics
 import time
 
 import torch
-from path_memory import memory
+from measuring import collator_of, memory, restart_peak
 
 from graphormer_plugin.data import DatasetOptions, get_store
-from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.models import build_model
 
 ARCHITECTURES = ["grpe_small", "graphormer_paper_slim", "cgt_zinc", "gt_zinc"]
@@ -31,18 +29,11 @@ def measure(arch: str, checkpoint: bool, size: int, steps: int) -> tuple[int, fl
     model = build_model(
         arch, store.schema, store.targets, checkpoint_activations=checkpoint
     ).train()
-    collator = GraphCollator(
-        store.columns | load_or_compute(store, model.batch_spec),
-        store.target,
-        num_bond_types=store.schema.num_bond_types,
-        spec=model.batch_spec,
-    )
+    collator = collator_of(store, model.batch_spec)
     graph_ids = store.splits["train"]
     model(collator(graph_ids[:2])["net_input"]["batch"]).sum().backward()
     batch = collator(graph_ids[:size])["net_input"]["batch"]
-    before = memory("VmRSS")
-    with open("/proc/self/clear_refs", "w") as reset:
-        reset.write("5")  # the peak restarts at the present
+    before = restart_peak()
     seconds = []
     for _ in range(steps):
         start = time.process_time()

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from measuring import collator_of, in_turn
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import shortest_path
 
@@ -52,19 +53,6 @@ def tensor_bytes(sample: dict[str, Any]) -> int:
     return sum(tensor.nbytes for tensor in sample["net_input"]["batch"].values())
 
 
-def fastest_rounds(
-    contestants: dict[str, Callable[[], None]], rounds: int
-) -> dict[str, float]:
-    """Seconds of the fastest of several rounds, taking turns."""
-    seconds = dict.fromkeys(contestants, float("inf"))
-    for _ in range(rounds):
-        for name, run in contestants.items():
-            start = time.perf_counter()
-            run()
-            seconds[name] = min(seconds[name], time.perf_counter() - start)
-    return seconds
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-root", help="folder for prepared datasets")
@@ -88,12 +76,7 @@ def main() -> None:
     contestants: dict[str, Callable[[], None]] = {}
     sizes = {}
     for name, spec in specs.items():
-        collate = GraphCollator(
-            store.columns,
-            store.target,
-            num_bond_types=store.schema.num_bond_types,
-            spec=spec,
-        )
+        collate = collator_of(store, spec)
         sizes[name] = sum(tensor_bytes(collate(batch)) for batch in batches)
 
         def collate_all(collate: GraphCollator = collate) -> None:
@@ -108,7 +91,8 @@ def main() -> None:
             shortest_path(matrix, unweighted=True)
 
     contestants["scipy"] = scipy_distances
-    seconds = fastest_rounds(contestants, args.rounds)
+    times, _ = in_turn(contestants, args.rounds, time.perf_counter)
+    seconds = {name: min(rounds) for name, rounds in times.items()}
     graphs = len(store)
     seconds["scipy"] *= graphs / len(matrices)
 

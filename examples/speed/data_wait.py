@@ -54,13 +54,8 @@ def main() -> None:
     arguments = [
         *["--user-dir", str(user_dir), "--task", "graph_prediction"],
         *["--criterion", "l1_loss", "--arch", known.arch],
-        *[
-            "--dataset-name",
-            known.dataset_name,
-            "--num-workers",
-            str(known.num_workers),
-        ],
-        *["--batch-size", str(known.batch_size)],
+        *["--dataset-name", known.dataset_name, "--batch-size", str(known.batch_size)],
+        *["--num-workers", str(known.num_workers)],
         *["--optimizer", "adam", "--lr", "2e-4", "--save-dir", tempfile.gettempdir()],
         *more,
     ]

@@ -18,10 +18,10 @@ import time
 
 import numpy as np
 import torch
+from measuring import collator_of
 from torch import Tensor
 
 from graphormer_plugin.data import DatasetOptions, get_store
-from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.models import GraphModel, build_model
 
@@ -35,15 +35,10 @@ def make_model(store: GraphStore, arch: str, **options) -> GraphModel:
 
 def make_batch(store: GraphStore, model: GraphModel, size: int) -> Batch:
     """Graphs from the middle of the training split, sorted by size."""
-    collator = GraphCollator(
-        store.columns,
-        store.target,
-        num_bond_types=store.schema.num_bond_types,
-        spec=model.batch_spec,
-    )
     graph_ids = store.splits["train"]
     graph_ids = graph_ids[np.argsort(store.sizes[graph_ids], kind="stable")]
     first = max(0, (len(graph_ids) - size) // 2)
+    collator = collator_of(store, model.batch_spec)
     return collator(graph_ids[first : first + size])["net_input"]["batch"]
 
 

@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 from graph_size import joined_graph
-from path_memory import memory
+from measuring import memory, restart_peak
 
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.fields import laplacian
@@ -37,9 +37,7 @@ def measure(kind: str, nodes: int, dense: bool) -> tuple[float, int]:
     else:
         columns = block_model(nodes)
     laplacian.DENSE_NODES = nodes if dense else 2 * K
-    before = memory("VmRSS")
-    with open("/proc/self/clear_refs", "w") as reset:
-        reset.write("5")  # the peak restarts at the present
+    before = restart_peak()
     start = time.process_time()
     laplacian.laplacian_eigenvectors(columns, K)
     return time.process_time() - start, memory("VmHWM") - before

@@ -26,7 +26,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import torch
-from path_memory import memory
+from measuring import memory, restart_peak
 
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
@@ -95,9 +95,7 @@ def measure(arch: str, nodes: int, at_once: int, limit: int) -> dict[str, float]
         )
         gc.collect()
         ctypes.CDLL("libc.so.6").malloc_trim(0)  # gives back what earlier graphs took
-        before, seconds = memory("VmRSS"), []
-        with open("/proc/self/clear_refs", "w") as reset:
-            reset.write("5")  # the peak restarts at the present
+        before, seconds = restart_peak(), []
         for _ in range(1 if limit or nodes > 500 else 3):
             start = time.process_time()
             batch = collator(np.zeros(at_once, np.int64))["net_input"]["batch"]

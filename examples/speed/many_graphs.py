@@ -11,6 +11,7 @@ trainer and of its worker. Linux only.
 """
 
 import argparse
+import contextlib
 import re
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from path_memory import memory
+from measuring import memory
 from preparation import descendants
 
 from graphormer_plugin.data import DatasetOptions, get_store, write_store
@@ -108,15 +109,10 @@ def train(folder: Path, updates: int) -> None:
         if not first and re.search(r"num_updates=1\b", line):
             first = time.perf_counter() - start
         for pid in (process.pid, *descendants(process.pid)):
-            try:
-                status = Path(f"/proc/{pid}/status").read_text()
-            except OSError:
-                continue
             for name in ("VmHWM", "RssAnon"):
-                found = re.search(rf"{name}:\s+(\d+)", status)
                 key = ("trainer" if pid == process.pid else "worker", name)
-                if found:
-                    peaks[key] = max(peaks.get(key, 0), 1024 * int(found[1]))
+                with contextlib.suppress(OSError, ValueError):  # it has ended
+                    peaks[key] = max(peaks.get(key, 0), memory(name, pid))
     if process.wait():
         raise SystemExit("fairseq-train failed")
     print(f"first update after {first:.0f} s, {updates} updates")

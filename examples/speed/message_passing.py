@@ -12,9 +12,9 @@ import statistics
 import time
 
 import torch
+from measuring import collator_of
 
 from graphormer_plugin.data import DatasetOptions, get_store
-from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.models import GraphModel, build_model
 
 
@@ -44,12 +44,7 @@ def main() -> None:
     for arch in args.archs:
         torch.manual_seed(1)
         model = build_model(arch, store.schema, store.targets)
-        collator = GraphCollator(
-            store.columns,
-            store.target,
-            num_bond_types=store.schema.num_bond_types,
-            spec=model.batch_spec,
-        )
+        collator = collator_of(store, model.batch_spec)
         batch = collator(graph_ids)["net_input"]["batch"]
         optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
         times = [step(model, batch, optimiser) for _ in range(args.rounds + 1)][1:]

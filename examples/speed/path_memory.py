@@ -14,20 +14,12 @@ import argparse
 import multiprocessing
 
 import torch
+from measuring import memory, restart_peak
 from torch import Tensor
 
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules.attn_bias import PathEncoding
 from graphormer_plugin.modules.bond_encoder import BondEncoder
-
-
-def memory(field: str) -> int:
-    """A field of /proc/self/status in bytes."""
-    with open("/proc/self/status") as status:
-        for line in status:
-            if line.startswith(field):
-                return 1024 * int(line.split()[1])
-    raise ValueError(f"/proc/self/status has no {field}")
 
 
 def literal(encoding: PathEncoding, path_bond: Tensor, dist: Tensor) -> Tensor:
@@ -50,9 +42,7 @@ def measure(way: str, args: argparse.Namespace) -> tuple[int, Tensor]:
     dist = torch.randint(0, 9, shape, dtype=torch.uint8)
     path_bond = torch.randint(1, 61, (*shape, args.steps), dtype=torch.uint8)
     path_bond[torch.arange(args.steps) >= dist.unsqueeze(-1)] = 0
-    before = memory("VmRSS")
-    with open("/proc/self/clear_refs", "w") as reset:
-        reset.write("5")  # the peak restarts at the present
+    before = restart_peak()
     bias = WAYS[way](encoding, path_bond, dist)
     bias.sum().backward()
     return memory("VmHWM") - before, bias.detach()

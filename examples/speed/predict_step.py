@@ -7,11 +7,12 @@ sorts them. Prints molecules per second of CPU time, the fastest of the rounds, 
 largest difference between both outputs.
 """
 
-import time
+from functools import partial
 
 import molecules
 import numpy as np
 import torch
+from measuring import in_turn
 
 from graphormer_plugin.data.chunk import FeaturisedRows
 from graphormer_plugin.data.featurise import featurise
@@ -39,21 +40,12 @@ def main() -> None:
     model = build_model(arguments.arch, schema, targets)
     predictor = Predictor(model, schema, targets)
 
-    def predict(fits: bool) -> tuple[np.ndarray, float]:
-        before = compiled_attention.HAS_ATTENTION
-        compiled_attention.HAS_ATTENTION = fits
-        start = time.process_time()
-        try:
-            return predictor.predict(graphs), time.process_time() - start
-        finally:
-            compiled_attention.HAS_ATTENTION = before
+    def predict(compiled: bool) -> np.ndarray:
+        compiled_attention.HAS_ATTENTION = compiled
+        return predictor.predict(graphs)
 
-    seconds: dict[str, list[float]] = {TORCH: [], COMPILED: []}
-    values = {}
-    for _ in range(arguments.rounds):
-        for name, times in seconds.items():
-            values[name], spent = predict(name == COMPILED)
-            times.append(spent)
+    ways = {TORCH: partial(predict, False), COMPILED: partial(predict, True)}
+    seconds, values = in_turn(ways, arguments.rounds)
     for name, times in seconds.items():
         print(f"{name:19} {len(graphs) / min(times):6,.0f} molecules/s of CPU time")
     print(f"ratio {min(seconds[TORCH]) / min(seconds[COMPILED]):.2f}")

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from measuring import memory
 from rdkit import Chem, RDLogger
 
 from graphormer_plugin.data.datasets.nci import nci
@@ -79,12 +80,9 @@ def descendants(pid: int) -> Iterator[int]:
 def peak_memory(pid: int) -> int:
     """Largest resident memory of a process so far, bytes; 0 if it has ended."""
     try:
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return 1024 * int(line.split()[1])
-    except OSError:
-        pass
-    return 0
+        return memory("VmHWM", pid)
+    except (OSError, ValueError):
+        return 0
 
 
 def rate(function, smiles: list[str]) -> float:

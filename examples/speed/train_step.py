@@ -20,12 +20,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from measuring import collator_of, in_turn
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphormer_plugin.data import DatasetOptions, get_store
-from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.models import build_model, model_config
 
 PLAIN = "plain Transformer"
@@ -105,12 +104,7 @@ def main() -> None:
     rates = {"dropout", "attention_dropout", "act_dropout"} & vars(cfg).keys()
     rates = dict.fromkeys(rates, args.dropout)
     model = build_model(args.arch, store.schema, store.targets, **rates, **sizes)
-    collator = GraphCollator(
-        store.columns | load_or_compute(store, model.batch_spec),
-        store.target,
-        num_bond_types=store.schema.num_bond_types,
-        spec=model.batch_spec,
-    )
+    collator = collator_of(store, model.batch_spec)
     graph_ids = store.splits["train"]
     graph_ids = graph_ids[np.argsort(store.sizes[graph_ids], kind="stable")]
     # From the middle of equal shares of the split, so that all sizes count alike.
@@ -126,14 +120,9 @@ def main() -> None:
 
     models = {args.arch: model.to(args.device), PLAIN: plain.to(args.device)}
     steps = {name: make_step(module, batches) for name, module in models.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
     clock = time.process_time if args.cpu_time else time.perf_counter
-    for number in range(args.rounds + 1):
-        for name, step in steps.items():
-            start = clock()
-            step()
-            if number:  # the first round warms up
-                seconds[name].append(clock() - start)
+    seconds, _ = in_turn(steps, args.rounds + 1, clock)
+    seconds = {name: times[1:] for name, times in seconds.items()}  # one warms up
 
     graphs = sum(sample["nsamples"] for sample in batches)
     nodes = sum(sample["ntokens"] for sample in batches) / graphs

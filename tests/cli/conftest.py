@@ -1,15 +1,10 @@
 """Trained models for the commands that use them, and a table of many molecules."""
 
-import sys
-from pathlib import Path
-
 import pytest
-from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 
 from graphormer_plugin.cli import _prediction, predict
-
-USER_DIR = str(Path(__file__).parents[2] / "graphormer_plugin")
+from support.training import USER_DIR, run_once
 
 
 @pytest.fixture(scope="session")
@@ -33,10 +28,7 @@ def checkpoint(tmp_path_factory):
             --save-dir {save_dir} --no-progress-bar --cpu"""
         if arch != "gin":
             more += ("--encoder-attention-heads", "2")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "argv", ["fairseq-train", *arguments.split(), *more])
-            metrics.reset()
-            fairseq_train.cli_main()
+        run_once(fairseq_train.cli_main, [*arguments.split(), *more])
         done[key] = str(save_dir / "checkpoint_last.pt")
         return done[key]
 

@@ -22,6 +22,7 @@ from graphormer_plugin.cli import (
 )
 
 COMMANDS = [compare, convert, explain, predict, preprocess, train]
+NAMES = [module.__name__.rpartition(".")[2] for module in COMMANDS]
 WRONG = [[], ["a", "b", "c", "--dataset-name=x", "--typo"]]
 
 
@@ -67,10 +68,7 @@ print(code, "torch" in sys.modules)
 @pytest.mark.parametrize(
     "name, words",
     [
-        *itertools.product(
-            ["compare", "convert", "explain", "predict", "preprocess", "train"],
-            ["--help", "--typo"],
-        ),
+        *itertools.product(NAMES, ["--help", "--typo"]),
         ("predict", "no.pt no.csv out.csv"),
         ("preprocess", "--dataset-name no.csv"),
         ("train", "no.csv"),

@@ -3,18 +3,15 @@
 import copy
 import os
 import pickle
-import sys
 import zipfile
 from argparse import Namespace
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import record
 import torch
-from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 
 from graphormer_plugin import hub
@@ -22,16 +19,9 @@ from graphormer_plugin.cli import convert, explain, predict
 from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from support.published_weights import random_state
+from support.training import USER_DIR, run_once
 
-ROOT = Path(__file__).parents[2]
 SMILES = ["CCO", "CC(=O)Oc1ccccc1C(=O)O", "C"]
-
-
-def run_fairseq(main, arguments):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["fairseq", *map(str, arguments)])
-        metrics.reset()
-        main()
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +30,7 @@ def train(tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkpoints")
     lines = [f"{'C' * i}O,{i},{-i}" for i in range(1, 41)]
     (folder / "alcohols.csv").write_text("\n".join(["smiles,gap,dip", *lines]) + "\n")
-    arguments = f"""--user-dir {ROOT}/graphormer_plugin --task graph_prediction
+    arguments = f"""--user-dir {USER_DIR} --task graph_prediction
         --dataset-name {folder}/alcohols.csv --data-root {folder} --target-unit eV
         --target-columns gap,dip --prepare-workers 1 --num-workers 0
         --arch grpe_tiny --encoder-layers 2 --encoder-embed-dim 16
@@ -48,8 +38,8 @@ def train(tmp_path_factory):
         --batch-size 8 --best-checkpoint-metric mae --no-progress-bar --cpu"""
 
     def run(name, *more):
-        more = ["--save-dir", folder / name, *more]
-        run_fairseq(fairseq_train.cli_main, [*arguments.split(), *more])
+        more = map(str, ["--save-dir", folder / name, *more])
+        run_once(fairseq_train.cli_main, [*arguments.split(), *more])
         return folder / name
 
     return run
@@ -90,11 +80,9 @@ class TestSlim:
         for name, weight in full["model"].items():
             assert weight.dtype == slim["model"][name].dtype
             assert torch.equal(weight, slim["model"][name])
-        left = set(full["extra_state"]) - set(slim["extra_state"])
-        assert left == {"metrics"}
-        assert slim["extra_state"]["train_iterator"] == (
-            full["extra_state"]["train_iterator"]
-        )
+        before, after = full["extra_state"], slim["extra_state"]
+        assert set(before) - set(after) == {"metrics"}
+        assert after["train_iterator"] == before["train_iterator"]
 
     def test_sizes_are_printed(self, trained, tmp_path, capsys):
         out = tmp_path / "out.pt"

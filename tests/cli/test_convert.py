@@ -54,18 +54,21 @@ def run(tmp_path, source, state, config, *arguments):
     return code, out
 
 
+def converted(*given):
+    """A predictor of the file that the command writes."""
+    code, out = run(*given)
+    assert code == 0
+    return hub.load(out)
+
+
 @pytest.mark.parametrize("name", SOURCES)
 def test_equals_the_published_implementation(name, tmp_path):
     archive = load_golden(name)
     config = json.loads(str(archive["config"]))
-    code, out = run(tmp_path, SOURCES[name], golden_state(archive), config)
-    assert code == 0
-    predictor = hub.load(out)
+    predictor = converted(tmp_path, SOURCES[name], golden_state(archive), config)
     smiles = [str(text) for text in archive["smiles"]]
     difference = np.abs(predictor.predict(smiles) - archive["output"]).max(1)
-    tie_free = (
-        archive["tie_free"] if "tie_free" in archive else np.full(len(smiles), True)
-    )
+    tie_free = archive.get("tie_free", np.full(len(smiles), True))
     assert tie_free.any() and (difference[tie_free] <= limit_of(name)).all()
     alone = np.concatenate([predictor.predict([text]) for text in smiles])
     assert np.abs(alone - archive["output"])[tie_free].max() <= limit_of(name)
@@ -92,7 +95,7 @@ def test_the_preset_is_the_published_network(norm, edges):
     predictor = hub.Predictor(model, imported.schema, targets, "ogb")
     smiles = [str(text) for text in archive["smiles"]]
     difference = np.abs(predictor.predict(smiles) - archive["output"]).max(1)
-    tie_free = archive["tie_free"] if "tie_free" in archive else slice(None)
+    tie_free = archive.get("tie_free", slice(None))
     assert difference[tie_free].max() <= limit_of(golden)
 
 
@@ -106,10 +109,8 @@ def test_grpe_with_a_last_mlp(tmp_path):
         state[f"last_mlp.{number}.0.weight"] = one[:, :-1]
         state[f"last_mlp.{number}.0.bias"] = one[:, -1]
     config = json.loads(str(archive["config"])) | {"num_last_mlp": 2}
-    code, out = run(tmp_path, "lenscloth-grpe", state, config)
-    assert code == 0
+    predictor = converted(tmp_path, "lenscloth-grpe", state, config)
     smiles = [str(text) for text in archive["smiles"]]
-    predictor = hub.load(out)
     x = torch.from_numpy(predictor.embed(smiles))  # after the final LayerNorm
     for one in maps.double():
         x = torch.nn.functional.gelu(x @ one[:, :-1].T + one[:, -1])
@@ -128,8 +129,8 @@ def test_grpe_with_a_linear_map_of_nodes(tmp_path):
     linear = {"node_emb.weight": table[1:120].T - bias[:, None], "node_emb.bias": bias}
     predictions = []
     for one, more in ((state, {}), (state | linear, {"bond_dims": feature_dims()[1]})):
-        code, out = run(tmp_path, "lenscloth-grpe", one, config | more)
-        assert code == 0
+        predictor = converted(tmp_path, "lenscloth-grpe", one, config | more)
+        (tmp_path / "out.pt").unlink()
         data = [
             Data(
                 x=torch.from_numpy(graph["node_feat"]),
@@ -142,8 +143,7 @@ def test_grpe_with_a_linear_map_of_nodes(tmp_path):
         if more:
             for item in data:
                 item.x = torch.nn.functional.one_hot(item.x[:, 0], 119).float()
-        predictions.append(hub.load(out).predict(data))
-        out.unlink()
+        predictions.append(predictor.predict(data))
     assert np.abs(predictions[0] - predictions[1]).max() <= 1e-9
 
 
@@ -154,13 +154,10 @@ def test_grpe_with_a_linear_map_of_nodes(tmp_path):
 def test_equals_the_published_graph_transformer(name, tmp_path):
     golden = load_golden(f"gt_{name}")
     config = json.loads(str(golden["config"]))
-    code, out = run(tmp_path, "graphtransformer", golden_state(golden), config)
-    assert code == 0
-    predictor = hub.load(out)
+    predictor = converted(tmp_path, "graphtransformer", golden_state(golden), config)
     node_graph = torch.from_numpy(golden["node_graph"])
-    mask = (
-        torch.arange(int(node_graph.bincount().max())) < node_graph.bincount()[:, None]
-    )
+    sizes = node_graph.bincount()
+    mask = torch.arange(int(sizes.max())) < sizes[:, None]
 
     def pad(values):
         out = torch.from_numpy(values).new_zeros(*mask.shape, *values.shape[1:])
@@ -183,7 +180,8 @@ def test_equals_the_published_graph_transformer(name, tmp_path):
     expected = torch.from_numpy(golden["output"])
     assert predicted.shape == expected.shape
     assert (predicted - expected).abs().max() / expected.abs().max() < 1e-9
-    (_,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(out)])
+    files = [str(tmp_path / "out.pt")]
+    (_,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(files)
     assert cfg.task._name == f"{task.targets.level}_prediction"
 
 
@@ -195,18 +193,15 @@ def test_a_graph_transformer_without_bond_types(tmp_path):
     state = golden_state(golden)
     bias, weight = torch.rand(2, 32).double()
     state["embedding_e.weight"], state["embedding_e.bias"] = weight[:, None], bias
-    code, out = run(tmp_path, "graphtransformer", state, config)
-    assert code == 0
-    table = hub.load(out).model.encoder.bonds.embedding.weight
+    predictor = converted(tmp_path, "graphtransformer", state, config)
+    table = predictor.model.encoder.bonds.embedding.weight
     assert torch.equal(table, (weight + bias).expand(config["num_bond_type"], 32))
 
 
 def test_a_model_without_layernorm_on_the_embeddings(tmp_path):
     """The preset has one, and no flag takes it away."""
     state = {n: v for n, v in random_state().items() if "emb_layer_norm" not in n}
-    code, out = run(tmp_path, "microsoft-graphormer", state, {})
-    assert code == 0
-    model = hub.load(out).model
+    model = converted(tmp_path, "microsoft-graphormer", state, {}).model
     assert isinstance(model.encoder.embed_norm, torch.nn.Identity)
     assert isinstance(model.head, TransformHead)
 
@@ -224,13 +219,10 @@ def test_a_missing_edge_is_part_of_the_distance():
 
 
 def test_classes_are_predicted_as_probabilities(tmp_path):
-    state = random_state()
-    _, out = run(tmp_path, "microsoft-graphormer", state, {})
-    logits = hub.load(out).predict(["CCO", "C"])
-    out.unlink()
-    arguments = ("--target-kind", "binary")
-    _, out = run(tmp_path, "microsoft-graphormer", state, {}, *arguments)
-    probabilities = hub.load(out).predict(["CCO", "C"])
+    given = tmp_path, "microsoft-graphormer", random_state(), {}
+    logits = converted(*given).predict(["CCO", "C"])
+    (tmp_path / "out.pt").unlink()
+    probabilities = converted(*given, "--target-kind", "binary").predict(["CCO", "C"])
     assert np.allclose(probabilities, 1 / (1 + np.exp(-logits)))
 
 

@@ -85,17 +85,14 @@ def test_attention_of_chosen_atoms_by_channel(checkpoint, tmp_path, monkeypatch)
     """Figure 3 of CSA: maps of channels, and rows of them on the molecule."""
     path = checkpoint("cgt_zinc", *FOUR_CHANNELS)
     options = "--layer 2 --channels 3,4 --atoms 2,13,4".split()
-    *_, maps, two, thirteen, four = drawn(
-        [path, ASPIRIN, str(tmp_path / "a.png"), *options], monkeypatch
-    )
+    words = [path, ASPIRIN, str(tmp_path / "a.png"), *options]
+    *_, maps, two, thirteen, four = drawn(words, monkeypatch)
     (attention,) = hub.load(path).attention([ASPIRIN])
     channels = attention[1, [2, 3]]
     assert maps[0] == "channels of layer 2"
     np.testing.assert_array_equal([panel.matrix for panel in maps[1]], channels)
-    for (heading, panels), atom, symbol in zip(
-        (two, thirteen, four), (1, 12, 3), ("C", "O", "O")
-    ):
-        name = f"{atom + 1} ({symbol})"
+    names = {1: "2 (C)", 12: "13 (O)", 3: "4 (O)"}
+    for (heading, panels), (atom, name) in zip((two, thirteen, four), names.items()):
         assert heading == f"what atom {name} attends to, channels of layer 2"
         assert [panel.title for panel in panels] == ["channel 3", "channel 4"]
         assert {panel.marked for panel in panels} == {atom}
@@ -105,9 +102,8 @@ def test_attention_of_chosen_atoms_by_channel(checkpoint, tmp_path, monkeypatch)
 def test_attention_of_an_atom_by_layer(checkpoint, tmp_path, monkeypatch):
     """The virtual node, first in the maps, is not an atom of the molecule."""
     path = checkpoint("grpe_tiny")
-    *_, (heading, panels) = drawn(
-        [path, "OCC", str(tmp_path / "a.png"), "--atoms", "1"], monkeypatch
-    )
+    words = [path, "OCC", str(tmp_path / "a.png"), "--atoms", "1"]
+    *_, (heading, panels) = drawn(words, monkeypatch)
     (attention,) = hub.load(path).attention(["OCC"])
     assert heading == "what atom 1 (O) attends to, mean over heads"
     rows = attention.mean(1)[:, 1, 1:]
@@ -177,11 +173,8 @@ def test_a_bad_molecule_is_left_out(checkpoint, tmp_path, monkeypatch, capfd):
     capfd.readouterr()
     assert main([checkpoint("grpe_tiny"), "in.csv", "CCN", "page.html"]) == 0
     text, (out, err) = Path("page.html").read_text(), capfd.readouterr()
-    assert [line.split("\t")[0] for line in out.splitlines()] == [
-        "ethanol: CCO",
-        "CCN",
-        "page.html",
-    ]
+    starts = [line.split("\t")[0] for line in out.splitlines()]
+    assert starts == ["ethanol: CCO", "CCN", "page.html"]
     assert "<h2>open ring: C1CC</h2>" in text and "unclosed ring" in text
     lines = [f"warning: left out: in.csv, line {n}: SMILES " for n in (3, 4)]
     for line, start in zip(err.splitlines(), lines, strict=True):
@@ -207,10 +200,7 @@ def test_name_and_smiles_are_on_the_picture(checkpoint, tmp_path):
         (["bad.csv", "a.html", "--smiles-column", "mol"], "no column 'mol'"),
         (["many.smi", "a.html"], f"many.smi: more than {MAX_MOLECULES} molecules"),
         (["none.txt", "a.html"], "no molecule in none.txt"),
-        (
-            ["few.smi", "C", "a.html", "--smiles-column", "x"],
-            "no column to choose in few",
-        ),
+        (["few.smi", "C", "a.html", "--smiles-column=x"], "no column to choose in few"),
         (["gone.csv", "a.html"], "gone.csv"),
         (["CCO", "a.html", "--target", "mu"], "--target mu: expected one of gap"),
         (["CCO", "a.html", "--layer", "3"], "--layer 3: the model has 2 layers"),
@@ -278,9 +268,8 @@ def test_substructures_of_a_user(checkpoint, tmp_path, refused, monkeypatch):
     options = f"--rwse-dim 4 --substructures stars --user-data-dir {folders[0]}"
     path = checkpoint("cgt_zinc_rings", *options.split())
     del rings_module.SUBSTRUCTURES["stars"]
-    with pytest.raises(
-        ValueError, match="unknown substructures 'stars'.*user_data_dir"
-    ):
+    message = "unknown substructures 'stars'.*user_data_dir"
+    with pytest.raises(ValueError, match=message):
         hub.load(path).predict(["CCO"])
     out = str(tmp_path / "out.svg")
     line = refused(main, path, "CC(C)C", out)

@@ -101,9 +101,8 @@ def test_resume_gets_past_a_molecule_that_is_too_large(
 
 
 def test_explain_and_preprocess_refuse_a_large_molecule(checkpoint, tmp_path, capsys):
-    assert (
-        explain.main([checkpoint("grpe_tiny"), CHAIN, str(tmp_path / "out.html")]) == 2
-    )
+    words = [checkpoint("grpe_tiny"), CHAIN, str(tmp_path / "out.html")]
+    assert explain.main(words) == 2
     error = capsys.readouterr().err
     assert "20,000 atoms, above --max-atoms 1000" in error and len(error) < 200
     lines = ["smiles,gap", *(f"{'C' * n}O,{n}" for n in range(1, 20)), f"{CHAIN},1"]

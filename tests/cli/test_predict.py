@@ -140,11 +140,8 @@ def test_classes(checkpoint, classes):
     assert main([path, "classes.csv", "out.csv", "--quiet"]) == 0
     (expected,) = hub.load(path).predict(["CO"])
     row = rows("out.csv")[0]
-    assert list(row)[2:] == [
-        "kind_predicted",
-        *(f"kind_probability_{number}" for number in range(3)),
-        "reason",
-    ]
+    probabilities = [f"kind_probability_{number}" for number in range(3)]
+    assert list(row)[2:] == ["kind_predicted", *probabilities, "reason"]
     assert row["kind_predicted"] == str(expected.argmax())
     assert float(row["kind_probability_1"]) == pytest.approx(expected[1], rel=1e-5)
 

@@ -26,6 +26,7 @@ from support.tables import rows
 TRAIN = [f"{'C' * (i // 2 + 1)}{'ON'[i % 2]}" for i in range(24)]
 BLOCKS = ["vectors", "fingerprint"]
 LABELS = np.array([[i / 2, -i] for i in range(24)])
+MEMBER = "member1/checkpoint_best.pt"  # in the folder of a test
 NEW = ["CCCO", "CCCCN", "C1CC", "BrC#CBr", "C" * 40]
 
 
@@ -58,8 +59,7 @@ def error_of(capsys, *arguments):
 
 
 def test_head(folder, capsys):
-    path = "member1/checkpoint_best.pt"
-    assert main([path, "in.csv", "out.csv", "--quiet"]) == 0
+    assert main([MEMBER, "in.csv", "out.csv", "--quiet"]) == 0
     out, err = capsys.readouterr()
     assert "5 rows, 1 without prediction; a, b (K)" in out
     first, second, third = err.splitlines()
@@ -69,7 +69,7 @@ def test_head(folder, capsys):
     found = rows()
     names = ["a", "a_std", "b", "b_std", "in_domain"]
     assert list(found[0]) == ["smiles", *names, "reason"]
-    predictor = hub.load(path)
+    predictor = hub.load(MEMBER)
     good = [NEW[row] for row in (0, 1, 3, 4)]
     vectors = predictor.embed(good)
     raw = {block: raw_features(block, vectors, good) for block in BLOCKS}
@@ -87,26 +87,25 @@ def test_head(folder, capsys):
     with pytest.raises(ValueError, match="has no gradient"):
         predictor.gradient_times_input(good)
     capsys.readouterr()
-    assert explain.main([path, "CC(C)CO", "out.svg", "--target", "b"]) == 0
+    assert explain.main([MEMBER, "CC(C)CO", "out.svg", "--target", "b"]) == 0
     value, std = (part[0, 1] for part in predictor.estimate(["CC(C)CO"])[:2])
     assert f"\tb: {value:.4g} ± {std:.2g} K\n" in capsys.readouterr().out
-    assert explain.main([path, "CCO", "out.svg", "--attention"]) == 2
+    assert explain.main([MEMBER, "CCO", "out.svg", "--attention"]) == 2
     assert "graphormer-train --model finetune" in capsys.readouterr().err
 
 
 def test_without_head(folder, capsys):
-    path = "member1/checkpoint_best.pt"
-    assert main([path, "in.csv", "out.csv", "--quiet", "--head", "none"]) == 0
+    assert main([MEMBER, "in.csv", "out.csv", "--quiet", "--head", "none"]) == 0
     assert list(rows()[0]) == ["smiles", "gap", "reason"]
-    predictor = hub.load(path, head=None)
+    predictor = hub.load(MEMBER, head=None)
     assert repr(predictor) == "<Predictor: gap (eV); grpe_tiny>"
     shutil.move("member1/head.npz", "other.npz")
-    assert main([path, "in.csv", "out2.csv", "--quiet", "--head", "other.npz"]) == 0
+    assert main([MEMBER, "in.csv", "out2.csv", "--quiet", "--head", "other.npz"]) == 0
     assert "a_std" in rows("out2.csv")[0]
 
 
 def test_samples_of_a_head(folder):
-    predictor = hub.load("member1/checkpoint_best.pt")
+    predictor = hub.load(MEMBER)
     samples = predictor.sample(["CCO", "CCCN", "OCC"], 3)
     assert samples.shape == (3, 3, 2) and (samples.std(0) > 0).all()
     np.testing.assert_array_equal(samples[:, 0], samples[:, 2])
@@ -134,7 +133,7 @@ def test_samples_compare_molecules_once(folder, monkeypatch):
 
 def test_a_molecule_is_parsed_once(folder, monkeypatch):
     """For the graph, the fingerprint and the domain, of all members."""
-    write_folder(".", ["member1/checkpoint_best.pt"] * 3)
+    write_folder(".", [MEMBER] * 3)
     seen = {"parsed": [], "fingerprints": [], "folders": []}
 
     def count(owner, function, name, items):
@@ -158,10 +157,8 @@ def test_a_molecule_is_parsed_once(folder, monkeypatch):
 
 
 def test_resume_needs_the_same_head(folder, capsys):
-    path = "member1/checkpoint_best.pt"
-
     def key(*more):
-        arguments = [path, "in.csv", "out.csv", *more]
+        arguments = [MEMBER, "in.csv", "out.csv", *more]
         parsed = predict.build_parser().parse_intermixed_args(arguments)
         models = _prediction.models_of(parsed)
         return _prediction.run_key(parsed, models, "smiles", file_sha256(parsed.input))
@@ -174,13 +171,14 @@ def test_folder(folder, checkpoint):
     """An ensemble of a head and a head: the law of total variance, and a calibration."""
     Path("member2").mkdir()
     other = shutil.copy(checkpoint("grpe_tiny", "--seed", "2"), "member2/best.pt")
-    fit_head(other, TRAIN, LABELS, names=["a", "b"], unit="K", blocks=["vectors"]).save(
-        "member2/head.npz"
-    )
-    write_folder(".", ["member1/checkpoint_best.pt", "member2/best.pt"], {"b": 2.0})
+    named = {"names": ["a", "b"], "unit": "K"}
+    head = fit_head(other, TRAIN, LABELS, **named, blocks=["vectors"])
+    head.save("member2/head.npz")
+    paths = [MEMBER, "member2/best.pt"]
+    write_folder(".", paths, {"b": 2.0})
     assert main([".", "in.csv", "out.csv", "--quiet"]) == 0
     found = rows()[1]
-    members = [hub.load("member1/checkpoint_best.pt"), hub.load("member2/best.pt")]
+    members = [hub.load(path) for path in paths]
     each = [member.estimate(["CCCCN"]) for member in members]
     mean = np.mean([one.values[0] for one in each], 0)
     within = np.mean([one.std[0] ** 2 for one in each], 0)
@@ -196,10 +194,9 @@ def test_folder(folder, checkpoint):
     # The calibration is not that of samples of dropout.
     more = ["--mc-dropout", "3", "--quiet"]
     assert main([".", "in.csv", "out2.csv", *more]) == 0
-    write_folder(".", ["member1/checkpoint_best.pt", "member2/best.pt"])
+    write_folder(".", paths)
     assert main([".", "in.csv", "out3.csv", *more]) == 0
     assert rows("out2.csv") == rows("out3.csv")
-    paths = ["member1/checkpoint_best.pt", "member2/best.pt"]
     write_folder(".", paths, weights=[3, 1])
     mean = np.average([one.values[0] for one in each], 0, [3, 1])
     within = np.average([one.std[0] ** 2 for one in each], 0, [3, 1])
@@ -220,9 +217,7 @@ def test_folder(folder, checkpoint):
     )
     text = repr(ensemble)
     assert "a, b (K); 2 models" in text and "scores of 24 molecules" in text
-    write_folder(
-        ".", ["member1/checkpoint_best.pt"], coverage=0.8, factors={"a": 2, "b": 1}
-    )
+    write_folder(".", [MEMBER], coverage=0.8, factors={"a": 2, "b": 1})
     assert main([".", "in.csv", "intervals.csv", "--quiet"]) == 0
     one, value = rows("intervals.csv")[1], each[0].values[0, 0]
     ends = [float(one[name]) for name in ("a_low80", "a_high80")]
@@ -252,10 +247,10 @@ def test_wrong_folders(folder, capsys):
         assert "models.json is damaged" in line and reason in line
     Path("models.json").write_text('{"models": ["gone.pt"]}')
     assert "gone.pt: no such file" in error_of(capsys, ".")
-    write_folder(".", ["member1/checkpoint_best.pt"] * 2)
+    write_folder(".", [MEMBER] * 2)
     line = error_of(capsys, ".", "--head", "member1/head.npz")
     assert "--head FILE is for one checkpoint" in line
-    assert "no other model" in error_of(capsys, ".", "member1/checkpoint_best.pt")
+    assert "no other model" in error_of(capsys, ".", MEMBER)
 
 
 def test_classes(trained, tmp_path):
@@ -273,10 +268,9 @@ def test_classes(trained, tmp_path):
 
 def test_mixed_up_pairs(folder, checkpoint, capsys):
     other = checkpoint("grpe_tiny", "--seed", "2")
-    shutil.copy(other, "member1/checkpoint_best.pt")
-    path = "member1/checkpoint_best.pt"
-    assert "head.npz belongs to another checkpoint" in error_of(capsys, path)
-    assert "no.npz" in error_of(capsys, path, "--head", "no.npz")
+    shutil.copy(other, MEMBER)
+    assert "head.npz belongs to another checkpoint" in error_of(capsys, MEMBER)
+    assert "no.npz" in error_of(capsys, MEMBER, "--head", "no.npz")
 
 
 def rewritten(path, **changes):
@@ -312,7 +306,7 @@ def change(name, value):
 )
 def test_damaged_heads(folder, capsys, changes, reason):
     rewritten("member1/head.npz", **changes)
-    line = error_of(capsys, "member1/checkpoint_best.pt")
+    line = error_of(capsys, MEMBER)
     assert "head.npz is not a head, or damaged: " in line and reason in line
 
 
@@ -320,7 +314,7 @@ def test_every_array_of_a_head_fits_the_others(folder):
     path = Path("member1/head.npz")
     labels, extra = LABELS.copy(), {"pH": np.arange(24.0)}
     labels[3, 1] = np.nan
-    fit_head("member1/checkpoint_best.pt", TRAIN, labels, extra=extra).save(path)
+    fit_head(MEMBER, TRAIN, labels, extra=extra).save(path)
     arrays = dict(np.load(path))
     cuts = [
         (name, axis) for name, values in arrays.items() for axis in range(values.ndim)
@@ -330,9 +324,9 @@ def test_every_array_of_a_head_fits_the_others(folder):
         shorter = arrays[name].take(range(arrays[name].shape[axis] - 1), axis)
         rewritten(path, **{name: shorter})
         with pytest.raises(ValueError, match=r"head\.npz is .*damaged"):
-            hub.load("member1/checkpoint_best.pt")
+            hub.load(MEMBER)
         rewritten(path, **{name: arrays[name]})
-    hub.load("member1/checkpoint_best.pt")
+    hub.load(MEMBER)
 
 
 @pytest.mark.parametrize("place", [0, 0.5, 1])
@@ -343,20 +337,19 @@ def test_files_of_another_kind(folder, capsys, place):
     if place < 1:
         content[int(place * len(content))] ^= 0xFF
     head.write_bytes(content[: -100 if place == 1 else None])
-    assert "not a head, or damaged" in error_of(capsys, "member1/checkpoint_best.pt")
+    assert "not a head, or damaged" in error_of(capsys, MEMBER)
 
 
 def test_domain_of_a_checkpoint_without_head(folder, capsys):
     Path("member1/head.npz").unlink()
-    path = "member1/checkpoint_best.pt"
-    plain = hub.load(path)
-    assert save_training_domain(path, TRAIN) == domain_file(path)
-    domain = read_domain(domain_file(path))
-    assert main([path, "in.csv", "out.csv", "--quiet"]) == 0
+    plain = hub.load(MEMBER)
+    assert save_training_domain(MEMBER, TRAIN) == domain_file(MEMBER)
+    domain = read_domain(domain_file(MEMBER))
+    assert main([MEMBER, "in.csv", "out.csv", "--quiet"]) == 0
     assert "Br (in 1 molecule)" in capsys.readouterr().err
     found = rows()
     assert list(found[0]) == ["smiles", "gap", "in_domain", "reason"]
-    predictor = hub.load(path)
+    predictor = hub.load(MEMBER)
     good = [NEW[row] for row in (0, 1, 3, 4)]
     estimate = predictor.estimate(good)
     np.testing.assert_allclose(estimate.values, plain.predict(good), rtol=1e-5)
@@ -364,29 +357,29 @@ def test_domain_of_a_checkpoint_without_head(folder, capsys):
     scores = [float(row["in_domain"]) for row in found if row["gap"]]
     np.testing.assert_allclose(scores, estimate.in_domain, rtol=1e-5)
     more = ["--mc-dropout", "2", "--quiet"]
-    assert main([path, "in.csv", "out2.csv", *more]) == 0
+    assert main([MEMBER, "in.csv", "out2.csv", *more]) == 0
     assert float(rows("out2.csv")[0]["in_domain"]) == 1
-    content = domain_file(path).read_bytes()
-    rewritten(domain_file(path), vectors=lambda vectors: vectors[:, :-1])
+    content = domain_file(MEMBER).read_bytes()
+    rewritten(domain_file(MEMBER), vectors=lambda vectors: vectors[:, :-1])
     with pytest.raises(ValueError, match=r"domain\.npz is damaged: its vectors"):
-        hub.load(path)
-    domain_file(path).write_bytes(content)
-    save_domain(domain, domain_file(path), "another")
+        hub.load(MEMBER)
+    domain_file(MEMBER).write_bytes(content)
+    save_domain(domain, domain_file(MEMBER), "another")
     capsys.readouterr()
-    assert main([path, "in.csv", "out3.csv", "--quiet"]) == 2
+    assert main([MEMBER, "in.csv", "out3.csv", "--quiet"]) == 2
     err = capsys.readouterr().err
     assert "domain.npz belongs to another checkpoint" in err and "remove it" in err
     # What makes the files of this training is not stopped by one of another.
-    fit_head(path, TRAIN, LABELS, blocks=["vectors"])
-    save_training_domain(path, TRAIN[:1])
-    assert hub.load(path).estimate(TRAIN[:2]).in_domain.tolist() == [1, 0]
+    fit_head(MEMBER, TRAIN, LABELS, blocks=["vectors"])
+    save_training_domain(MEMBER, TRAIN[:1])
+    assert hub.load(MEMBER).estimate(TRAIN[:2]).in_domain.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_warnings_of_a_resumed_run(folder, capsys, workers, interrupted):
     lines = ["smiles", *["CCBr"] * 600, *["CCCN"] * 600]
     Path("in.csv").write_text("\n".join(lines) + "\n")
-    command = ["member1/checkpoint_best.pt", "in.csv", "out.csv", "--quiet"]
+    command = [MEMBER, "in.csv", "out.csv", "--quiet"]
     command += ["--workers", workers]
     assert interrupted(command, 2) == 130
     capsys.readouterr()

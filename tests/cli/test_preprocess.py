@@ -19,9 +19,8 @@ def arguments(csv, *more):
 def test_prepares_and_says_what_is_there(csv, capsys):
     assert main(arguments(csv, "--target-unit", "eV")) == 0
     line, path = capsys.readouterr().out.splitlines()
-    assert line.startswith(
-        "data: 16 train / 2 valid / 2 test graphs, target gap (eV), "
-    )
+    start = "data: 16 train / 2 valid / 2 test graphs, target gap (eV), "
+    assert line.startswith(start)
     assert main(arguments(csv, "--target-unit", "eV", "--verify")) == 0
     assert capsys.readouterr().out.splitlines() == [line, path]
 

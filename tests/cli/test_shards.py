@@ -33,12 +33,8 @@ def table(tmp_path, monkeypatch):
         }
     )
     Path("in.parquet").mkdir()
-    for part, rows in enumerate((slice(0, 700), slice(700, ROWS))):
-        parquet.write_table(
-            table.slice(rows.start, rows.stop - rows.start),
-            f"in.parquet/{part}.parquet",
-            row_group_size=150,
-        )
+    for part, rows in enumerate((table[:700], table[700:])):
+        parquet.write_table(rows, f"in.parquet/{part}.parquet", row_group_size=150)
     return table
 
 
@@ -64,11 +60,9 @@ def test_rows_of_a_table_of_several_files(table):
     found = open_table(Path("in.parquet"))
     assert isinstance(found, ParquetTable) and found.count() == ROWS
     for first, end in ((0, ROWS), (0, 0), (140, 160), (690, 910), (999, 1000)):
-        rows = list(found.rows_between(["smiles", "id"], first, end))
-        assert [row for row, _, _ in rows] == [*range(first, end)]
-        assert [cells for _, _, cells in rows] == [
-            [SMILES[row], str(row)] for row in range(first, end)
-        ]
+        rows = found.rows_between(["smiles", "id"], first, end)
+        expected = [(row, [SMILES[row], str(row)]) for row in range(first, end)]
+        assert [(row, cells) for row, _, cells in rows] == expected
 
 
 def test_digest_is_that_of_the_rows(table):
@@ -168,9 +162,8 @@ def test_a_shard_goes_on(checkpoint, table, capsys, suffix, interrupted):
 def test_shard_of_an_sdf(checkpoint, table):
     """The records of a part of an SDF are repeated."""
     model = checkpoint("grpe_tiny")
-    Path("few.csv").write_text(
-        "smiles,name\n" + "".join(f"{'C' * n},n{n}\n" for n in range(1, 7))
-    )
+    lines = [f"{'C' * n},n{n}\n" for n in range(1, 7)]
+    Path("few.csv").write_text("smiles,name\n" + "".join(lines))
     assert main([model, "few.csv", "few.sdf", "--quiet"]) == 0
     assert main([model, "few.sdf", "o.sdf", "--quiet", "--shard", "2/2"]) == 0
     rows = open_table(Path("o-00002-of-00002.sdf")).rows(["title", "smiles"])

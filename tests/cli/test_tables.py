@@ -5,7 +5,6 @@ import csv
 import numpy as np
 import pandas
 import pytest
-from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 
@@ -13,7 +12,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli.explain import main as explain
 from graphormer_plugin.cli.predict import main as predict
 from graphormer_plugin.data.tables.formats import open_table
-from support.training import TINY, USER_DIR
+from support.training import TINY, USER_DIR, run_once
 
 SALTS = ["[Na+].CC(=O)[O-]", "CC(=O)[O-]"]
 
@@ -34,15 +33,8 @@ def folder(tmp_path_factory):
         --batch-size 8 --max-update 1 --best-checkpoint-metric roc_auc
         --prepare-workers 1 --num-workers 0 --no-progress-bar --cpu
         --save-dir {folder}/run"""
-    run(fairseq_train.cli_main, arguments)
+    run_once(fairseq_train.cli_main, arguments.split())
     return folder
-
-
-def run(main, arguments):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", ["fairseq", *arguments.split()])
-        metrics.reset()
-        main()
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +53,7 @@ def test_validation_writes_molecules_and_words(folder, checkpoint):
     arguments = f"""--user-dir {USER_DIR} --task graph_prediction --path {checkpoint}
         --valid-subset test --batch-size 8 --data-root {folder} --num-workers 0
         --results-path {folder}/results"""
-    run(fairseq_validate.cli_main, arguments)
+    run_once(fairseq_validate.cli_main, arguments.split())
     with open(folder / "results" / "predictions_test.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     columns = "row smiles name hit toxic hit_target toxic_target hit_class".split()
@@ -91,9 +83,8 @@ def test_prediction_in_every_format(folder, checkpoint, tmp_path, suffix, capsys
     # what was written can be read as input
     again = tmp_path / "again.csv"
     assert predict([checkpoint, str(output), str(again), "--quiet"]) == 0
-    assert [row[0] for *_, row in open_table(again).rows(["smiles"])] == [
-        row[0] for row in cells
-    ]
+    read = open_table(again).rows(["smiles"])
+    assert [row[0] for *_, row in read] == [row[0] for row in cells]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "sdf", "parquet"])

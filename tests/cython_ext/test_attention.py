@@ -81,11 +81,10 @@ def test_share_of_dropped_weights():
     qkv = np.zeros((B, T, 3 * H * T), np.float32)  # all weights are 1 / T
     qkv.reshape(B, T, 3, H, T)[:, :, 2] = np.eye(T)[:, None]  # and become the result
     bias = np.zeros((B, H, T, T), np.float32)
-    masks = [
-        relative_attention(qkv, attn_bias=bias, dropout=p, seed=seed) == 0
-        for seed in (0, 1)
-    ]
-    masks = [mask.reshape(B, T, H, T).transpose(0, 2, 1, 3) for mask in masks]
+    masks = []
+    for seed in (0, 1):
+        out = relative_attention(qkv, attn_bias=bias, dropout=p, seed=seed)
+        masks.append((out == 0).reshape(B, T, H, T).transpose(0, 2, 1, 3))
     dropped = masks[0]
     pairs = {
         "itself": (dropped, dropped, p),
@@ -139,9 +138,8 @@ def test_all_forbidden():
 @pytest.mark.parametrize("B, T", [(0, 3), (2, 0)])
 def test_empty(B, T):
     qkv, relations, bias = arguments(2, 3, 8, 2, 3)
-    relations = relations._replace(
-        relation_index=relations.relation_index[:B, :T, :T].copy()
-    )
+    index = relations.relation_index[:B, :T, :T].copy()
+    relations = relations._replace(relation_index=index)
     parts = qkv[:B, :T].copy(), relations, bias[:B, :, :T, :T].copy()
     found = relative_attention(*parts)
     assert found.shape == (B, T, 16)

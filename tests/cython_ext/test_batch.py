@@ -14,10 +14,8 @@ from support import reference
 from support.reference import columns_of, random_graph
 
 PATH = (3, [(0, 1, 1), (1, 0, 1), (1, 2, 2), (2, 1, 2)])
-RING = (
-    4,
-    [(u, v, 1 + min(u, v)) for u in range(4) for v in ((u + 1) % 4, (u - 1) % 4)],
-)
+ROUND = [(u, v) for u in range(4) for v in ((u + 1) % 4, (u - 1) % 4)]
+RING = (4, [(u, v, 1 + min(u, v)) for u, v in ROUND])
 ONE, EMPTY, NO_EDGES = (1, []), (0, []), (2, [])
 
 
@@ -103,9 +101,8 @@ def test_loops_and_parallel_edges():
 
 
 def test_flat_edges_are_numbered_without_padding():
-    batch = build(
-        [PATH, ONE, EMPTY, chain(2)], ["edge_index", "node_graph"], ids=[1, 3, 0, 2]
-    )
+    graphs = [PATH, ONE, EMPTY, chain(2)]
+    batch = build(graphs, ["edge_index", "node_graph"], ids=[1, 3, 0, 2])
     assert batch["node_graph"].tolist() == [0, 1, 1, 2, 2, 2]
     assert batch["edge_index"].tolist() == [[1, 3, 4, 4, 5], [2, 4, 3, 5, 4]]
 
@@ -138,11 +135,9 @@ def test_only_the_fields_asked_for_and_only_their_columns():
 @pytest.mark.parametrize("directed", [True, False])
 def test_agrees_with_the_definition(max_nodes, density, num_bond_types, directed):
     rng = np.random.default_rng(max_nodes)
+    kind = max_nodes, density, num_bond_types, directed
     for trial in range(60 if max_nodes < 20 else 3):
-        graphs = [
-            random_graph(rng, max_nodes, density, num_bond_types, directed)
-            for _ in range(5)
-        ]
+        graphs = [random_graph(rng, *kind) for _ in range(5)]
         columns = columns_of(
             graphs,
             rng.choice([np.uint8, np.int16, np.int32, np.float32]),
@@ -180,9 +175,8 @@ def test_distances_beyond_the_code(fields):
 
 
 def test_relations_and_paths_have_no_limit_of_hops():
-    batch = build(
-        [chain(270)], {"relation_index", "path_bond"}, max_hop=253, path_length=1
-    )
+    fields = {"relation_index", "path_bond"}
+    batch = build([chain(270)], fields, max_hop=253, path_length=1)
     codes = codes_of(batch)[0, 0]
     assert codes[[0, 1, 2, 253, 254, 269]].tolist() == [1, 256, 4, 255, 3, 3]
     assert (batch["path_bond"][0, 0, 1:] == 1).all()
@@ -202,15 +196,10 @@ def test_relations_and_paths_have_no_limit_of_hops():
 def test_smallest_type_that_holds_all_bonds(num_bond_types, bond, relation):
     edges = [(0, 1, num_bond_types)] if num_bond_types else []
     columns = columns_of([(2, edges)], bond_dtype=np.uint16)
-    batch = build_batch(
-        columns,
-        [0],
-        ["bond", "path_bond", "edge_bond", "relation_index"],
-        num_bond_types=num_bond_types,
-        max_hop=4,
-        path_length=2,
-    )
-    for name in ("bond", "path_bond", "edge_bond"):
+    names = ["bond", "path_bond", "edge_bond"]
+    options = {"num_bond_types": num_bond_types, "max_hop": 4, "path_length": 2}
+    batch = build_batch(columns, [0], [*names, "relation_index"], **options)
+    for name in names:
         assert batch[name].dtype == bond
         assert batch[name].max(initial=0) == num_bond_types
     assert batch["relation_index"].dtype == relation
@@ -230,12 +219,11 @@ def test_degrees_beyond_their_type():
 
 
 def test_works_in_a_forked_child():
+    given = [PATH, RING], ["relation_index"]
     options = {"max_hop": 3, "num_threads": 3}
-    expected = build([PATH, RING], ["relation_index"], **options)["relation_index"]
+    expected = build(*given, **options)["relation_index"]
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        result = pool.apply_async(
-            build, ([PATH, RING], ["relation_index"]), options
-        ).get(timeout=30)
+        result = pool.apply_async(build, given, options).get(timeout=30)
     assert np.array_equal(result["relation_index"], expected)
 
 
@@ -376,9 +364,8 @@ def test_without_the_compiled_kernels_one_line_says_what_to_do():
     code = (
         "import sys; sys.modules['cython_ext._batch'] = None; import cython_ext.codes"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True
-    )
+    words = [sys.executable, "-c", code]
+    result = subprocess.run(words, capture_output=True, text=True)
     assert result.returncode == 1
     last = result.stderr.splitlines()[-1]
     assert last.startswith("ImportError: cython_ext is not compiled (import of")
@@ -393,9 +380,8 @@ def test_ranges_one_after_another():
             start = rng.integers(0, 100, size).astype(start_type)
             count = rng.integers(0, 4, size).astype(count_type)
             found = ranges(start, count)
-            expected = [
-                at + k for at, n in zip(start.tolist(), count) for k in range(n)
-            ]
+            both = zip(start.tolist(), count.tolist())
+            expected = [at + k for at, n in both for k in range(n)]
             assert found.dtype == np.int64 and found.tolist() == expected
 
 

@@ -51,11 +51,8 @@ def sizes(smiles, max_size):
     "name, smiles, expected",
     [
         ("benzene", "c1ccccc1", [6]),
-        (
-            "decalin",
-            "C1CCC2CCCCC2C1",
-            [6, 6],
-        ),  # around both: the shared bond is a chord
+        # Around both: the shared bond is a chord.
+        ("decalin", "C1CCC2CCCCC2C1", [6, 6]),
         ("naphthalene", "c1ccc2ccccc2c1", [6, 6]),
         ("anthracene", "c1ccc2cc3ccccc3cc2c1", [6, 6, 6]),
         ("spiro[5.4]", "C1CCC2(CC1)CCCC2", [5, 6]),
@@ -86,23 +83,14 @@ def test_exact_small_graphs():
     complete = graph_of(5, [(u, v) for u in range(5) for v in range(u)])
     ring = graph_of(7, [(u, (u + 1) % 7) for u in range(7)])
     two = graph_of(9, [(0, 1), (1, 2), (2, 0), (5, 6), (6, 7), (7, 8), (8, 5)])
-    graphs = [
-        square_with_chord,
-        complete,
-        ring,
-        two,
-        (0, []),
-        (1, []),
-        (2, [(0, 1, 1)]),
-    ]
+    graphs = [square_with_chord, complete, ring, two]
+    graphs += [(0, []), (1, []), (2, [(0, 1, 1)])]
     expected = [
         [[0, 1, 2], [0, 2, 3]],
         [[a, b, c] for a in range(5) for b in range(a + 1, 5) for c in range(b + 1, 5)],
         [[*range(7)]],
         [[0, 1, 2], [5, 6, 7, 8]],
-        [],
-        [],
-        [],
+        *[[]] * 3,
     ]
     assert cycles(graphs, 7) == expected
     assert cycles(graphs, 6)[2] == []
@@ -112,15 +100,8 @@ def test_exact_small_graphs():
 
 
 def test_loops_parallel_and_directed_edges_do_not_matter():
-    edges = [
-        (0, 1, 1),
-        (2, 1, 1),
-        (2, 3, 1),
-        (3, 0, 1),
-        (3, 0, 2),
-        (1, 1, 1),
-        (0, 3, 4),
-    ]
+    edges = [(0, 1, 1), (2, 1, 1), (2, 3, 1), (3, 0, 1)]
+    edges += [(3, 0, 2), (1, 1, 1), (0, 3, 4)]
     assert cycles([(4, edges)], 4) == [[[0, 1, 2, 3]]]
 
 

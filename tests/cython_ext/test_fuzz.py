@@ -92,9 +92,7 @@ def damaged_stores(draw):
     for _ in range(draw(st.integers(1, 2))):
         name = draw(st.sampled_from(sorted(columns)))
         array = columns[name]
-        kind = draw(
-            st.sampled_from(["entry", "entry", "entry", "short", "long", "type"])
-        )
+        kind = draw(st.sampled_from([*["entry"] * 3, "short", "long", "type"]))
         if kind == "entry" and array.size and array.dtype.kind in "iu":
             bounds = np.iinfo(array.dtype)
             near = st.integers(max(bounds.min, -3), min(bounds.max, 300))
@@ -162,8 +160,7 @@ anything = (
 )
 def test_arguments_of_any_kind(columns, name, value):
     options = {"columns": columns, "graph_ids": [0], "fields": FIELDS}
-    options |= {"num_bond_types": 6}
-    options |= {"max_hop": 2, "path_length": 2}
+    options |= {"num_bond_types": 6, "max_hop": 2, "path_length": 2}
     if name in columns:
         columns[name] = value
     else:

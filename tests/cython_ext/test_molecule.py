@@ -18,9 +18,8 @@ def binary(smiles, **parameters):
 
 
 def test_values():
-    x, edge_index, edge_attr = read_molecule(
-        binary("C[O-].C1C=C1"), ATOM_CODES, BOND_CODES
-    )
+    raw = binary("C[O-].C1C=C1")
+    x, edge_index, edge_attr = read_molecule(raw, ATOM_CODES, BOND_CODES)
     sp3, sp2 = 4, 3
     assert x.tolist() == [
         [6, 0, 4, 0, 3, 0, sp3, 0, 0],

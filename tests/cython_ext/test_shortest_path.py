@@ -65,18 +65,9 @@ def test_star_and_clique():
 def test_two_components_loops_and_parallel_edges():
     edges = edge_index((0, 0), (0, 1), (0, 1), (2, 3), (3, 3))
     dist, pred = shortest_paths(edges, 4, directed=False)
-    assert dist.tolist() == [
-        [0, 1, -1, -1],
-        [1, 0, -1, -1],
-        [-1, -1, 0, 1],
-        [-1, -1, 1, 0],
-    ]
-    assert pred.tolist() == [
-        [-1, 0, -1, -1],
-        [1, -1, -1, -1],
-        [-1, -1, -1, 2],
-        [-1, -1, 3, -1],
-    ]
+    N = -1  # no path, no predecessor
+    assert dist.tolist() == [[0, 1, N, N], [1, 0, N, N], [N, N, 0, 1], [N, N, 1, 0]]
+    assert pred.tolist() == [[N, 0, N, N], [1, N, N, N], [N, N, N, 2], [N, N, 3, N]]
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graphormer_plugin.data import DATASETS, DatasetOptions
+from graphormer_plugin.data import DATASETS, DatasetOptions, get_store
 
 MODULE = """
 import torch
@@ -32,6 +32,19 @@ def forget_datasets():
     yield
     DATASETS.clear()
     DATASETS.update(before)
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    """Function: header and rows of table.csv to its store."""
+
+    def make(header, rows, **changes):
+        path = tmp_path / "table.csv"
+        path.write_text("\n".join([header, *rows]) + "\n")
+        values = dict(data_root=str(tmp_path / "root"), workers=0, progress=False)
+        return get_store(DatasetOptions(str(path), **{**values, **changes}))
+
+    return make
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@
 import logging
 
 import numpy as np
-import pytest
 
-from graphormer_plugin.data import DatasetOptions, TargetSchema, get_store
+from graphormer_plugin.data import TargetSchema
 from graphormer_plugin.data.checks import warnings_about
 from graphormer_plugin.tasks.graph_prediction import (
     GraphPredictionConfig,
@@ -82,32 +81,21 @@ def test_rows_of_a_molecule_with_other_columns():
     assert text.endswith(" better than they are; give --split scaffold")
 
 
-@pytest.fixture
-def prepared(tmp_path):
-    def make(*rows, header="smiles,y", **changes):
-        path = tmp_path / "table.csv"
-        path.write_text("\n".join([header, *rows]) + "\n")
-        options = dict(data_root=str(tmp_path), workers=0, progress=False, **changes)
-        return get_store(DatasetOptions(name=str(path), **options))
-
-    return make
-
-
 def test_molecules_are_compared_not_strings(prepared):
     rows = ["CCO,1", "OCC,2", *(f"{'C' * n},{n}" for n in range(3, 12))]
-    store = prepared(*rows)
+    store = prepared("smiles,y", rows)
     assert any("1 molecule with several rows" in text for text in store.warnings)
-    assert store.warnings == prepared(*rows).warnings  # an open store says it again
+    again = prepared("smiles,y", rows)  # an open store says it again
+    assert store.warnings == again.warnings
     changes = {"target_columns": ("y",), "extra_columns": ("T",)}
     rows = [f"{row},{number}" for number, row in enumerate(rows)]
-    assert prepared(*rows, header="smiles,y,T", **changes).warnings == []
+    assert prepared("smiles,y,T", rows, **changes).warnings == []
 
 
 def test_task_logs_them(prepared, tmp_path, caplog):
-    prepared(*(f"{'C' * n},{n % 2}" for n in range(1, 21)))
-    cfg = GraphPredictionConfig(
-        dataset_name=str(tmp_path / "table.csv"), data_root=str(tmp_path), seed=1
-    )
+    prepared("smiles,y", [f"{'C' * n},{n % 2}" for n in range(1, 21)])
+    table, root = tmp_path / "table.csv", tmp_path / "root"
+    cfg = GraphPredictionConfig(dataset_name=str(table), data_root=str(root), seed=1)
     with caplog.at_level(logging.WARNING):
         assert GraphPredictionTask(cfg).store
     assert [r.getMessage() for r in caplog.records if "only the labels" in r.msg]

@@ -63,10 +63,8 @@ def test_values_of_nodes():
 def test_numbers_of_edges():
     """In the batch, from 1, in the order of edge_attr."""
     attr = np.arange(12, dtype=np.float32).reshape(6, 2)
-    fields, options = "bond path_bond edge_attr edge_index edge_bond", {
-        "path_length": 2
-    }
-    build = collator(fields, {"edge_attr": attr}, number_edges=True, **options)
+    fields, more = "bond path_bond edge_attr edge_index edge_bond", {"edge_attr": attr}
+    build = collator(fields, more, number_edges=True, path_length=2)
     batch = build(np.array([2, 0]))["net_input"]["batch"]
     assert batch["edge_attr"].tolist() == attr[[4, 5, 0, 1, 2, 3]].tolist()
     assert batch["edge_attr"].dtype == torch.float64
@@ -126,9 +124,7 @@ def test_same_batches_from_forked_workers(workers):
 
 def test_classes_of_nodes():
     labels = np.array([1, 0, 2, 1, -1, 2], dtype=np.int8)
-    collate = collator("node_mask", target=labels)
-    sample = collate(np.array([2, 0, 1]))
+    sample = collator("node_mask", target=labels)(np.array([2, 0, 1]))
     assert sample["target"].dtype == torch.int64
     assert sample["target"].tolist() == [[-1, 2, -1], [1, 0, 2], [1, -1, -1]]
     assert sample["ntokens"] == 6
-    assert collate(np.array([], dtype=np.int64)) == {}

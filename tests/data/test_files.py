@@ -136,12 +136,10 @@ def test_a_file_system_without_locks(number, tmp_path, monkeypatch, caplog):
 def test_only_regular_files_are_read(tmp_path):
     path = tmp_path / "models.json"
     os.mkfifo(path)
-    with pytest.raises(OSError, match=f"not a regular file: '{path}'"):
-        read_text(path)
-    with pytest.raises(OSError, match=f"not a regular file: '{path}'"):
-        read_folder(tmp_path)
-    with pytest.raises(OSError, match=f"not a regular file: '{path}'"):
-        read_arrays(path)
+    places = {read_text: path, read_folder: tmp_path, read_arrays: path}
+    for read, place in places.items():
+        with pytest.raises(OSError, match=f"not a regular file: '{path}'"):
+            read(place)
     with pytest.raises(OSError, match="Is a directory"):
         read_text(tmp_path)
 

@@ -129,13 +129,8 @@ def test_models(options, arch, rng):
     model.eval()
     assert not model.joined.weight.any()
     columns = translate_columns(store, store.schema, "t.csv")
-    collator = GraphCollator(
-        columns,
-        store.target,
-        num_bond_types=store.schema.num_bond_types,
-        spec=model.batch_spec,
-    )
-    sample = collator(np.arange(6))
+    kinds = {"num_bond_types": store.schema.num_bond_types, "spec": model.batch_spec}
+    sample = GraphCollator(columns, store.target, **kinds)(np.arange(6))
     batch = sample["net_input"]["batch"]
     before = model(**sample["net_input"])
     torch.nn.init.ones_(model.joined.weight)

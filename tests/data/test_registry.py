@@ -39,10 +39,10 @@ def test_other_source(tmp_path):
     ],
 )
 def test_options_that_a_dataset_does_not_read(tmp_path, flag, value):
-    changes = {flag: value}
+    options = DatasetOptions("nci", data_root=str(tmp_path), **{flag: value})
     flag = "--" + flag.replace("_", "-")
     with pytest.raises(DatasetError, match=f"'nci' does not read {flag}; leave it"):
-        get_store(DatasetOptions("nci", data_root=str(tmp_path), **changes))
+        get_store(options)
     assert not list(tmp_path.iterdir())
 
 

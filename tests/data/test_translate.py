@@ -37,24 +37,18 @@ def labelled(tmp_path, target, **options):
     ends = np.tile([[0, 1], [1, 0]], (1, 4))
     chunk = make_chunk([2] * 4, [2] * 4, ends, target=np.array(target))
     options |= {"splits": {"train": [0, 1], "valid": [2], "test": [3]}}
-    return write(
-        tmp_path / "store", chunk, **{"target_names": ["y"], "unit": "", **options}
-    )
+    options = {"target_names": ["y"], "unit": "", **options}
+    return write(tmp_path / "store", chunk, **options)
 
 
-CLASSES = {"kind": "multiclass", "num_classes": 3}
+BINARY, CLASSES = {"kind": "binary"}, {"kind": "multiclass", "num_classes": 3}
 NODES = {**CLASSES, "level": "node"}
 
 
 @pytest.mark.parametrize(
     "target, kind, schema, message",
     [
-        (
-            [[0.5], [7], [1], [2]],
-            "regression",
-            {"kind": "binary"},
-            "regression, .* bin",
-        ),
+        ([[0.5], [7], [1], [2]], "regression", BINARY, "regression, .* bin"),
         ([[0.0], [1], [1], [2]], "multiclass", NODES, "level .* graph, .* on node"),
         ([[0.0], [7], [np.nan], [2]], "multiclass", CLASSES, "label 1 of y .* 0..2"),
         ([0, 7, -1, 2] * 2, "multiclass", NODES, "label 1 of y is 7, expected .* 0..2"),

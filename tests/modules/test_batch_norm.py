@@ -55,9 +55,8 @@ def test_one_row_and_no_row():
     norm.bias.data += 1
     assert torch.equal(norm(torch.full((1, 1, 3), 7.0)), torch.ones(1, 1, 3))
     assert torch.allclose(norm.running_mean, torch.tensor(0.7))
-    assert torch.equal(
-        norm(torch.ones(2, 3), torch.zeros(0, dtype=torch.int64)), torch.zeros(2, 3)
-    )
+    no_row = torch.zeros(0, dtype=torch.int64)
+    assert torch.equal(norm(torch.ones(2, 3), no_row), torch.zeros(2, 3))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -113,9 +113,8 @@ def test_equals_the_published_layer(sharing, lean):
         att, val = (archive[f"state/{e}.weight"].T for e in ("E_att", "E_value"))
         zero = torch.zeros_like(att[:1])
         att, val = torch.cat([att, zero + FORBIDDEN]), torch.cat([val, zero])
-    attention = ChromaticAttention(
-        config["D"], config["H"], output_projection="none"
-    ).double()
+    sizes = config["D"], config["H"]
+    attention = ChromaticAttention(*sizes, output_projection="none").double()
     qkv = torch.cat([archive[f"state/{name}.weight"] for name in "QKV"])
     attention.qkv_proj.weight.copy_(qkv)
     out = attention(archive["h"], PairVectors(features, att, val, lean))
@@ -186,10 +185,8 @@ def test_three_kinds_of_dropout(kind, lean):
     """What is silenced: what a sender says, what a pair says, or a channel."""
     n, p = 40, 0.25
     # Equal weights, and messages of 1.
-    zeros = torch.zeros(1, n, n, 1)
-    pairs = PairVectors(
-        zeros, torch.zeros(1, H if kind == "mono" else D), torch.zeros(1, D), lean
-    )
+    features, att = torch.zeros(1, n, n, 1), torch.zeros(1, H if kind == "mono" else D)
+    pairs = PairVectors(features, att, torch.zeros(1, D), lean)
 
     def one_pass(**rates):
         attention = ChromaticAttention(D, H, kind, "none", **rates)

@@ -4,6 +4,8 @@ The twin is the same architecture on bond types, one for each edge of the batch,
 vectors are the linear map of that edge's features.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -75,17 +77,10 @@ def make_batch(model, schema, ids=(0, 1, 2, 3)):
     attr = CHUNK.edge_attr
     if schema is TYPES:
         attr = np.arange(EDGES)[:, None]
-    chunk = GraphChunk(
-        CHUNK.num_nodes, CHUNK.num_edges, CHUNK.x, CHUNK.edge_index, attr
-    )
-    columns = columns_of_chunk(chunk, schema)
+    columns = columns_of_chunk(dataclasses.replace(CHUNK, edge_attr=attr), schema)
     columns |= compute_columns(columns, model.batch_spec)
-    collate = GraphCollator(
-        columns,
-        np.zeros((len(SIZES), 1)),
-        num_bond_types=schema.num_bond_types,
-        spec=model.batch_spec,
-    )
+    kinds = {"num_bond_types": schema.num_bond_types, "spec": model.batch_spec}
+    collate = GraphCollator(columns, np.zeros((len(SIZES), 1)), **kinds)
     return collate(np.array(ids))["net_input"]["batch"]
 
 
@@ -105,18 +100,18 @@ def vectors_of(module, features):
     """Names of tables of the twin's module, and what the map makes of each edge."""
     features = torch.from_numpy(features).double()
     if isinstance(module, EdgeEncoder):
-        yield "embedding.weight", 0, module.projection(features)
+        yield "embedding.weight", module.projection(features)
     if isinstance(module, RelationEncoding):
         for kind in ("attention", "value"):
             weight = getattr(module, f"feature_{kind}")
             table = getattr(module, f"edge_{kind}")
             if weight is not None:
                 rows = table.weight[:1] + features @ weight.weight.T
-                yield f"edge_{kind}.weight", 0, rows
+                yield f"edge_{kind}.weight", rows
     if hasattr(module, "no_bonds") and module.edges is not None:  # of CGT
         for number, bonds in enumerate(module.bonds):
             rows = bonds.embedding.weight + features @ module.edges.weight.T
-            yield f"bonds.{number}.embedding.weight", 0, rows
+            yield f"bonds.{number}.embedding.weight", rows
 
 
 def make_pair(arch, options):
@@ -128,7 +123,7 @@ def make_pair(arch, options):
     state = model.state_dict()
     tables = {}
     for prefix, module in model.named_modules():
-        for name, _, rows in vectors_of(module, CHUNK.edge_attr):
+        for name, rows in vectors_of(module, CHUNK.edge_attr):
             tables[f"{prefix}.{name}"] = rows
     new = {}
     for name, value in twin.state_dict().items():

@@ -1,20 +1,18 @@
 """Networks with flex_attention against the same networks without."""
 
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
-from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import (
-    GRPEEncoder,
-    GRPEEncoderConfig,
     flex_attention,
     graphormer_encoder,
     relative_attention,
 )
-from support import toy_graphs
+from support import grpe
 from support.graphormer import ABLATIONS, batch_of, make_encoder
 from support.toy_graphs import random_graph
 
@@ -27,6 +25,9 @@ GRPE = {
     "nodes only": dict(no_virtual_node=True),
     "random walks": dict(pair_encodings="random_walks"),
 }
+
+
+make_grpe = partial(grpe.make_encoder, no_graph_encoded_value=True)
 
 
 @pytest.fixture
@@ -43,23 +44,6 @@ def everywhere(monkeypatch):
         monkeypatch.setattr(module, "flex_attention_fits", lambda x: True)
 
 
-def make_grpe(**options):
-    torch.manual_seed(0)
-    config = GRPEEncoderConfig(
-        encoder_layers=2,
-        encoder_embed_dim=16,
-        encoder_ffn_embed_dim=24,
-        encoder_attention_heads=4,
-        max_hop=3,
-        attention_dropout=0.0,
-        **{"no_graph_encoded_value": True, **options},
-    )
-    encoder = GRPEEncoder(FeatureSchema(2, toy_graphs.NODE_DIMS, [4]), config).double()
-    for parameter in encoder.parameters():
-        torch.nn.init.normal_(parameter, std=0.4)
-    return encoder
-
-
 def recorded_weights(encoder, batch):
     """The output, and the attention weights of every layer, without a gradient."""
     weights = []
@@ -72,30 +56,27 @@ def recorded_weights(encoder, batch):
 
 
 def check_equal(dense, flexible, batch):
-    for ours, theirs in zip(
-        *(recorded_weights(one, batch) for one in (dense, flexible))
-    ):
+    both = (recorded_weights(one, batch) for one in (dense, flexible))
+    for ours, theirs in zip(*both):
         assert ours.abs().max() > 0
         assert torch.allclose(ours, theirs, rtol=0, atol=1e-10)
 
 
+def both_ways(make, options):
+    """Encoders without and with flex_attention."""
+    return (make(**options, flex_attention=flex).eval() for flex in (False, True))
+
+
 @pytest.mark.parametrize("name", SCORES)
 def test_graphormer_is_the_same(graphs, name, everywhere):
-    dense, flexible = (
-        make_encoder(**SCORES[name], flex_attention=flex).eval()
-        for flex in (False, True)
-    )
+    dense, flexible = both_ways(make_encoder, SCORES[name])
     check_equal(dense, flexible, batch_of(dense, graphs))
 
 
 @pytest.mark.parametrize("name", GRPE)
 def test_grpe_is_the_same(graphs, name, everywhere):
-    dense, flexible = (
-        make_grpe(**GRPE[name], flex_attention=flex).eval() for flex in (False, True)
-    )
-    fields = sorted(dense.required_fields)
-    batch = toy_graphs.collate(graphs, fields, 4, max_hop=3)
-    check_equal(dense, flexible, batch)
+    dense, flexible = both_ways(make_grpe, GRPE[name])
+    check_equal(dense, flexible, grpe.collate(graphs, dense.required_fields))
 
 
 def test_no_bias_of_all_heads_and_pairs_is_made(graphs):
@@ -105,9 +86,8 @@ def test_no_bias_of_all_heads_and_pairs_is_made(graphs):
     bias = encoder.attn_bias.tables(batch)
     assert bias.further is None and len(bias.terms) == 2
     for tables, steps, _ in bias.terms:
-        assert len(tables) == len(steps) and len({t.data_ptr() for t in tables}) == len(
-            tables
-        )
+        places = {table.data_ptr() for table in tables}
+        assert len(places) == len(tables) == len(steps)
         assert all(rows.shape == (B, N + 1, N + 1) for rows in steps)
 
 
@@ -124,11 +104,9 @@ def test_gradients_are_the_same(graphs, make, everywhere, monkeypatch):
     )
     monkeypatch.setattr(flex_attention, "flex_attention", compiled)
     gradients = []
-    for flex in (False, True):
-        encoder = make(flex_attention=flex).eval()
-        fields = sorted(encoder.required_fields)
-        options = {"path_length": 3} if make is make_encoder else {"max_hop": 3}
-        batch = toy_graphs.collate(graphs, fields, 4, **options)
+    for encoder in both_ways(make, {}):
+        of_graphormer = make is make_encoder
+        batch = batch_of(encoder, graphs) if of_graphormer else grpe.collate(graphs)
         encoder(batch).square().sum().backward()
         gradients.append([weight.grad for weight in encoder.parameters()])
     for dense, flexible in zip(*gradients, strict=True):

@@ -33,21 +33,14 @@ def test_the_numbers_are_those_of_splitmix64():
 def test_a_graph_has_its_numbers_in_any_batch():
     seeds = graph_seeds(1, 7, torch.tensor([3, 10, 4]))
     padded = uniform(seeds, torch.Size([3, 9, 4]), FLAG, LIKE)
-    alone = uniform(
-        graph_seeds(1, 7, torch.tensor([10])), torch.Size([1, 5, 4]), FLAG, LIKE
-    )
-    assert torch.equal(padded[1:2, :5], alone)
-    others = [
-        uniform(
-            graph_seeds(seed, update, torch.tensor([10])),
-            torch.Size([1, 5, 4]),
-            stream,
-            LIKE,
-        )
-        for seed, update, stream in [(2, 7, FLAG), (1, 8, FLAG), (1, 7, SIGNS)]
-    ]
-    for other in others:
-        assert (other != alone).all()
+
+    def alone(seed, update, stream):
+        own = graph_seeds(seed, update, torch.tensor([10]))
+        return uniform(own, torch.Size([1, 5, 4]), stream, LIKE)
+
+    assert torch.equal(padded[1:2, :5], alone(1, 7, FLAG))
+    for other in ((2, 7, FLAG), (1, 8, FLAG), (1, 7, SIGNS)):
+        assert (alone(*other) != alone(1, 7, FLAG)).all()
 
 
 def test_uniform():
@@ -59,6 +52,5 @@ def test_uniform():
     assert abs(numbers.mean()) < 0.004 and abs(numbers.square().mean() - 1 / 3) < 0.003
     assert numbers.mean(0).abs().max() < 0.1 and numbers.mean(1).abs().max() < 0.13
     assert torch.corrcoef(numbers[:100]).triu(1).abs().max() < 0.25
-    assert not torch.equal(
-        *(uniform(None, torch.Size([2, 3]), FLAG, LIKE) for _ in range(2))
-    )
+    unseeded = (uniform(None, torch.Size([2, 3]), FLAG, LIKE) for _ in range(2))
+    assert not torch.equal(*unseeded)

@@ -30,16 +30,9 @@ VARIANTS = {
 
 def make_encoder(**options):
     torch.manual_seed(0)
-    config = GraphTransformerEncoderConfig(
-        **{
-            "encoder_layers": 3,
-            "encoder_embed_dim": 12,
-            "encoder_attention_heads": 3,
-            "lap_pe_dim": 2,
-            "wl_rows": 5,
-            **options,
-        }
-    )
+    sizes = {"encoder_layers": 3, "encoder_embed_dim": 12, "encoder_attention_heads": 3}
+    sizes |= {"lap_pe_dim": 2, "wl_rows": 5}
+    config = GraphTransformerEncoderConfig(**{**sizes, **options})
     encoder = GraphTransformerEncoder(FeatureSchema(2, NODE_DIMS, [2, 2]), config)
     for name, buffer in encoder.named_buffers():
         if name.endswith(("running_mean", "running_var")):
@@ -241,12 +234,10 @@ def test_random_signs_in_training_only(rng):
 
 
 def test_full_graph_reads_no_edges():
-    encoder = make_encoder(full_graph=True)
-    assert encoder.required_fields == {"x", "node_mask", "node_graph", "lap_pe"}
-    assert encoder.bonds is not None
-    encoder = make_encoder(full_graph=True, no_pair_features=True)
-    assert encoder.required_fields == {"x", "node_mask", "node_graph", "lap_pe"}
-    assert encoder.bonds is None
+    for plain in (False, True):
+        encoder = make_encoder(full_graph=True, no_pair_features=plain)
+        assert encoder.required_fields == {"x", "node_mask", "node_graph", "lap_pe"}
+        assert (encoder.bonds is None) == plain
 
 
 @pytest.mark.parametrize(

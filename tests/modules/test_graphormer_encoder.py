@@ -37,10 +37,8 @@ from support.toy_graphs import (
 @pytest.fixture(params=[False, True], ids=["undirected", "directed"])
 def graphs(request):
     rng = np.random.default_rng(1)
-    return [
-        random_graph(rng, n, 0.2, BOND_TYPES, directed=request.param)
-        for n in (7, 1, 9, 4)
-    ]
+    options = {"num_bond_types": BOND_TYPES, "directed": request.param}
+    return [random_graph(rng, n, 0.2, **options) for n in (7, 1, 9, 4)]
 
 
 def bond_vector(bonds, bond):
@@ -110,9 +108,8 @@ def twin_bias(encoder, graph):
             elif module.edges is not None and (i, j) in bond:
                 value = value + bond_vector(module.edges.bonds, bond[i, j])
             if module.distance is not None:
-                far = np.linalg.norm(
-                    graph["pos"][i].astype(float) - graph["pos"][j].astype(float)
-                )
+                one, other = graph["pos"][[i, j]].astype(float)
+                far = np.linalg.norm(one - other)
                 d = module.distance
                 basis = torch.exp(-(((far - d.centre) / d.log_width.exp()) ** 2) / 2)
                 value = value + d.projection(basis)
@@ -307,9 +304,8 @@ def test_path_bias_makes_no_tensor_per_step_and_head():
     """Largest tensor of the forward and backward pass at B 16, N 24, L 5, H 32."""
     rng = np.random.default_rng(0)
     big = [random_graph(rng, 24, 0.1, BOND_TYPES) for _ in range(16)]
-    encoder = make_encoder(
-        encoder_attention_heads=32, encoder_embed_dim=32, encoder_layers=1
-    ).float()
+    sizes = {"encoder_attention_heads": 32, "encoder_embed_dim": 32}
+    encoder = make_encoder(**sizes, encoder_layers=1).float()
     batch = collate(big, encoder.required_fields, BOND_TYPES, path_length=STEPS)
     sizes = []
 

@@ -9,41 +9,12 @@ import torch
 from torch.nn import functional as F
 
 from graphormer_plugin.data.schema import FeatureSchema
-from graphormer_plugin.modules import GRPEEncoder, GRPEEncoderConfig, RelativeAttention
+from graphormer_plugin.modules import RelativeAttention
 from graphormer_plugin.modules.relative_attention import _RelativeAttention
-from support import toy_graphs
+from support.grpe import BOND_TYPES, DIM, HEADS, MAX_HOP, collate, make_encoder
 from support.toy_graphs import hops, random_graph
 
-MAX_HOP, BOND_TYPES, HEADS, DIM = 3, 4, 4, 16
 ABLATIONS = list(itertools.product([False, True], repeat=3))
-FIELDS = ["x", "node_mask", "relation_index", "relations"]
-
-
-def collate(graphs):
-    return toy_graphs.collate(graphs, FIELDS, BOND_TYPES, max_hop=MAX_HOP)
-
-
-SCHEMA = FeatureSchema(2, toy_graphs.NODE_DIMS, [BOND_TYPES])
-
-
-def make_encoder(schema=SCHEMA, **options):
-    torch.manual_seed(0)
-    settings = dict(
-        encoder_layers=2,
-        encoder_embed_dim=DIM,
-        encoder_ffn_embed_dim=24,
-        encoder_attention_heads=HEADS,
-        max_hop=MAX_HOP,
-        dropout=0.0,
-        attention_dropout=0.0,
-    )
-    config = GRPEEncoderConfig(**{**settings, **options})
-    encoder = GRPEEncoder(schema, config).double()
-    for (
-        parameter
-    ) in encoder.parameters():  # larger than at the start: every term counts
-        torch.nn.init.normal_(parameter, std=0.4)
-    return encoder
 
 
 @pytest.fixture
@@ -214,12 +185,8 @@ def test_a_row_without_any_permitted_pair_is_finite():
 
 def test_dropout_and_noise_act_in_training_only(graphs):
     batch = collate(graphs)
-    for options in (
-        {"attention_dropout": 0.5},
-        {"dropout": 0.5},
-        {"perturb_noise": 0.1},
-    ):
-        encoder = make_encoder(**options)
+    for option in ("attention_dropout", "dropout", "perturb_noise"):
+        encoder = make_encoder(**{option: 0.5})
         assert not torch.equal(encoder(batch), encoder(batch))
         encoder.eval()
         assert torch.equal(encoder(batch), encoder(batch))

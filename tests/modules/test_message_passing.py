@@ -94,12 +94,11 @@ def naive(kind, module, x, vectors, state, sizes, options, last, residual):
         leave[j] += 1
     if kind == "gcn":
         linear = module.conv.lin_l
-        mean = stack(
-            lambda i: total([x[j] for j, _ in arrive[i]], x[0])
-            / max(len(arrive[i]), 1),
-            len(x),
-        )
-        return linear(mean), state
+
+        def node(i):
+            return total([x[j] for j, _ in arrive[i]], x[0]) / max(len(arrive[i]), 1)
+
+        return linear(stack(node, len(x))), state
     if kind == "gcn_bonds":
         h = module.linear(x)
 
@@ -141,9 +140,8 @@ def naive(kind, module, x, vectors, state, sizes, options, last, residual):
                     score = score + (edge * conv.att_edge[0]).sum(-1)
                 scores.append(F.leaky_relu(score, 0.2))
             weights = torch.stack(scores).softmax(0).unsqueeze(-1)
-            return (
-                (weights * torch.stack([h[j] for j, _ in arrive[i]])).sum(0).flatten()
-            )
+            messages = torch.stack([h[j] for j, _ in arrive[i]])
+            return (weights * messages).sum(0).flatten()
 
         return stack(node, len(x)), state
     if kind == "graphsage":
@@ -159,18 +157,18 @@ def naive(kind, module, x, vectors, state, sizes, options, last, residual):
 
         return stack(node, len(x)), state
     if kind == "gatedgcn":
-        raw = stack(
-            lambda e: module.edge(state[e])
-            + module.source(x[EDGES[e][0]])
-            + module.target(x[EDGES[e][1]]),
-            len(EDGES),
-        )
+
+        def edge(e):
+            source, target = EDGES[e]
+            ends = module.source(x[source]) + module.target(x[target])
+            return module.edge(state[e]) + ends
+
+        raw = stack(edge, len(EDGES))
         gate = 1 / (1 + (-raw).exp())
 
         def node(i):
-            above = total(
-                [gate[e] * module.neighbour(x[j]) for j, e in arrive[i]], x[0]
-            )
+            messages = [gate[e] * module.neighbour(x[j]) for j, e in arrive[i]]
+            above = total(messages, x[0])
             below = total([gate[e] for _, e in arrive[i]], x[0]) + 1e-6
             return module.own(x[i]) + above / below
 
@@ -245,8 +243,7 @@ def twin(encoder, conv, options, batch, virtual=False, linear=False, residual=Tr
         own = getattr(layer.convolution, "bonds", None)
         vectors = shared if own is None else bond_vectors(own, batch["edge_bond"])
         out, state = naive(
-            *(conv, layer.convolution, x, vectors, state, sizes, options, last),
-            residual,
+            conv, layer.convolution, x, vectors, state, sizes, options, last, residual
         )
         if conv == "graphsage":
             out = batch_norm(layer.norm, out if linear and last else out.relu())

@@ -37,15 +37,13 @@ def formula(qkv, tables, index, bias, kept, key_from_row=False):
     if bias is not None:
         scores = scores + bias
     if tables is not None:
-        scores = scores.masked_fill(
-            index.unsqueeze(1) == len(tables[0][0]) - 1, -np.inf
-        )
+        forbidden = (index == len(tables[0][0]) - 1).unsqueeze(1)
+        scores = scores.masked_fill(forbidden, -np.inf)
     weights = torch.softmax(scores, -1) * kept
     if tables is not None:
-        weights = weights.masked_fill((index == len(tables[0][0]) - 1).unsqueeze(1), 0)
-    return torch.einsum(
-        "bhij,bhijd->bihd", weights, values.expand(*weights.shape, -1)
-    ).flatten(2)
+        weights = weights.masked_fill(forbidden, 0)
+    values = values.expand(*weights.shape, -1)
+    return torch.einsum("bhij,bhijd->bihd", weights, values).flatten(2)
 
 
 def expected(qkv, relations, bias, grad=None, kept=1.0, key_from_row=False):

@@ -63,11 +63,7 @@ def trim(path: Path) -> dict[str, np.ndarray]:
         arrays = {name: archive[name] for name in archive.files}
     for name in LEFT_OUT.get(path.stem, ()):
         del arrays[name]
-    state = {
-        name.removeprefix("state/"): arrays[name]
-        for name in arrays
-        if name.startswith("state/")
-    }
+    state = {name: value.numpy() for name, value in golden_state(arrays).items()}
     same = drawn({name: list(value.shape) for name, value in state.items()})
     if all(np.array_equal(value, same[name]) for name, value in state.items()):
         arrays = {n: a for n, a in arrays.items() if not n.startswith("state/")}

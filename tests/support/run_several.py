@@ -10,13 +10,12 @@ import json
 import sys
 from pathlib import Path
 
-import pytest
 import torch
 from fairseq_cli import train
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.training import forget, run
+from support.training import run_once
 
 
 def main(rank: str, world_size: str, *meeting_place: str) -> None:
@@ -26,10 +25,8 @@ def main(rank: str, world_size: str, *meeting_place: str) -> None:
     arguments += f"--distributed-world-size {world_size} --distributed-rank {rank}"
     texts = {}
     for name, own in json.loads(Path(path).read_text()).items():
-        forget()
         more = [*arguments.split(), *meeting_place] if int(world_size) > 1 else []
-        with pytest.MonkeyPatch.context() as patch:
-            texts[name] = run(train.cli_main, [*own, *more], patch)
+        texts[name] = run_once(train.cli_main, [*own, *more])
     if rank == "0":
         Path(f"{path}.{world_size}").write_text(json.dumps(texts))
 

@@ -130,12 +130,16 @@ def run(main, arguments, monkeypatch):
     return stream.getvalue()
 
 
+def run_once(main, arguments):
+    """Log of a command of fairseq, for a fixture of a module."""
+    forget()
+    with pytest.MonkeyPatch.context() as patch:
+        return run(main, arguments, patch)
+
+
 def trained_once(data, save_dir, *more):
     """Log of a training for a fixture of a module; no test may change its checkpoints."""
-    forget()
-    arguments = train_arguments(data, save_dir, *more)
-    with pytest.MonkeyPatch.context() as patch:
-        return run(fairseq_train.cli_main, arguments, patch)
+    return run_once(fairseq_train.cli_main, train_arguments(data, save_dir, *more))
 
 
 @pytest.fixture(scope="module")

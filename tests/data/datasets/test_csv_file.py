@@ -104,11 +104,8 @@ class TestCsv:
         file = tmp_path / "split.json"
         parts = {"train": list(range(30)), "valid": [30, 31], "test": [32]}
         other = with_splits(store, file, json.dumps(parts))
-        for of, found in (
-            (store, store),
-            (other, other),
-            (store, StoreShards([store])),
-        ):
+        both = StoreShards([store])
+        for of, found in ((store, store), (other, other), (store, both)):
             train = of.splits["train"]
             exact = train[of.columns["bound"][train, 0] == 0]
             assert 0 < len(exact) < len(train)
@@ -138,9 +135,8 @@ class TestCsv:
         for wrong in ("> x", ">", ">1 mg", "~5"):
             with pytest.raises(DatasetError, match="is not a number"):
                 read(table(8, value=["1", wrong, *"123456"].__getitem__), **given)
-        with pytest.raises(
-            DatasetError, match="--censored is for targets that are num"
-        ):
+        message = "--censored is for targets that are num"
+        with pytest.raises(DatasetError, match=message):
             read(table(8, value="01011010".__getitem__), target_kind="binary", **given)
         with pytest.raises(DatasetError, match="--censored takes bounds such as >100"):
             read(text, missing_labels="nd")
@@ -175,16 +171,13 @@ class TestCsv:
 
     def test_words_of_missing_labels_that_fit_no_cell(self, read, caplog):
         text = "smiles,y,z\n" + "C,1,\nCO,-999.0,7\nCN,2,ND\n" * 4
-        for words, unused in (
-            ("-998,nd,-999,n/a,7*", ["-998", "n/a"]),
-            ("nd,-999", []),
-        ):
+        given = {"-998,nd,-999,n/a,7*": ["-998", "n/a"], "nd,-999": []}
+        for words, unused in given.items():
             caplog.clear()
             read(text, missing_labels=words, target_columns="y,z")
-            expected = [
-                f": --missing-labels {w!r} fits no cell of y, z" for w in unused
-            ]
-            assert [text[text.index(": ") :] for text in caplog.messages] == expected
+            fits = "--missing-labels {!r} fits no cell of y, z"
+            found = [text[text.index(": ") + 2 :] for text in caplog.messages]
+            assert found == [fits.format(word) for word in unused]
 
     @pytest.mark.parametrize(
         "header, split",
@@ -208,24 +201,15 @@ class TestCsv:
         assert other.fingerprint == store.fingerprint
         parts = {"train": [9, 10, 11], "valid": [5, 6, 7, 8], "test": [0, 1, 2, 3, 4]}
         assert {n: rows.tolist() for n, rows in store.splits.items()} == parts
-        wrong = [
-            (
-                {},
-                text.replace("04.02", "soon", 1),
-                "row 0 .line 2., column 'day': 'soon",
-            ),
-            ({}, text.replace("04.02.2024", "", 1), "row 0 .line 2., column 'day': ''"),
-            (
-                {},
-                text.replace("04.02.2024", "7", 1),
-                "row 0 .line 2., column 'day': '7",
-            ),
-            ({}, text.replace(".", "/"), "column 'day': day and month"),
-            ({"shard": Shard(1, 2)}, text, "--split time:day is for whole tables"),
-        ]
-        for more, content, message in wrong:
+        place = "row 0 .line 2., column 'day'"
+        wrong = {text.replace(".", "/"): "column 'day': day and month"}
+        for cell in ("soon", "", "7"):
+            wrong[text.replace("04.02.2024", cell, 1)] = f"{place}: '{cell}'"
+        for content, message in wrong.items():
             with pytest.raises(DatasetError, match=message):
-                csv_dataset(options(content, split="time:day", **more))
+                csv_dataset(options(content, split="time:day"))
+        with pytest.raises(DatasetError, match="--split time:day is for whole tables"):
+            csv_dataset(options(text, split="time:day", shard=Shard(1, 2)))
 
     @pytest.mark.parametrize("date", ["2024-01-{}", "{}", "{}.01.2024"])
     def test_dates_of_rows_that_no_training_uses(self, options, date):
@@ -419,11 +403,8 @@ class TestCsv:
         store = get_store(DatasetOptions(name, **common))
         assert len(store) == 642
         name = str(shared_data / "tox21.csv.gz")
-        columns = "NR-AR,SR-p53"
-        asked = DatasetOptions(
-            name, target_columns=columns, target_kind="binary", **common
-        )
-        source = csv_dataset(asked)
+        common |= {"target_columns": "NR-AR,SR-p53", "target_kind": "binary"}
+        source = csv_dataset(DatasetOptions(name, **common))
         assert source.targets.shape == (7831, 2)
         assert 0 < np.isnan(source.targets).sum() < 7831
 

@@ -55,12 +55,9 @@ class TestSolubility:
         assert len(source.smiles) == 4999
         used = np.concatenate(list(source.splits.values()))
         assert np.array_equal(np.sort(used), np.arange(4999))
-        piecees = featurise(
-            [source.smiles[row] for row in nci.NCI_REFUSED],
-            parse_smiles,
-            progress=False,
-        )
-        assert sum(len(piece.failures) for piece in piecees) == 8  # all of them
+        refused = [source.smiles[row] for row in nci.NCI_REFUSED]
+        pieces = featurise(refused, parse_smiles, progress=False)
+        assert sum(len(piece.failures) for piece in pieces) == 8  # all of them
 
     def test_targets_are_standardised_on_the_training_split(self, rng):
         terms = rng.normal([2, 3, 0], [1, 2, 3], (50, 3))

@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from graphormer_plugin.data import DatasetError, DatasetOptions, describe, get_store
+from graphormer_plugin.data import DatasetError, describe, get_store
 from graphormer_plugin.data.schema import FeatureSchema
 from support.benchmark_files import write_gnn_benchmark, write_superpixels
-
-
-def options(root, name):
-    return DatasetOptions(name=name, data_root=str(root), progress=False)
 
 
 def graphs_of(store):
@@ -24,11 +20,11 @@ def graphs_of(store):
 
 
 @pytest.mark.parametrize("name, features", [("mnist", 3), ("cifar10", 5)])
-def test_what_pyg_reads_is_in_the_store(name, features, tmp_path):
+def test_what_pyg_reads_is_in_the_store(name, features, tmp_path, options):
     from torch_geometric.datasets import GNNBenchmarkDataset
 
     write_superpixels(tmp_path, name.upper())
-    store = get_store(options(tmp_path, name))
+    store = get_store(options(name))
     assert store.schema == FeatureSchema(features, None, [], num_edge_features=1)
     assert store.schema.to_dict()["num_edge_features"] == 1
     assert store.targets.kind == "multiclass" and store.targets.num_classes == 10
@@ -50,10 +46,10 @@ def test_what_pyg_reads_is_in_the_store(name, features, tmp_path):
         assert store.target[number, 0] == graph.y.item()
 
 
-def test_tenths(tmp_path):
+def test_tenths(tmp_path, options):
     """(weight * 10), rounded down, as bond types."""
     parts = write_superpixels(tmp_path, "MNIST")
-    store = get_store(options(tmp_path, "mnist-tenths"))
+    store = get_store(options("mnist-tenths"))
     weights = torch.cat([graph["edge_attr"] for part in parts for graph in part])
     largest = int((weights * 10).long().max())
     assert store.schema.bond_dims == [largest + 1]
@@ -64,14 +60,14 @@ def test_tenths(tmp_path):
     assert np.array_equal(store.columns["edge_bond"][rows], tenths + 1)
 
 
-def test_wrong_files(tmp_path):
+def test_wrong_files(tmp_path, options):
     parts = write_superpixels(tmp_path / "one", "MNIST")
     parts[0][1]["y"] = torch.tensor([10])
     write_gnn_benchmark(tmp_path / "two", "MNIST", parts)
     with pytest.raises(DatasetError, match="label 1 of class is 10, expected"):
-        get_store(options(tmp_path / "two", "mnist"))
+        get_store(options("mnist", data_root=str(tmp_path / "two")))
     for graph in parts[0]:
         del graph["pos"]
     write_gnn_benchmark(tmp_path / "three", "MNIST", parts)
     with pytest.raises(DatasetError, match="graphs failed .* KeyError: 'pos'"):
-        get_store(options(tmp_path / "three", "mnist"))
+        get_store(options("mnist", data_root=str(tmp_path / "three")))

@@ -63,9 +63,8 @@ def test_read_only_folder(store, calls, monkeypatch, caplog, function, code):
     def refuse(path, *_):
         raise OSError(code, os.strerror(code), str(path))
 
-    expected = [
-        compute_columns(store.columns, eigenvectors(k))["lap_pe"] for k in (3, 4)
-    ]
+    made = (compute_columns(store.columns, eigenvectors(k)) for k in (3, 4))
+    expected = [columns["lap_pe"] for columns in made]
     load_or_compute(store, eigenvectors(3))
     before = sorted(store.path.parent.rglob("*"))
     monkeypatch.setattr(field_cache, function, refuse)

@@ -90,11 +90,8 @@ def test_batches(calls, store):
 def test_kept_until_the_code_changes(calls, store, monkeypatch):
     first = load_or_compute(store, spec())
     folder = store.path.with_name("store.field.product")
-    assert sorted(f.name for f in folder.iterdir()) == [
-        "pair.product.npy",
-        "pair_offset.npy",
-        "record.json",
-    ]
+    files = {"pair.product.npy", "pair_offset.npy", "record.json"}
+    assert {file.name for file in folder.iterdir()} == files
     again = load_or_compute(store, spec())
     in_memory = compute_columns(store.columns, spec())
     for name in ("graph.size", "node.degree", "pair.product"):
@@ -110,15 +107,12 @@ def test_kept_until_the_code_changes(calls, store, monkeypatch):
 
 def test_several_stores(calls, tmp_path, store):
     other = write(tmp_path / "other", random_chunk(np.random.default_rng(1)))
-    shards = [
-        s.columns | load_or_compute(s, spec()) | {"target": s.target}
-        for s in (store, other)
-    ]
+    own = {one: one.columns | load_or_compute(one, spec()) for one in (store, other)}
+    shards = [columns | {"target": one.target} for one, columns in own.items()]
     columns = ShardColumns(shards, np.array([0, 6, 12]))
     batch = batch_of(columns, [9, 2, 6])
     for place, (part, graph) in enumerate([(other, 3), (store, 2), (other, 0)]):
-        own = part.columns | load_or_compute(part, spec())
-        alone = batch_of(own, [graph], part.target)
+        alone = batch_of(own[part], [graph], part.target)
         n = part.sizes[graph]
         assert batch["size"][place].equal(alone["size"][0])
         assert batch["degree"][place, :n].equal(alone["degree"][0])

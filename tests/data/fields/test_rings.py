@@ -17,9 +17,8 @@ from support.edge_lists import both
 
 
 def ring_spec(size, name="rings"):
-    return BatchSpec(
-        frozenset({"ring", "node_mask"}), max_ring_size=size, substructures=name
-    )
+    fields = frozenset({"ring", "node_mask"})
+    return BatchSpec(fields, max_ring_size=size, substructures=name)
 
 
 def columns_of(*graphs):
@@ -34,12 +33,9 @@ def ring_of(n, tail=0):
 
 def bound(columns, spec, graph):
     """Field `ring` of one graph, as a batch has it."""
-    collator = GraphCollator(
-        columns | compute_columns(columns, spec),
-        np.zeros((len(columns["node_offset"]) - 1, 1)),
-        num_bond_types=1,
-        spec=spec,
-    )
+    target = np.zeros((len(columns["node_offset"]) - 1, 1))
+    columns = columns | compute_columns(columns, spec)
+    collator = GraphCollator(columns, target, num_bond_types=1, spec=spec)
     return collator(np.array([graph]))["net_input"]["batch"]["ring"][0].numpy()
 
 

@@ -29,10 +29,7 @@ def refine(n, edges):
 def test_roles_are_the_colours_of_two_rounds(density):
     """Equal within and across graphs where the colours are, different elsewhere."""
     rng = np.random.default_rng(0)
-    graphs = []
-    for n in rng.integers(1, 25, 30).tolist():
-        upper = np.argwhere(np.triu(rng.random((n, n)) < density, 1))
-        graphs.append((n, both([tuple(pair) for pair in upper.tolist()])))
+    graphs = [random_graph(rng, n, density) for n in rng.integers(1, 25, 30).tolist()]
     roles = wl_roles(columns_of(*graphs))
     assert roles.dtype == np.int32 and roles.min() >= 0
     colours = [colour for graph in graphs for colour in refine(*graph)]

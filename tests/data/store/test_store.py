@@ -22,6 +22,7 @@ from graphormer_plugin.data.store import (
 )
 from graphormer_plugin.data.store.writer import GraphChunk, StoreWriter
 from support.stores import SPLITS, make_chunk, manifest, random_chunk, write
+from support.training import forked
 
 
 def edges_of(store, graph):
@@ -60,10 +61,8 @@ class TestRoundTrip:
                 if dims:
                     attr = chunk.edge_attr[part]
                 pairs = chunk.edge_index[:, part].T.tolist()
-                rows = sorted(
-                    (i, j, tuple(a)) for (i, j), a in zip(pairs, attr.tolist())
-                )
-                assert edges_of(store, graph) == rows  # sorted, nothing lost
+                rows = ((i, j, tuple(a)) for (i, j), a in zip(pairs, attr.tolist()))
+                assert edges_of(store, graph) == sorted(rows)  # nothing is lost
                 start += edges
                 graph += 1
 
@@ -179,10 +178,8 @@ class TestBadGraphs:
         ],
     )
     def test_refused(self, tmp_path, changes, message):
-        values = dict(
-            num_nodes=[2] * 3, num_edges=[1] * 3, edge_index=[[0] * 3, [1] * 3]
-        )
-        chunk = make_chunk(**{**values, **changes})
+        edges = dict(num_edges=[1] * 3, edge_index=[[0] * 3, [1] * 3])
+        chunk = make_chunk(**{"num_nodes": [2] * 3, **edges, **changes})
         with pytest.raises(ValueError, match=message):
             write(tmp_path / "s", chunk)
         assert not any(path.is_dir() for path in tmp_path.iterdir())
@@ -294,11 +291,8 @@ class TestDamage:
             GraphStore.open(store.path, verify=True)
 
     def test_a_copy_is_verified(self, store, tmp_path):
-        copy = tmp_path / "copy"
-        shutil.copytree(store.path, copy)
+        copy, other = (shutil.copytree(store.path, tmp_path / name) for name in "ab")
         assert GraphStore.open(copy).fingerprint == store.fingerprint
-        other = tmp_path / "other"
-        shutil.copytree(store.path, other)
         flip("x")(other)
         with pytest.raises(StoreError, match="x.npy is damaged"):
             GraphStore.open(other)
@@ -362,7 +356,6 @@ class TestMillionGraphs:
     def test_opening_reads_no_column(self, tmp_path):
         """Two nodes and two edges per graph; every column stays on disk."""
         graphs, per_chunk = 1_000_000, 250_000
-
         two, ends = np.full(per_chunk, 2), np.tile([[0, 1], [1, 0]], per_chunk)
         chunks = graphs // per_chunk * [make_chunk(two, two, ends)]
         splits = {"train": np.arange(graphs - 2), "valid": np.array([graphs - 1])}
@@ -383,18 +376,14 @@ def build_slowly(path, started):
 
 
 class TestBuilding:
-    # fork: the child needs no imports; it only writes files.
-    context = multiprocessing.get_context("fork")
-
     @pytest.mark.parametrize("existing", [False, True])
     def test_killed_build_leaves_no_broken_store(self, tmp_path, rng, existing):
         path = tmp_path / "stores" / "s"
         chunk = random_chunk(rng)
         if existing:
             write(path, chunk)
-        started = self.context.Event()
-        process = self.context.Process(target=build_slowly, args=(path, started))
-        process.start()
+        started = multiprocessing.get_context("fork").Event()
+        process = forked(build_slowly, path, started)
         assert started.wait(30)
         os.kill(process.pid, signal.SIGKILL)
         process.join()

@@ -6,7 +6,7 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from speed.path_memory import memory
+from speed.measuring import memory
 
 from graphormer_plugin.cli.preprocess import main as preprocess
 from graphormer_plugin.data import (
@@ -56,9 +56,8 @@ def whole(folder):
 
 @pytest.fixture(scope="module")
 def shards(folder):
-    stores = [
-        get_store(options(folder, shard=Shard(number, 4))) for number in (3, 1, 2, 4)
-    ]
+    order = (Shard(number, 4) for number in (3, 1, 2, 4))
+    stores = [get_store(options(folder, shard=shard)) for shard in order]
     assert len({store.path.parent for store in stores}) == 1
     return stores[0].path.parent
 
@@ -244,10 +243,9 @@ def test_batches_of_shards_of_which_one_skipped_a_row(tmp_path, skipped):
     lines = [f"{s},1,{'train' if n % 2 else 'valid'}\n" for n, s in enumerate(smiles)]
     path.write_text("smiles,y,split\n" + "".join(lines))
     changes = dict(name=str(path), split="column:split", skip_invalid=True)
-    shards = [
-        get_store(options(tmp_path, **changes, shard=Shard(n, 2))) for n in (1, 2)
-    ]
-    found = open_stores(options(tmp_path, name=str(shards[0].path.parent)))
+    for n in (1, 2):
+        shard = get_store(options(tmp_path, **changes, shard=Shard(n, 2)))
+    found = open_stores(options(tmp_path, name=str(shard.path.parent)))
     assert sum("row" in store.columns for store in found.stores) == 1
     for ids in ([0, 6], [6, 2, 0]):
         columns, _ = translate_stores(found, found.schema, found.targets, "m")

@@ -3,22 +3,12 @@
 import numpy as np
 import pytest
 
-from graphormer_plugin.data import DatasetError, DatasetOptions, TargetSchema, get_store
+from graphormer_plugin.data import DatasetError, TargetSchema
 from graphormer_plugin.data.tables.class_names import check_numbers, class_order
 from graphormer_plugin.data.translate import translate_target
 
 WORDS = ["inactive", "active", "", "active", "inactive"] * 4
-
-
-@pytest.fixture
-def prepared(tmp_path):
-    def make(header, rows, **changes):
-        path = tmp_path / "table.csv"
-        path.write_text("\n".join([header, *rows]) + "\n")
-        values = dict(data_root=str(tmp_path / "root"), workers=0, progress=False)
-        return get_store(DatasetOptions(str(path), **{**values, **changes}))
-
-    return make
+BINARY = {"target_kind": "binary"}
 
 
 @pytest.mark.parametrize(
@@ -55,11 +45,7 @@ def test_numbers():
         (["a", "b", "c"], [], "3 words .*--target-kind multiclass"),
         (["low", "top"], ["low", "high"], "'top' is not one of --class-names low,high"),
         (["a"], ["a", "b", "c"], "two classes, not --class-names a,b,c"),
-        (
-            ["no", "Active", "ACTIVE"],
-            [],
-            "'ACTIVE', 'Active', 'no' differ in their case",
-        ),
+        (["no", "Yes", "YES"], [], "'YES', 'Yes', 'no' differ in their case"),
     ],
 )
 def test_order_that_nobody_knows(words, asked, message):
@@ -76,9 +62,7 @@ def test_two_spellings_of_a_class():
 
 def test_words_of_a_binary_target(prepared):
     rows = [f"{'C' * n},{word},{n % 2}" for n, word in enumerate(WORDS, 1)]
-    store = prepared(
-        "smiles,hit,other", rows, target_columns="hit,other", target_kind="binary"
-    )
+    store = prepared("smiles,hit,other", rows, target_columns="hit,other", **BINARY)
     assert store.targets.class_names == [["inactive", "active"], []]
     labels = {"inactive": 0.0, "active": 1.0}
     expected = [labels.get(word, np.nan) for word in WORDS]
@@ -94,9 +78,8 @@ def test_words_of_several_classes(prepared):
     assert store.targets.num_classes == 3
     assert store.target[:4, 0].tolist() == [1, 0, 2, 1]
     # A checkpoint with another order gets the labels in its own.
-    other = TargetSchema(["y"], "", "multiclass", num_classes=3).with_classes(
-        [["low", "mid", "high"]]
-    )
+    other = TargetSchema(["y"], "", "multiclass", num_classes=3)
+    other = other.with_classes([["low", "mid", "high"]])
     assert translate_target(store, other, "data")[:4, 0].tolist() == [0, 2, 1, 0]
     fewer = TargetSchema(["y"], "", "multiclass").with_classes([["low", "high"]])
     with pytest.raises(ValueError, match="class 'mid' of y; the checkpoint predicts"):
@@ -117,14 +100,10 @@ def test_a_name_is_no_missing_cell(prepared, names):
 @pytest.mark.parametrize(
     "cells, changes, message",
     [
-        (["yes", "1"], dict(target_kind="binary"), "row 0 .*'yes' is not a number"),
-        (["1", "yes"], dict(target_kind="binary"), "row 1 .*'yes' is not a number"),
+        (["yes", "1"], BINARY, "row 0 .*'yes' is not a number"),
+        (["1", "yes"], BINARY, "row 1 .*'yes' is not a number"),
         (["yes", "no"], {}, "row 0 .*'yes' is not a number"),
-        (
-            ["1", "0"],
-            dict(target_kind="binary", class_names="a,b"),
-            "targets that are w",
-        ),
+        (["1", "0"], BINARY | dict(class_names="a,b"), "targets that are w"),
     ],
 )
 def test_words_and_numbers_do_not_mix(prepared, cells, changes, message):
@@ -138,9 +117,8 @@ def test_numbers_have_the_schema_they_had():
 
 def test_largest_fragment(prepared):
     acids = [f"{'C' * n}C(=O)[O-]" for n in range(1, 11)]
-    salts = prepared(
-        "smiles,y", [f"[Na+].O.{s},1" for s in acids], largest_fragment=True
-    )
+    rows = [f"[Na+].O.{s},1" for s in acids]
+    salts = prepared("smiles,y", rows, largest_fragment=True)
     plain = prepared("smiles,y", [f"{s},1" for s in acids])
     assert salts.featuriser == "ogb_largest_fragment" and plain.featuriser == "ogb"
     for name in ("x", "edge_src", "edge_dst", "edge_bond", "node_offset"):

@@ -64,10 +64,8 @@ def path(request, tmp_path):
 
 
 def options(path, **changes):
-    root = str(path.parent / "root")
-    return DatasetOptions(
-        str(path), **{"data_root": root, "workers": 0, "progress": False, **changes}
-    )
+    values = {"data_root": str(path.parent / "root"), "workers": 0, "progress": False}
+    return DatasetOptions(str(path), **{**values, **changes})
 
 
 def test_every_format_gives_the_same_data(path):
@@ -218,10 +216,8 @@ def test_sizes_of_a_wide_parquet_take_one_pass_over_the_names(tmp_path):
 def test_a_damaged_parquet_is_named_with_a_reason(tmp_path):
     path = tmp_path / "table.parquet"
     path.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
-    with pytest.raises(
-        DatasetError,
-        match=f"{path}: damaged or incomplete: OSError: Couldn't deserialize thrift",
-    ):
+    message = f"{path}: damaged or incomplete: OSError: Couldn't deserialize thrift"
+    with pytest.raises(DatasetError, match=message):
         open_table(path)
 
 

@@ -1,0 +1,56 @@
+"""What scripts of this folder measure with: memory, ways in turn, batches of a store."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.data.fields.field_cache import load_or_compute
+from graphormer_plugin.data.store import GraphStore
+
+
+def memory(field: str, pid: int | str = "self") -> int:
+    """A field of /proc/PID/status in bytes."""
+    with open(f"/proc/{pid}/status") as status:
+        for line in status:
+            if line.startswith(field):
+                return 1024 * int(line.split()[1])
+    raise ValueError(f"/proc/{pid}/status has no {field}")
+
+
+def restart_peak() -> int:
+    """The resident memory in bytes, from which its peak (VmHWM) starts again."""
+    before = memory("VmRSS")
+    with open("/proc/self/clear_refs", "w") as reset:
+        reset.write("5")
+    return before
+
+
+def in_turn(
+    ways: dict[str, Callable[[], Any]],
+    rounds: int,
+    clock: Callable[[], float] = time.process_time,
+) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """Seconds of each way in each round, and what it returned last.
+
+    The ways take turns, so that a drifting machine slows all alike.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    results = {}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            start = clock()
+            results[name] = way()
+            seconds[name].append(clock() - start)
+    return seconds, results
+
+
+def collator_of(store: GraphStore, spec: BatchSpec) -> GraphCollator:
+    """A collator of the graphs of a store, for what a model reads."""
+    return GraphCollator(
+        store.columns | load_or_compute(store, spec),
+        store.target,
+        num_bond_types=store.schema.num_bond_types,
+        spec=spec,
+    )
