@@ -114,6 +114,9 @@ def test_an_installed_package_is_found_by_its_name(tmp_path, editable, monkeypat
         build.editable_mode = True
         build.ensure_finalized()
         build.run()
+        # A wheel has no empty folder.
+        note = site / "graphormer_plugin/editable.txt"
+        assert note.read_text() == f"{ROOT}\n"
     else:
         for name in ("cython_ext", "graphormer_plugin"):
             (site / name).symlink_to(ROOT / name)

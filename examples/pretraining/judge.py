@@ -93,7 +93,7 @@ def cross_validated(
 
 
 def judge(sets: dict[str, Set], vectors: Floats) -> dict[tuple[str, str], float]:
-    """RMSE by set and key of `BLOCKS`; vectors [n, D] of all molecules, set after set."""
+    """RMSE by set and key of `BLOCKS`; vectors [n, D] of `training_rows`, set by set."""
     found, start = {}, 0
     for name, (smiles, labels) in sets.items():
         part = vectors[start : (start := start + len(smiles))]

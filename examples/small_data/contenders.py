@@ -147,7 +147,7 @@ def fitted_head(
     **options: Any,
 ):
     """A `Head` for the targets of a table, fitted to the molecules of ``learn``, bool [n],
-    by the features of all molecules; ``options`` are of `fit_on_features`."""
+    by ``raw``, features of all molecules by block; ``kind`` is regression or binary."""
     from graphormer_plugin.data.schema import TargetSchema
     from graphormer_plugin.finetune.fit_head import fit_on_features
 

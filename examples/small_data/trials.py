@@ -110,8 +110,8 @@ class Case:
         targets: Sequence[str] | None = None,
         learn: Sequence[str] = ("train", "valid"),
     ) -> Head:
-        """A head with the seed of the split, fitted to the molecules of some parts; by
-        default for all targets, by the features `raw`."""
+        """A head with the seed of the split, fitted to the molecules of some parts; ``raw``
+        are features of all molecules by block, by default those of the case."""
         return contenders.fitted_head(
             self.table[["smiles", *(targets or self.targets)]],
             self.kind,

@@ -11,7 +11,11 @@ from graphormer_plugin.data.store import GraphStore
 
 
 def memory(field: str, pid: int | str = "self") -> int:
-    """A field of /proc/PID/status in bytes."""
+    """A field of /proc/PID/status in bytes.
+
+    Raises:
+        OSError, ValueError: the process has ended, or is ending.
+    """
     with open(f"/proc/{pid}/status") as status:
         for line in status:
             if line.startswith(field):
@@ -32,7 +36,7 @@ def in_turn(
     rounds: int,
     clock: Callable[[], float] = time.process_time,
 ) -> tuple[dict[str, list[float]], dict[str, Any]]:
-    """Seconds of each way in each round, and what it returned last.
+    """Seconds of each way in each round, of the CPU by default, and its last result.
 
     The ways take turns, so that a drifting machine slows all alike.
     """
@@ -47,7 +51,8 @@ def in_turn(
 
 
 def collator_of(store: GraphStore, spec: BatchSpec) -> GraphCollator:
-    """A collator of the graphs of a store, for what a model reads."""
+    """A collator of a store's graphs, with the fields that a model reads; those that must be
+    computed are kept beside the store."""
     return GraphCollator(
         store.columns | load_or_compute(store, spec),
         store.target,

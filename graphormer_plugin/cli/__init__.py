@@ -140,7 +140,7 @@ def mend_streams() -> None:
 
 
 def command(function: Command) -> Command:
-    """Decorator of a command's ``main(argv=None)``: any error gives a line.
+    """Decorator of a command's ``main(argv=None)``, which then returns the exit code, 0.
 
     The message of any exception goes to standard error, and the exit code is 2; for Ctrl-C
     it is 130. With ``--debug`` among the arguments, the exception is not caught.

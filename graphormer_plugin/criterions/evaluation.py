@@ -42,7 +42,7 @@ class Evaluation:
         self.batches.append(EvaluatedGraphs(*arrays))
 
     def take(self) -> "Evaluation":
-        """On each process, the graphs that all have collected since the last call.
+        """Graphs that any process has collected since the last call, the same on each.
 
         Every process must call it at the same point.
         """

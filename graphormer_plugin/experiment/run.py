@@ -72,7 +72,7 @@ def run_experiment(
     progress: bool = True,
 ) -> None:
     """Do an experiment, or the part of it that is not done yet; ``say`` takes lines about
-    it, and the table at its end.
+    it, and the table at its end, ``warn`` takes warnings.
 
     Raises:
         OSError, ValueError: One line says what is wrong.

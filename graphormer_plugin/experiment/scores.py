@@ -150,8 +150,8 @@ class Cell(NamedTuple):
 def metric_cells(
     rows: Mapping[str, Mapping[str, Sequence[float]]], metrics: Sequence[str]
 ) -> list[list[Cell | str]]:
-    """Rows of a table of models that are compared: the name of each, and its metrics, by
-    their values in each run."""
+    """Rows of a table of models that are compared: the name of each, and its metrics;
+    ``rows`` has the value of each run by metric, by model."""
     means = {
         name: [mean_of_defined(values[name]) for values in rows.values()]
         for name in metrics

@@ -204,8 +204,8 @@ class ChromaticAttention(nn.Module):
     Args:
         embed_dim: width D.
         num_heads: H, divides D.
-        kind: "chromatic": as above, a score per channel; "mono": E^att_ij,h, a score per
-            head, the standard multi-head attention (Eq. 4), E^att is [B, N, N, H];
+        kind: "chromatic": as above, a score per channel; "mono": E^att [B, N, N, H], a
+            score per head as in standard multi-head attention (Eq. 4);
             "additive": q_i + k_j + E^att_ij per channel (section 3.2). There q_i cancels
             in the softmax over j, so queries are not computed, and the number of heads
             does not matter.

@@ -159,7 +159,7 @@ def walk_powers(
     Args:
         bond: [B, N, N], [i, j] not 0 where an edge goes from i to j. The walk follows
             edges and ends at a node that no edge leaves (probabilities 0).
-        num_steps: K.
+        num_steps: K, at least 1.
         dtype: number format of the computation, float32 or wider.
 
     Returns:
@@ -169,7 +169,7 @@ def walk_powers(
 
 
 def return_probabilities(bond: Tensor, num_steps: int) -> Tensor:
-    """Diagonals of `walk_powers`, [B, N, K] float32."""
+    """Diagonals of `walk_powers`, [B, N, K] float32, K at least 1."""
     powers = _walk_powers(bond, num_steps, torch.float32)
     return torch.stack([power.diagonal(dim1=1, dim2=2) for power in powers], -1)
 

@@ -33,10 +33,10 @@ class PairEncoder(nn.Module):
     Bonds, with learned vectors for a node and itself and for nodes without a bond
     (Eq. 8), or a linear map of real features of edges, are joined with a relative
     encoding: a linear map of the powers 1..p of the random-walk matrix D^-1 A (`rwse`,
-    Eq. 12), or a vector per distance 1..p, for beyond and for self (`spde`, Eq. 11).
-    For two nodes in a ring (section 3.4), a vector is added to the vector of the bond,
-    another if they are not bonded (`additive`); or bond types, self and no bond have
-    other vectors (`categorical`).
+    Eq. 12), a vector per distance 1..p, for beyond and for self (`spde`, Eq. 11), or
+    both. For two nodes that share a ring (section 3.4), a vector is added to the vector
+    of the bond, another if they are not bonded (`additive`); or bond types, self and no
+    bond have other vectors (`categorical`).
 
     All this is linear in features that need no learning: which relation a pair has
     (one-hot over those that occur in the batch), the walk powers, whether a ring is
