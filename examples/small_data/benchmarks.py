@@ -163,17 +163,18 @@ def moleculeace(results: pd.DataFrame) -> str:
 
 
 def biogen(results: pd.DataFrame) -> str:
-    """Pearson r of each endpoint."""
+    """Pearson r of each endpoint, and seconds of a set."""
     lines = [
-        [name, *(f"{value:.3f}" for value in values), "published"]
+        [name, *(f"{value:.3f}" for value in values), "published", ""]
         for name, values in PUBLISHED_BIOGEN.items()
     ]
     for (contender, start), part in results.groupby(["contender", "start"]):
         found = part.groupby("set").pearson.mean()
         if contender in TITLES:
             cells = [f"{found[name]:.3f}" if name in found else "" for name in BIOGEN]
-            lines.append([label(contender, start), *cells, "measured here"])
-    return table(["", *BIOGEN.values(), ""], lines)
+            cells += ["measured here", f"{part.seconds.mean():.0f}"]
+            lines.append([label(contender, start), *cells])
+    return table(["", *BIOGEN.values(), "", "seconds of a set"], lines)
 
 
 def ablation(results: pd.DataFrame) -> str:

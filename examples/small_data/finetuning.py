@@ -30,11 +30,12 @@ import numpy as np
 import pandas as pd
 import torch
 from benchmarks import read_sets
-from measure import append, commit, read_rows
+from measure import commit, read_rows
 from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression, RidgeCV
 from tables import table as text_table
 from torch import nn
+from tsv import append
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import CommandParser, command

@@ -11,7 +11,8 @@ from torch.nn import functional as F
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import RelativeAttention
 from graphormer_plugin.modules.relative_attention import _RelativeAttention
-from support.grpe import BOND_TYPES, DIM, HEADS, MAX_HOP, collate, make_encoder
+from support.graphormer import DIM, HEADS
+from support.grpe import BOND_TYPES, MAX_HOP, collate, make_encoder
 from support.toy_graphs import hops, random_graph
 
 ABLATIONS = list(itertools.product([False, True], repeat=3))

@@ -36,27 +36,36 @@ ABLATIONS = {
 }
 
 
+SMALL = dict(
+    encoder_layers=2,
+    encoder_embed_dim=DIM,
+    encoder_ffn_embed_dim=24,
+    encoder_attention_heads=HEADS,
+    dropout=0.0,
+    attention_dropout=0.0,
+)
+
+
+def randomised(encoder):
+    """The encoder in float64, with weights larger than at the start: all terms count."""
+    encoder.double()
+    for parameter in encoder.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    return encoder
+
+
 def make_encoder(final_norm=None, **options):
     torch.manual_seed(0)
     settings = dict(
-        encoder_layers=2,
-        encoder_embed_dim=DIM,
-        encoder_ffn_embed_dim=24,
-        encoder_attention_heads=HEADS,
         multi_hop_max_dist=STEPS,
         num_in_degree=5,
         num_out_degree=6,
         lap_pe_dim=2,
-        dropout=0.0,
-        attention_dropout=0.0,
         pre_layernorm=True,
     )
     schema = FeatureSchema(2, NODE_DIMS, BOND_DIMS)
-    config = GraphormerEncoderConfig(**{**settings, **options})
-    encoder = GraphormerEncoder(schema, config, final_norm).double()
-    for parameter in encoder.parameters():  # larger than at the start: all terms count
-        torch.nn.init.normal_(parameter, std=0.4)
-    return encoder
+    config = GraphormerEncoderConfig(**{**SMALL, **settings, **options})
+    return randomised(GraphormerEncoder(schema, config, final_norm))
 
 
 def batch_of(encoder, graphs):
