@@ -159,8 +159,15 @@ def _chunk(
     graphs: Sequence[Any], level: str, values: bool, labelled: bool = True
 ) -> GraphChunk:
     """All graphs, checked; labels of graphs as a store has them."""
-    options = {"level": level, "values": values, "with_target": labelled}
-    parts = list(chunks_of_graphs(graphs, masks=True, progress=False, **options))
+    chunks = chunks_of_graphs(
+        graphs,
+        level=level,
+        values=values,
+        with_target=labelled,
+        masks=True,
+        progress=False,
+    )
+    parts = list(chunks)
     if not parts:
         raise DatasetError("there are no graphs")
     chunk = GraphChunk.joined(parts)

@@ -209,7 +209,7 @@ class RelativeAttention(nn.Module):
         super().__init__()
         check_heads(embed_dim, num_heads)
         self.num_heads = num_heads
-        self.dropout = Dropout(dropout).p
+        self.dropout = Dropout(dropout).p  # refuses a number outside of [0, 1)
         self.key_from_row, self.flex_attention = key_from_row, flex_attention
         self.qkv_proj = nn.Linear(embed_dim, 3 * embed_dim)
         self.out_proj = nn.Linear(embed_dim, embed_dim)
