@@ -11,7 +11,6 @@ The file ``head.npz`` holds arrays only, and reading it runs no code. It names t
 that its vectors come from; a head beside another checkpoint is refused.
 """
 
-import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -30,14 +29,11 @@ from graphormer_plugin.heads.prediction import Prediction
 
 HEAD_FILE = "head.npz"
 SCORES = "scores"
-VERSION = 2
+VERSION = 1
 QUERY_ROWS = 512  # molecules whose kernels are in memory at a time
 # Gauss-Hermite quadrature over a standard normal variable.
 _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(16)
 _SHARES /= _SHARES.sum()
-# A float32 has 24 bits, with which the spread of labels without noise (FreeSolv) would
-# change by 0.1 %. A further byte has the place between two of them.
-_STEPS = 250
 # Attributes of `Head`.
 _ARRAYS = ("weights", "lengths", "dual", "spread_of_target", "curve_at", "curve")
 _NUMBERS = ("offset", "scale", "noise", "spread_scale", "slope", "intercept")
@@ -48,9 +44,8 @@ class FirstStage:
     """Kernel machines whose values for all targets are the features of the block ``scores``.
 
     Attributes:
-        weights: [T, B] weight of each other block; [B] in files of earlier versions, the
-            same for all targets.
-        lengths: [T, B] length of its kernel, or [B].
+        weights: [T, B] weight of each other block.
+        lengths: [T, B] length of its kernel.
         dual: [n, T], 0 for a molecule without label.
     """
 
@@ -228,9 +223,8 @@ class Head:
         arrays |= self.raw | self.numbers
         arrays |= {name: getattr(self, name) for name in _ARRAYS}
         for at, (rows, factor) in enumerate(zip(self.spread_rows, self.spread_factor)):
-            arrays[f"spread_rows_{at}"] = rows
-            rough, rest = packed(factor)
-            arrays |= {f"spread_triangle_{at}": rough, f"spread_rest_{at}": rest}
+            triangle = factor[np.triu_indices(len(rows))]
+            arrays |= {f"spread_rows_{at}": rows, f"spread_factor_{at}": triangle}
         if self.first is not None:
             arrays |= {f"first_{name}": part for name, part in vars(self.first).items()}
         if "fingerprint" in arrays:  # most counts are 0
@@ -265,11 +259,12 @@ def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
         first = FirstStage(
             *(arrays[f"first_{part.name}"] for part in fields(FirstStage))
         )
-    if arrays["curve"].ndim == 2:  # of an older head, over the standard deviation alone
-        at, curve = arrays["curve_at"], arrays["curve"]
-        arrays["curve_at"] = np.stack([np.zeros_like(at), at])
-        arrays["curve"] = np.stack([np.ones_like(curve), curve])
-    spreads = range(int(arrays["spread_of_target"].max()) + 1)
+    spread_rows, spread_factor = [], []
+    for number in range(int(arrays["spread_of_target"].max()) + 1):
+        spread_rows.append(rows := arrays[f"spread_rows_{number}"])
+        spread_factor.append(np.zeros((len(rows), len(rows))))
+        triangle = np.triu_indices(len(rows))
+        spread_factor[-1][triangle] = arrays[f"spread_factor_{number}"]
     return Head(
         targets,
         meta["checkpoint"],
@@ -278,8 +273,8 @@ def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
         raw,
         domain,
         numbers={name: arrays[name] for name in _NUMBERS},
-        spread_rows=[arrays[f"spread_rows_{number}"] for number in spreads],
-        spread_factor=[_spread_factor(arrays, number) for number in spreads],
+        spread_rows=spread_rows,
+        spread_factor=spread_factor,
         extra_columns=meta["extra_columns"],
         first=first,
         **{name: arrays[name] for name in _ARRAYS},
@@ -306,30 +301,6 @@ def _check_shapes(
             raise ValueError(text)
 
 
-def packed(factor: Floats) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
-    """The numbers of an upper triangle [m, m], and what is missing in steps of `_STEPS`."""
-    values = factor[np.tri(len(factor), dtype=bool).T]
-    rough = values.astype(np.float32)
-    steps = np.rint((values - rough) / np.spacing(rough).astype(float) * _STEPS)
-    return rough, steps.astype(np.int8)
-
-
-def unpacked(rough: NDArray[np.float32], steps: NDArray[np.int8]) -> Floats:
-    """Inverse of `packed`."""
-    factor = np.zeros(2 * [math.isqrt(2 * len(rough))])
-    rest = np.spacing(rough).astype(float) * steps / _STEPS
-    factor[np.tri(len(factor), dtype=bool).T] = rough + rest
-    return factor
-
-
-def _spread_factor(arrays: dict[str, NDArray], number: int) -> Floats:
-    """W of a file; the file of an older head has it whole."""
-    if (whole := arrays.get(f"spread_factor_{number}")) is not None:
-        return whole
-    parts = (arrays[f"spread_{part}_{number}"] for part in ("triangle", "rest"))
-    return unpacked(*parts)
-
-
 def curve_factors(at: Floats, curve: Floats, values: Floats, std: Floats) -> Floats:
     """Factors of standard deviations [q] by curves [2, K] over the predicted value and the
     standard deviation, see `spread_curves`."""
@@ -338,11 +309,8 @@ def curve_factors(at: Floats, curve: Floats, values: Floats, std: Floats) -> Flo
 
 def _kernels(
     weights: Floats, lengths: Floats
-) -> Iterator[tuple[Floats, Floats, NDArray[np.int64] | slice]]:
+) -> Iterator[tuple[Floats, Floats, NDArray[np.int64]]]:
     """Weights and lengths [B] of each different kernel, and the targets that have it."""
-    if weights.ndim == 1:
-        yield weights, lengths, slice(None)
-        return
     kernels = np.concatenate([weights, lengths], 1)
     _, group_of_target = np.unique(kernels, axis=0, return_inverse=True)
     for group in range(group_of_target.max() + 1):

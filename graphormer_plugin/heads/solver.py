@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, eigh, rq, solve_triangular
 
-from graphormer_plugin.heads.head import QUERY_ROWS, packed, unpacked
+from graphormer_plugin.heads.head import QUERY_ROWS
 from graphormer_plugin.heads.kernels import Floats, Reference, weighted_sum
 from graphormer_plugin.heads.marginal_likelihood import JITTER, Hyperparameters
 
@@ -107,8 +107,9 @@ class Solver:
             factor[0], columns, lower=True, overwrite_b=True, check_finite=False
         )
         self.spread_rows.append(rows[at])
-        # As its file has it, so that a head predicts the same before and after.
-        self.spread_factor.append(unpacked(*packed(inverse.T if exact else spread)))
+        # In C order, as in a head that is read: both predict the same to the last bit.
+        factors = np.ascontiguousarray(inverse.T if exact else spread)
+        self.spread_factor.append(factors)
         solution = Solution(
             factor, len(self.spread_rows) - 1, (left, (inverse**2).sum(0))
         )
