@@ -9,13 +9,11 @@ from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from cython_ext.codes import FAR, MAX_HOPS, NUM_DIST_CODES, UNREACHABLE
 from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
 from graphormer_plugin.modules.choices import check_least
 from graphormer_plugin.modules.embedding_sum import embedding_sum
-from graphormer_plugin.modules.flex_attention import PairTable, TableBias
 from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
 
 # The released code stores this distance for a pair without a path, which matters where
@@ -53,11 +51,7 @@ class SpatialEncoding(nn.Module):
 
     def forward(self, dist: Tensor) -> Tensor:
         """dist [B, N, N] uint8 -> [B, N, N, H]."""
-        return embedding_sum(*self.pair_table(dist)[:2])
-
-    def pair_table(self, dist: Tensor) -> PairTable:
-        """The same as rows of a table."""
-        return PairTable(self.embedding(self.rows), dist.int().unsqueeze(-1))
+        return embedding_sum(self.embedding(self.rows), dist.int().unsqueeze(-1))
 
 
 class PathEncoding(nn.Module):
@@ -103,14 +97,6 @@ class PathEncoding(nn.Module):
         Raises:
             ValueError: path_bond has another L.
         """
-        table, rows, divisor = self.pair_table(path_bond, dist, *edge_attr)
-        path_sum = embedding_sum(table, rows)
-        return path_sum / divisor.unsqueeze(-1).to(path_sum.dtype)
-
-    def pair_table(
-        self, path_bond: Tensor, dist: Tensor, *edge_attr: Tensor
-    ) -> PairTable:
-        """The same as rows of a table."""
         if path_bond.shape[-1] != self.max_steps:
             raise ValueError(
                 f"path_bond has {path_bond.shape[-1]} steps, expected {self.max_steps}"
@@ -119,7 +105,8 @@ class PathEncoding(nn.Module):
         table = torch.matmul(self.bonds(*edge_attr), self.weight[: self.max_steps])
         first = torch.arange(self.max_steps, device=dist.device, dtype=torch.int32)
         rows = path_bond.int() + first * table.shape[1]
-        return PairTable(table.flatten(0, 1), rows, self.steps[dist.long()])
+        path_sum = embedding_sum(table.flatten(0, 1), rows)
+        return path_sum / self.steps[dist.long()].unsqueeze(-1).to(path_sum.dtype)
 
 
 class EdgeBias(nn.Module):
@@ -137,11 +124,7 @@ class EdgeBias(nn.Module):
 
     def forward(self, bond: Tensor, *edge_attr: Tensor) -> Tensor:
         """bond [B, N, N], 0 = none, and the fields of the vectors -> [B, N, N, H]."""
-        return embedding_sum(*self.pair_table(bond, *edge_attr)[:2])
-
-    def pair_table(self, bond: Tensor, *edge_attr: Tensor) -> PairTable:
-        """The same as rows of a table."""
-        return PairTable(self.bonds(*edge_attr), bond.int().unsqueeze(-1))
+        return embedding_sum(self.bonds(*edge_attr), bond.int().unsqueeze(-1))
 
 
 class GaussianDistance(nn.Module):
@@ -242,28 +225,6 @@ class AttnBias(nn.Module):
         row = scalar.expand(B, H, 1, N).masked_fill(~mask[:, None, None], FORBIDDEN)
         nodes = torch.cat([row, nodes], 2)
         return torch.cat([scalar.expand(B, H, N + 1, 1), nodes], 3)
-
-    def tables(self, batch: dict[str, Tensor]) -> TableBias:
-        """The bias of `forward` for flex_attention; terms that are no table are added up."""
-        mask, before = batch["node_mask"], int(self.virtual_node)
-        tables, dense = [], []
-        for term in self.terms:
-            fields = [batch[name] for name in term.fields]
-            if hasattr(term, "pair_table"):
-                has_scalar = before and term is self.spatial
-                scalar = self.virtual.weight if has_scalar else None
-                tables.append(term.pair_table(*fields).after(before, scalar))
-            else:
-                dense.append(term(*fields))
-        further = sum(dense).permute(0, 3, 1, 2) if dense else None
-        if further is not None:
-            further = F.pad(further, (before, 0, before, 0))
-        forbidden = ~mask.unsqueeze(1).expand(-1, mask.shape[1], -1)
-        if self.limited:
-            forbidden = forbidden | self.too_far[batch["dist"].long()]
-        forbidden = F.pad(forbidden, (before, 0, before, 0))
-        forbidden[:, :before, before:] = ~mask.unsqueeze(1)
-        return TableBias(tables, forbidden * FORBIDDEN, further)
 
     @property
     def terms(self) -> list[nn.Module]:

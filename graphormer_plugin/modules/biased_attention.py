@@ -10,7 +10,6 @@ from graphormer_plugin.modules.compiled_attention import (
     compiled_attention_fits,
 )
 from graphormer_plugin.modules.dropout import Dropout
-from graphormer_plugin.modules.flex_attention import TableBias, flexible_attention
 from graphormer_plugin.modules.sparse import add_by_index
 
 # The widest heads of the compiled function: with 10 it takes 0.4 times as long as the
@@ -49,15 +48,14 @@ class BiasedAttention(nn.Module):
     def forward(
         self,
         x: Tensor,
-        attn_bias: Tensor | TableBias,
+        attn_bias: Tensor,
         pair_type: Tensor | None = None,
         pair_value: Tensor | None = None,
     ) -> Tensor:
         """
         Args:
             x: [B, T, D].
-            attn_bias: [B, H, T, T], added to the scores of row i for column j, or tables
-                of it, which flex_attention reads.
+            attn_bias: [B, H, T, T], added to the scores of row i for column j.
             pair_type: [B, T, T] int64 in 0..R - 1, with `pair_value`.
             pair_value: [R, D], a vector that a pair of that type adds to its message:
                 z_i = sum_j a_ij (v_j + pair_value[pair_type_ij]).
@@ -67,9 +65,6 @@ class BiasedAttention(nn.Module):
         """
         B, T, D = x.shape
         qkv = self.qkv_proj(x)
-        if isinstance(attn_bias, TableBias):
-            out = flexible_attention(self.heads(qkv), attn_bias.score_mod())
-            return self.out_proj(out.transpose(1, 2).reshape(B, T, D))
         attn_bias = attn_bias.to(qkv.dtype)
         p = self.dropout.p if self.training else 0.0
         fits = compiled_attention_fits(qkv, self.num_heads, COMPILED_WIDTH)
@@ -96,14 +91,10 @@ class BiasedAttention(nn.Module):
         """[B, T, 3 D] -> queries, keys and values [3, B, H, T, D/H]."""
         return qkv.unflatten(2, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
 
-    def attention_weights(
-        self, x: Tensor, attn_bias: Tensor | TableBias, *_: Tensor
-    ) -> Tensor:
+    def attention_weights(self, x: Tensor, attn_bias: Tensor, *_: Tensor) -> Tensor:
         """Attention weights of `forward` with the same arguments, without dropout:
         [B, H, T, T], row i for query i."""
         q, k, _ = self.heads(self.qkv_proj(x))
-        if isinstance(attn_bias, TableBias):
-            attn_bias = attn_bias.dense(self.num_heads)
         weights = self.weights(q, k, attn_bias.to(q.dtype))
         return weights.view(q.shape[:3] + k.shape[2:3])
 

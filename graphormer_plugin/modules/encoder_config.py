@@ -72,26 +72,6 @@ class VirtualNodeConfig(PairTransformerConfig):
     no_virtual_node: bool = option(
         False, "nodes only; graphs are read out as the mean of their nodes"
     )
-    flex_attention: bool = option(
-        False,
-        "on a GPU scores by PyTorch's flex_attention, which looks the bias of a pair up; "
-        "needs --attention-dropout 0, and GRPE --no-graph-encoded-value",
-        of_run=True,
-    )
-
-
-def check_flex_attention(config: VirtualNodeConfig, allowed: bool, hint: str) -> None:
-    """Raise ValueError where flex_attention cannot compute the attention of a config.
-
-    Args:
-        config: of the encoder.
-        allowed: whether the architecture's other options allow it.
-        hint: option that does.
-    """
-    if config.flex_attention and not allowed:
-        raise ValueError(f"flex_attention gives no weights to sum; expected {hint}")
-    if config.flex_attention and config.attention_dropout:
-        raise ValueError("flex_attention has no dropout; expected attention_dropout 0")
 
 
 def check_layers(config: LayersConfig) -> None:

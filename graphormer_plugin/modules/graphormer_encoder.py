@@ -23,12 +23,10 @@ from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.encoder import Encoder, joined_options
 from graphormer_plugin.modules.encoder_config import (
     VirtualNodeConfig,
-    check_flex_attention,
     check_layers,
     option,
 )
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
-from graphormer_plugin.modules.flex_attention import flex_attention_fits
 from graphormer_plugin.modules.init import init_transformer
 from graphormer_plugin.modules.node_encoder import NodeEncoder, VirtualNode
 from graphormer_plugin.modules.node_position import (
@@ -196,9 +194,6 @@ class GraphormerEncoder(Encoder):
 
         bonds = partial(edge_encoder, vocabularies, table_size=bond_rows)
         sums_bonds = edge_type == "aggregation"
-        hint = "another edge_type than aggregation"
-        check_flex_attention(config, not sums_bonds, hint)
-        self.flex_attention = config.flex_attention
         self.number_edges = bool(vocabularies.num_edge_features)
         if self.number_edges and sums_bonds:
             raise ValueError(
@@ -306,12 +301,9 @@ class GraphormerEncoder(Encoder):
         if self.virtual_node is not None:
             x, mask = self.virtual_node(x, mask)
         x = self.input_dropout(self.embed_norm(x))
-        if self.flex_attention and flex_attention_fits(x):
-            attn_bias = self.attn_bias.tables(batch)
-        else:
-            attn_bias = self.attn_bias(batch)
-            if x.device.type != "cpu":
-                attn_bias = BiasedAttention.aligned(attn_bias)
+        attn_bias = self.attn_bias(batch)
+        if x.device.type != "cpu":
+            attn_bias = BiasedAttention.aligned(attn_bias)
         messages = self.pair_messages(batch)
         for layer in self.layers:
             x = self.run_layer(layer, x, attn_bias, *messages)

@@ -20,7 +20,6 @@ from graphormer_plugin.modules.choices import check_least
 from graphormer_plugin.modules.encoder import Encoder, joined_options
 from graphormer_plugin.modules.encoder_config import (
     VirtualNodeConfig,
-    check_flex_attention,
     check_layers,
     option,
 )
@@ -241,11 +240,6 @@ class GRPEEncoder(Encoder):
         check_layers(config)
         noise, embed_dim = config.perturb_noise, config.encoder_embed_dim
         check_least(0, perturb_noise=noise)
-        check_flex_attention(
-            config,
-            config.no_graph_encoded_value and not vocabularies.num_edge_features,
-            "no_graph_encoded_value, and bonds without real features",
-        )
         if config.virtual_is_self and config.no_virtual_node:
             raise ValueError("virtual_is_self needs a virtual node")
         self.embed_dim, self.max_hop = embed_dim, config.max_hop
@@ -276,7 +270,6 @@ class GRPEEncoder(Encoder):
                     config.encoder_attention_heads,
                     config.attention_dropout,
                     config.key_from_row,
-                    config.flex_attention,
                 ),
                 embed_dim,
                 config.encoder_ffn_embed_dim,

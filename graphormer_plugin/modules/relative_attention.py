@@ -13,10 +13,6 @@ from graphormer_plugin.modules.compiled_attention import (
     compiled_attention_fits,
 )
 from graphormer_plugin.modules.dropout import Dropout, keep_mask
-from graphormer_plugin.modules.flex_attention import (
-    flex_attention_fits,
-    flexible_attention,
-)
 from graphormer_plugin.modules.sparse import add_by_index
 
 # The widest heads of the compiled function: with 24 it takes 0.8 times as long as the
@@ -192,7 +188,6 @@ class RelativeAttention(nn.Module):
         dropout: on the attention weights, before they are split into values and
             relations; 0 <= p < 1.
         key_from_row: k_i . Rk[r] in place of k_j . Rk[r], as in GRPE's released code.
-        flex_attention: PyTorch's flex_attention looks the scores up, and Rv is zero.
 
     Raises:
         ValueError: heads that do not divide the width, or dropout out of range.
@@ -204,13 +199,12 @@ class RelativeAttention(nn.Module):
         num_heads: int,
         dropout: float = 0.0,
         key_from_row: bool = False,
-        flex_attention: bool = False,
     ) -> None:
         super().__init__()
         check_heads(embed_dim, num_heads)
         self.num_heads = num_heads
         self.dropout = Dropout(dropout).p  # refuses a number outside of [0, 1)
-        self.key_from_row, self.flex_attention = key_from_row, flex_attention
+        self.key_from_row = key_from_row
         self.qkv_proj = nn.Linear(embed_dim, 3 * embed_dim)
         self.out_proj = nn.Linear(embed_dim, embed_dim)
 
@@ -233,8 +227,6 @@ class RelativeAttention(nn.Module):
         Returns:
             [B, T, D]. A row in which everything is forbidden is finite and meaningless.
         """
-        if self.flex_attention and flex_attention_fits(x):
-            return self._flexible(x, tables, relation_index, attn_bias)
         # An exported program has no autograd functions.
         if edges is not None or torch.compiler.is_compiling():
             return self._plain(x, tables, relation_index, attn_bias, edges)
@@ -309,33 +301,6 @@ class RelativeAttention(nn.Module):
             scores = scores + attn_bias.to(scores.dtype).transpose(0, 1)
         scores = scores.masked_fill(index == R - 1, torch.finfo(scores.dtype).min)
         return torch.softmax(scores, -1).transpose(0, 1)
-
-    def _flexible(
-        self,
-        x: Tensor,
-        tables: RelationTables,
-        relation_index: Tensor,
-        attn_bias: Tensor | None,
-    ) -> Tensor:
-        """`forward` by flex_attention, for tables without values."""
-        q, k, v = (part.transpose(0, 1) for part in self._heads(x))  # [B, H, T, d]
-        scaled = [table.to(q.dtype) * q.shape[3] ** -0.5 for table in tables[:2]]
-        by_query, by_key = q @ scaled[0].mT, k @ scaled[1].mT  # [B, H, T, R]
-        # The last relation forbids; half the smallest, as in `_RelativeAttention`.
-        forbidden = torch.finfo(q.dtype).min / 2
-        by_query = torch.cat(
-            [by_query[..., :-1], torch.full_like(by_query[..., :1], forbidden)], -1
-        )
-        row = self.key_from_row
-
-        def _add(score, b, h, i, j):
-            relation = relation_index[b, i, j]
-            score = score + by_query[b, h, i, relation]
-            score = score + by_key[b, h, i if row else j, relation]
-            return score if attn_bias is None else score + attn_bias[b, h, i, j]
-
-        out = flexible_attention((q, k, v), _add)
-        return self.out_proj(out.transpose(1, 2).flatten(2))
 
     def _plain(
         self,
