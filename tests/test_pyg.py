@@ -1,23 +1,25 @@
 """Graphs of PyG to batches and models, without a store."""
 
-import gzip
 import types
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data, InMemoryDataset
 
-from graphormer_plugin import hub
+from graphormer_plugin import hub, models
 from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.mse_loss import MSELoss
 from graphormer_plugin.criterions.multiclass_cross_entropy import MulticlassCrossEntropy
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.smiles import parse_smiles
 from graphormer_plugin.data.store.writer import write_store
+from graphormer_plugin.finetune.importers import checkpoint_of
+from graphormer_plugin.finetune.importers._shared import Imported, molecule_schema
+from graphormer_plugin.inference.checkpoint import write_file
 from graphormer_plugin.pyg import GraphLoss, build_model, graph_loader
 
 TINY = {"encoder_layers": 2, "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 16}
@@ -206,12 +208,14 @@ def test_without_labels():
 
 
 def test_model_of_a_checkpoint(tmp_path):
-    path = tmp_path / "checkpoint.pt"
-    packed = Path(__file__).parent / "old_checkpoints/graphormer_slim.pt.gz"
-    path.write_bytes(gzip.decompress(packed.read_bytes()))
-    predictor = hub.load(path)
     smiles = ["CCO", "CC(=O)Oc1ccccc1C(=O)O"]
     graphs = [ogb_data(text) for text in smiles]
+    arch, schema, targets = "graphormer_slim", molecule_schema({}), TargetSchema(["y"])
+    weights = models.build_model(arch, schema, targets, **MODELS[arch]).state_dict()
+    imported = Imported(arch, MODELS[arch], schema, 1, weights)
+    path = tmp_path / "checkpoint.pt"
+    write_file(checkpoint_of(imported, targets, "microsoft-graphormer"), path)
+    predictor = hub.load(path)
     ((batch, _),) = graph_loader(graphs, predictor.model, batch_size=2)
     values = predictor.model.targets.restore(predictor.model(batch).detach())
     np.testing.assert_allclose(values, predictor.predict(smiles), rtol=1e-5)

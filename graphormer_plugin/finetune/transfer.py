@@ -19,7 +19,7 @@ from torch import Tensor
 from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
-from graphormer_plugin.models import ARCHITECTURES, JOINED, GraphModel, missing_options
+from graphormer_plugin.models import ARCHITECTURES, JOINED, GraphModel
 from graphormer_plugin.modules.vocabulary import RowLabels, model_row_labels
 
 logger = logging.getLogger(__name__)
@@ -62,12 +62,11 @@ def read_pretrained(path: str | os.PathLike[str]) -> Pretrained:
         OSError, ValueError: see `read_checkpoint`.
     """
     checkpoint = read_checkpoint(path)
-    options = checkpoint.state["cfg"]["model"]
     return Pretrained(
         os.fspath(path),
         checkpoint.schema,
         checkpoint.targets,
-        {**options, **missing_options(options)},
+        checkpoint.state["cfg"]["model"],
         checkpoint.weights,
         checkpoint.progress,
     )

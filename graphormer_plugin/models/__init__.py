@@ -12,7 +12,6 @@ from graphormer_plugin.models._base import (
 )
 from graphormer_plugin.models._build import (
     build_model,
-    missing_options,
     model_config,
     model_of_options,
 )
@@ -42,7 +41,6 @@ __all__ = [
     "for_each_architecture",
     "join_graph_features",
     "layers_of_weights",
-    "missing_options",
     "model_config",
     "model_of_options",
     "register_model",

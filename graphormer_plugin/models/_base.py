@@ -3,7 +3,7 @@ a head (fairseq imports no file whose name starts with _)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -91,11 +91,8 @@ class GraphModel(nn.Module):
         batch_spec: the batch fields that the model reads.
         schema: vocabularies of nodes and bonds; set by `build_model`.
         targets: names, kind and scale of the targets; set by `build_model`.
-        options_before: values of options in checkpoints that are older than the option,
-            where they differ from its default.
     """
 
-    options_before: ClassVar[Mapping[str, Any]] = {}
     schema: FeatureSchema
     targets: TargetSchema
 

@@ -35,37 +35,20 @@ def model_config(arch: str, **options: Any) -> Any:
     return config(**{**preset, **options})
 
 
-def missing_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options that are newer than a checkpoint, with the values of its time.
-
-    Args:
-        options: of the checkpoint's model, with the architecture under ``_name``.
-    """
-    if options.get("_name") not in ARCHITECTURES:
-        return {}
-    _, model, config, _ = ARCHITECTURES[options["_name"]]
-    values = {**vars(config()), **model.options_before}
-    return {
-        entry.name: values[entry.name]
-        for entry in dataclasses.fields(config)
-        if entry.name not in options
-    }
-
-
 def model_of_options(
     options: Mapping[str, Any], schema: FeatureSchema, targets: TargetSchema
 ) -> GraphModel:
     """The model of a checkpoint's options, with random weights.
 
     Args:
-        options: see `missing_options`; unknown options have no effect.
+        options: fields of its config, and the architecture under ``_name``; unknown
+            options have no effect.
         schema: see `build_model`.
         targets: see `build_model`.
     """
     _, model, config, _ = ARCHITECTURES[options["_name"]]
-    values = {**options, **missing_options(options)}
-    names = [entry.name for entry in dataclasses.fields(config)]
-    config = config(**{name: values[name] for name in names})
+    names = {entry.name for entry in dataclasses.fields(config)} & options.keys()
+    config = config(**{name: options[name] for name in names})
     return _built(model, config, ModelTask(schema, targets))
 
 

@@ -108,8 +108,6 @@ class CGTModel(GraphModel):
 
     head_before_readout = False
 
-    options_before = {"head_layers": 3, "no_head_unit_norm": True}
-
     @classmethod
     def build_model(cls, cfg: CGTConfig, task) -> "CGTModel":
         """The model of a config, for a task's schema and targets (see `ModelTask`)."""

@@ -60,8 +60,6 @@ class GraphTransformerConfig(GraphTransformerEncoderConfig, TransformerConfig):
 class GraphTransformerModel(GraphModel):
     """`GraphTransformerEncoder` with a network on the mean of the nodes, or on each."""
 
-    options_before = {"wl_rounds": 2, "no_pair_features": True}
-
     @classmethod
     def build_model(cls, cfg: GraphTransformerConfig, task) -> "GraphTransformerModel":
         """The model of a config, for a task's schema and targets (see `ModelTask`)."""

@@ -6,7 +6,6 @@ from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
-from omegaconf import open_dict
 
 from graphormer_plugin.compat.early_stopping import (
     forget_last_training,
@@ -45,7 +44,6 @@ from graphormer_plugin.models import (
     GraphModel,
     apply_layerwise_options,
     join_graph_features,
-    missing_options,
 )
 from graphormer_plugin.modules.batch_norm import has_batch_norm, running_statistics_kept
 from graphormer_plugin.modules.graph_random import graph_seeds
@@ -295,16 +293,12 @@ class GraphPredictionTask(FairseqTask):
         """Build the model, and give the collator the fields of its ``batch_spec``.
 
         A run that starts from other weights, or resumes, takes over the options of its
-        checkpoint (see `settle_options`). A checkpoint without an option is older than
-        the option and has its value from before (see `missing_options`).
+        checkpoint (see `settle_options`).
         """
         with one_line_errors():
             check_model(cfg)
             start = None
-            if from_checkpoint:
-                with open_dict(cfg):
-                    cfg.update(missing_options(cfg))
-            else:
+            if not from_checkpoint:
                 claim_save_dir(self.cfg)
                 start = starting_point(self.cfg)
             if start is not None:
