@@ -18,6 +18,7 @@ from graphormer_plugin.criterions.metrics import (
     log_mean_error,
     metric_names,
 )
+from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.schema import TargetSchema
 
 logger = logging.getLogger(__name__)
@@ -58,11 +59,9 @@ class GraphCriterion(FairseqCriterion):
         self.targets: TargetSchema = task.targets
         self.first_loss: float | None = None
         if self.targets.kind not in self.target_kinds:
-            names = self.targets.names
-            rest = ", ..." if len(names) > 5 else ""
             raise ValueError(
                 f"{self.name} needs {' or '.join(self.target_kinds)} targets, received "
-                f"{self.targets.kind} targets {', '.join(names[:5])}{rest}"
+                f"{self.targets.kind} targets {listed(self.targets.names, 5)}"
             )
         self.class_weights: Tensor | None = None  # [C, classes]
         if class_weights:
@@ -176,8 +175,9 @@ class GraphCriterion(FairseqCriterion):
         if checked and not torch.isfinite(loss):
             finite = torch.isfinite(entries).reshape(len(entries), -1).all(1)
             wrong = sample["id"][~finite].tolist()
-            some = ", ".join(map(str, wrong[:5])) + (", ..." if len(wrong) > 5 else "")
-            raise FloatingPointError(f"the loss is {loss.item()} (graphs {some})")
+            raise FloatingPointError(
+                f"the loss is {loss.item()} (graphs {listed(wrong, 5)})"
+            )
         logging_output = {
             "loss": loss.detach().double(),
             "sample_size": sample_size.double(),

@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from graphormer_plugin.data.errors import listed
+
 
 def bucket_of_sizes(sizes: NDArray[np.integer], ratio: float) -> NDArray[np.integer]:
     """Number of the size bucket of each graph.
@@ -86,8 +88,7 @@ def describe_graphs(graph_ids: NDArray[np.int64], sizes: NDArray[np.integer]) ->
     '2 graphs (4, 1); the largest is graph 1 with 9 nodes'
     """
     largest = graph_ids[sizes[graph_ids].argmax()]
-    rest = ", ..." if len(graph_ids) > 20 else ""
     return (
-        f"{len(graph_ids)} graphs ({', '.join(map(str, graph_ids[:20]))}{rest}); the "
-        f"largest is graph {largest} with {sizes[largest]} nodes"
+        f"{len(graph_ids)} graphs ({listed(graph_ids, 20)}); the largest is "
+        f"graph {largest} with {sizes[largest]} nodes"
     )

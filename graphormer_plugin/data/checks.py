@@ -1,11 +1,11 @@
 """Warnings about probable mistakes in data: duplicates, contradictions, classes as numbers."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from graphormer_plugin.data.errors import counted
+from graphormer_plugin.data.errors import counted, listed
 from graphormer_plugin.data.schema import TargetSchema
 
 SAME = 1e-6  # relative difference of two labels that are equal as float32
@@ -132,10 +132,3 @@ def _shared_molecules(
     text = f"{' and '.join(shared)}, so that metrics look better than they are"
     advice = ["drop the duplicates"] * duplicates + ["give --split scaffold"] * drawn
     return f"{text}; {', or '.join(advice)}" if advice else text
-
-
-def listed(names: Iterable[str], most: int = 3) -> str:
-    """The first names, and the number of the others."""
-    names = list(names)
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest

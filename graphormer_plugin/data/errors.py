@@ -3,7 +3,7 @@
 import contextlib
 import os
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import tqdm
@@ -34,6 +34,17 @@ def counted(count: int, noun: str) -> str:
     ('1 row', '2,000 rows')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(names: Iterable[object], most: int = 3) -> str:
+    """The first names, and the number of the others.
+
+    >>> listed("abcde")
+    'a, b, c and 2 more'
+    """
+    names = [*map(str, names)]
+    rest = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest
 
 
 def is_out_of_memory(error: BaseException) -> bool:

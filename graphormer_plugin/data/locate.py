@@ -7,13 +7,7 @@ from typing import Any
 
 from graphormer_plugin.data.datasets import csv_file
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.options import (
-    LATER,
-    MAX_ATOMS,
-    ROWS,
-    TABLE_OPTIONS,
-    DatasetOptions,
-)
+from graphormer_plugin.data.options import ROWS, TABLE_OPTIONS, DatasetOptions
 from graphormer_plugin.data.registry import DATASETS, RegisteredDataset
 from graphormer_plugin.data.tables.formats import is_table
 from graphormer_plugin.data.user_code import import_user_data
@@ -37,9 +31,9 @@ def locate(options: DatasetOptions) -> tuple[RegisteredDataset, Path, dict[str, 
                 "give the split in a column (--split column:NAME)"
             )
     used = {}
-    for name in dataset.options:
+    for name in dict.fromkeys((*dataset.options, "max_atoms")):
         value = getattr(options, name)
-        if value or name not in LATER:
+        if value != getattr(DatasetOptions, name):
             used[name] = list(value) if isinstance(value, tuple) else value
     if options.split_file:
         used["split"] = ROWS  # the store has no splits, see `with_splits`
@@ -47,8 +41,6 @@ def locate(options: DatasetOptions) -> tuple[RegisteredDataset, Path, dict[str, 
     has_splits = csv is not None and csv.has_splits
     if has_splits or used.get("split", "") not in ("", "random", "scaffold"):
         used.pop("seed", None)
-    if options.max_atoms != MAX_ATOMS:
-        used["max_atoms"] = options.max_atoms
     source = {"name": "csv", **csv.content} if csv else dataset.origin(options)
     identity = {"source": source, "options": used}
     # The content of a CSV is part of its name, so that equal files share a store

@@ -31,7 +31,6 @@ def option(
     *,
     flag: bool = True,
     everywhere: bool = False,
-    always: bool = False,
     **more: Any,
 ) -> Any:
     """Field of a dataclass of options, from which parsers make a flag.
@@ -41,12 +40,10 @@ def option(
         help: Of the flag.
         flag: Whether it is a flag of `DatasetConfig`.
         everywhere: Whether datasets that are no tables take it, too.
-        always: Whether a store records the default. Older stores stay valid only if a
-            new option is recorded where it is given.
         **more: ``metavar``; ``choices``, where NAME and FILE stand for any text; ``words``, choices
             that argparse checks; ``least``, the smallest number.
     """
-    marks = {"help": help, "flag": flag, "everywhere": everywhere, "always": always}
+    marks = {"help": help, "flag": flag, "everywhere": everywhere}
     return field(default=default, kw_only=True, metadata={**marks, **more})
 
 
@@ -54,8 +51,7 @@ def option(
 class TableOptions:
     """How a table of molecules is read; the help of each field says what it means.
 
-    The flags of all commands, and of fairseq, are made from these fields, in the order
-    in which a store records them.
+    The flags of all commands, and of fairseq, are made from these fields.
 
     Raises:
         DatasetError: A value is not one of its choices, or too small.
@@ -65,14 +61,12 @@ class TableOptions:
         "",
         "column of the SMILES strings (default: the column called smiles, or the only "
         "one with smiles in its name)",
-        always=True,
     )
     target_columns: Sequence[str] = option(
         (),
         "target columns, comma-separated; a pattern such as 'NR-*' stands for the "
         "columns that it fits, all for the columns of numbers (default: the only column that "
         "is left, unless it is called id or the like); an empty cell is a missing target",
-        always=True,
     )
     split: str = option(
         "",
@@ -82,21 +76,15 @@ class TableOptions:
         "and test (default: column:split if there is one, else random); or rows:FILE, row "
         "numbers from 0 by split in JSON: all such splits share a store, and a target "
         "without a label in train has none",
-        always=True,
         choices=("random", "scaffold", "time:NAME", "column:NAME", "rows:FILE"),
     )
-    seed: int = option(
-        1, "of a drawn split", flag=False, everywhere=True, always=True, least=0
-    )
+    seed: int = option(1, "of a drawn split", flag=False, everywhere=True, least=0)
     target_kind: str = option(
         "regression",
         f"{', '.join(TARGET_KINDS[:-1])} or {TARGET_KINDS[-1]}",
-        always=True,
         choices=TARGET_KINDS,
     )
-    target_unit: str = option(
-        "", "unit of the targets, for messages, e.g. eV", always=True
-    )
+    target_unit: str = option("", "unit of the targets, for messages, e.g. eV")
     class_names: Sequence[str] = option(
         (),
         "words that name the classes, comma-separated, class 0 first, e.g. "
@@ -188,10 +176,8 @@ class TableOptions:
 _FIELDS = dataclasses.fields(TableOptions)
 # Options that prepared stores refuse, and datasets that are no tables.
 TABLE_OPTIONS = tuple(one.name for one in _FIELDS if not one.metadata["everywhere"])
-# Options that a table's store records; the seed is among them.
-RECORDED = tuple(n.name for n in _FIELDS if n.name not in ("skip_invalid", "max_atoms"))
-# Recorded only where they are given.
-LATER = frozenset(n.name for n in _FIELDS if not n.metadata["always"])
+# Options that decide what is in a table's store.
+DECISIVE = tuple(one.name for one in _FIELDS if one.name != "skip_invalid")
 
 
 def _flag_field(one: dataclasses.Field) -> tuple[str, Any, Any]:

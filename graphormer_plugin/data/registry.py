@@ -34,6 +34,7 @@ from graphormer_plugin.data.errors import DatasetError, one_line_of, place_of
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import DatasetOptions, flag_of
 from graphormer_plugin.data.pyg_graphs import MappedGraphs
+from graphormer_plugin.data.splits import SPLITS
 
 logger = logging.getLogger(__name__)
 
@@ -251,7 +252,7 @@ def _as_source(result: Any, name: str) -> DatasetSource:
         graphs = result["dataset"]
         splits = {
             split: result[f"{split}_idx"]
-            for split in ("train", "valid", "test")
+            for split in SPLITS
             if result.get(f"{split}_idx") is not None
         }
         if kind == "dgl":

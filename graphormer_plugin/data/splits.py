@@ -15,6 +15,7 @@ logger = logging.getLogger(__name__)
 
 Ratios = tuple[float, float, float]  # shares of train, valid and test; their sum is 1
 RATIOS: Ratios = (0.8, 0.1, 0.1)
+SPLITS = ("train", "valid", "test")
 
 
 def random_split(
@@ -60,8 +61,7 @@ def random_split_of_rows(
     """
     draws = np.random.Generator(np.random.PCG64(seed).advance(first)).random(rows)
     part = np.searchsorted(np.cumsum(ratios[:2]), draws, side="right")
-    names = ("train", "valid", "test")
-    return {name: np.flatnonzero(part == number) for number, name in enumerate(names)}
+    return {name: np.flatnonzero(part == number) for number, name in enumerate(SPLITS)}
 
 
 def molecule_order(molecules: Sequence[int] | None, labels: np.ndarray) -> np.ndarray:
@@ -233,7 +233,7 @@ def splits_of_graphs(
     for name, rows in checked_splits(splits, len(graph_of_row), "row").items():
         graph_ids = graph_of_row[rows]
         result[name] = graph_ids[graph_ids >= 0]
-    for first, second in itertools.combinations(("train", "valid", "test"), 2):
+    for first, second in itertools.combinations(SPLITS, 2):
         shared = np.intersect1d(result.get(first, []), result.get(second, []))
         if len(shared):
             many = counted(len(shared), "graph")

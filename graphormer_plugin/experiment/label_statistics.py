@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.stats import ks_2samp
 
-from graphormer_plugin.data.checks import listed
-from graphormer_plugin.experiment.labelled_table import FITTED, SPLITS, Split, Table
+from graphormer_plugin.data.errors import listed
+from graphormer_plugin.data.splits import SPLITS
+from graphormer_plugin.experiment.labelled_table import FITTED, Split, Table
 from graphormer_plugin.inference.prediction_columns import class_labels
 
 # Labels of test lie elsewhere above this distance of their distribution function from the

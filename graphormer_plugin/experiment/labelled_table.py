@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from graphormer_plugin.criterions.class_weights import given_weights
-from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.datasets.csv_file import read_labels
-from graphormer_plugin.data.errors import DatasetError, counted
+from graphormer_plugin.data.errors import DatasetError, counted, listed
 from graphormer_plugin.data.featurise import LimitedParser, featurise
+from graphormer_plugin.data.labels import exact_labels
 from graphormer_plugin.data.options import DatasetOptions, table_options
 from graphormer_plugin.data.registry import DatasetSource
 from graphormer_plugin.data.schema import LOG, TargetSchema
 from graphormer_plugin.data.smiles import smiles_parser
-from graphormer_plugin.data.splits import splits_of_graphs
+from graphormer_plugin.data.splits import SPLITS, splits_of_graphs
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.class_names import check_numbers
 from graphormer_plugin.data.tables.formats import open_table
@@ -30,7 +30,6 @@ from graphormer_plugin.heads.fit import unfit_targets
 from graphormer_plugin.inference.prediction_columns import class_word, unlogged_cell
 
 Split = Mapping[str, np.ndarray]
-SPLITS = ("train", "valid", "test")
 FITTED = SPLITS[:2]  # heads and random forests are fitted to both
 SIGNS = ("", ">", "<")  # of a label by its bound: 0, 1, -1
 FEWEST_NUMBERS = 20  # labels of a column of registry numbers
@@ -129,9 +128,7 @@ class Table:
     @property
     def exact_labels(self) -> np.ndarray:
         """`labels`, NaN where they are bounds, which no metric counts."""
-        if self.bounds is None:
-            return self.labels
-        return np.where(self.bounds == 0, self.labels, np.nan)
+        return exact_labels(self.labels, self.bounds)
 
     def trained_labels(self, split: Split, bounds: bool = False) -> np.ndarray:
         """Labels [n, T] of train, NaN where missing or of a molecule of weight 0; with or

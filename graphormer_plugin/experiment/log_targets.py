@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import skew
 
-from graphormer_plugin.data.checks import listed
-from graphormer_plugin.data.errors import DatasetError, counted
+from graphormer_plugin.data.errors import DatasetError, counted, listed
 from graphormer_plugin.data.schema import LOG
 
 AUTO_LOGS = "auto"

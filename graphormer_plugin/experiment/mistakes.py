@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphormer_plugin.data.checks import listed, warnings_about
-from graphormer_plugin.data.errors import counted
+from graphormer_plugin.data.checks import warnings_about
+from graphormer_plugin.data.errors import counted, listed
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.table import SPLIT
 from graphormer_plugin.experiment.label_statistics import label_shift
@@ -57,7 +57,7 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
     if table.targets.kind == "multiclass" and not any(table.targets.class_names):
         none = {*range(table.targets.num_classes)} - {*table.labels.ravel().tolist()}
         if none:
-            lines.append(f"no molecule has class {listed(map(str, sorted(none)))}")
+            lines.append(f"no molecule has class {listed(sorted(none))}")
     for number, split in enumerate(splits, 1):
         texts = warnings_about(
             *(table.targets, table.labels, split, table.keys, table.extra, FITTED),

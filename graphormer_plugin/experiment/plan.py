@@ -14,8 +14,7 @@ import torch
 import graphormer_plugin
 from graphormer_plugin.compat.command_line import check_texts
 from graphormer_plugin.criterions.class_weights import class_weights
-from graphormer_plugin.data.checks import listed
-from graphormer_plugin.data.errors import DatasetError, counted
+from graphormer_plugin.data.errors import DatasetError, counted, listed
 from graphormer_plugin.experiment.labelled_table import FITTED, Split, Table
 from graphormer_plugin.experiment.results import kept_arrays
 from graphormer_plugin.experiment.scores import Metric, main_metric

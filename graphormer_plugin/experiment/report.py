@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.experiment.conclusions import conclusions
 from graphormer_plugin.experiment.label_statistics import label_table
 from graphormer_plugin.experiment.labelled_table import SIGNS, Split, Table
@@ -23,7 +24,6 @@ from graphormer_plugin.experiment.results import (
 )
 from graphormer_plugin.experiment.scores import IN_UNIT
 from graphormer_plugin.experiment.settings import HEAD, TABLES, Settings
-from graphormer_plugin.experiment.split_tables import SPLITS
 from graphormer_plugin.experiment.worst import Worst, neighbours, structure
 from graphormer_plugin.heads.prediction import per_target
 from graphormer_plugin.inference.prediction_columns import class_labels, class_word

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphormer_plugin.data.checks import listed
-from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.errors import DatasetError, listed
 from graphormer_plugin.data.files import atomic_write, read_arrays
 from graphormer_plugin.data.schema import mean_of_defined, target_statistics
+from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.experiment.labelled_table import Split, Table
 from graphormer_plugin.experiment.scores import (
@@ -29,7 +29,6 @@ from graphormer_plugin.experiment.scores import (
     spread_text,
     text_table,
 )
-from graphormer_plugin.experiment.split_tables import SPLITS
 from graphormer_plugin.heads.calibration import (
     SPREAD_SCORES,
     conformal_factor,

@@ -11,9 +11,9 @@ import numpy as np
 from tqdm import tqdm
 
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
-from graphormer_plugin.data.checks import listed
-from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.errors import DatasetError, listed
 from graphormer_plugin.data.files import atomic_write, file_lock, read_text, write_text
+from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.experiment import results, split_tables, steps
 from graphormer_plugin.experiment.figures import figures
 from graphormer_plugin.experiment.label_statistics import label_table
@@ -54,7 +54,7 @@ WRITTEN = (  # in each
     split_tables.MOLECULES_FILE,
     COMMANDS_FILE,
     results.RESULTS_FILE,
-    *(f"predictions_{split}.csv" for split in split_tables.SPLITS),
+    *(f"predictions_{split}.csv" for split in SPLITS),
     MODELS_FILE,
     SUMMARY_FILE,
     REPORT_FILE,

@@ -13,6 +13,7 @@ from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import read_text, write_text
 from graphormer_plugin.data.splits import (
     RATIOS,
+    SPLITS,
     checked_splits,
     folds,
     molecule_order,
@@ -21,7 +22,7 @@ from graphormer_plugin.data.splits import (
     time_split,
 )
 from graphormer_plugin.data.tables.csv_lines import write_csv
-from graphormer_plugin.experiment.labelled_table import SPLITS, Split, Table
+from graphormer_plugin.experiment.labelled_table import Split, Table
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.inference.model_folder import (
     MOLECULES_FILE,

@@ -16,6 +16,7 @@ import torch
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
+from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
@@ -211,9 +212,7 @@ def translate(
 
 def describe_targets(targets: TargetSchema) -> str:
     """Number of targets and at most three of their names."""
-    names = ", ".join(targets.names[:3])
-    end = ", ..." if len(targets.names) > 3 else ""
-    return f"{targets.num_outputs}: {names}{end}"
+    return f"{targets.num_outputs}: {listed(targets.names)}"
 
 
 def _move_rows(

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
+from graphormer_plugin.data.labels import exact_labels
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.gaussian_processes import GaussianProcesses
@@ -140,7 +141,7 @@ def check(
             "for classes"
         )
     schema.check(labels)
-    for target in unfit_targets(np.where(bounds == 0, labels, np.nan), schema.kind):
+    for target in unfit_targets(exact_labels(labels, bounds), schema.kind):
         advice = "; leave it out" if len(names) > 1 else ""
         raise ValueError(
             f"target {names[target]} has fewer than 2 different labels{advice}"

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from sklearn.linear_model import LogisticRegression
 
+from graphormer_plugin.data.labels import exact_labels
 from graphormer_plugin.heads import marginal_likelihood
 from graphormer_plugin.heads.bounds import pseudo_labels, size_beyond
 from graphormer_plugin.heads.calibration import KNOTS, spread_curves
@@ -68,7 +69,7 @@ class GaussianProcesses:
         self.rows_of = [np.flatnonzero(~np.isnan(y)) for y in labels.T]
         self.trust = _relative_weights(weights, self.rows_of)
         self.precision = self.trust
-        exact = np.where(bounds == 0, labels, np.nan)
+        exact = exact_labels(labels, bounds)
         self.offset, self.scale = _moments(exact, self.rows_of, self.trust)
         self.standard = (labels - self.offset) / self.scale
         self.kernels: list[Hyperparameters] = []

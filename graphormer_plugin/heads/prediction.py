@@ -8,7 +8,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from graphormer_plugin.data.checks import listed
+from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.schema import TargetSchema
 
 IN_DOMAIN = "in_domain"  # column of `Prediction.in_domain`

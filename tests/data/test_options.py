@@ -7,8 +7,6 @@ import pytest
 from graphormer_plugin.cli import preprocess, train
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import (
-    LATER,
-    RECORDED,
     DatasetConfig,
     DatasetOptions,
     TableOptions,
@@ -49,12 +47,3 @@ def test_none_and_text_become_values():
 def test_refused(options, message):
     with pytest.raises(DatasetError, match=message):
         DatasetOptions(**options)
-
-
-def test_records_of_older_stores_stay():
-    """The order and the options of a fingerprint; a new option joins the second line."""
-    first = ["smiles_column", "target_columns", "split", "seed", "target_kind"]
-    assert [n for n in RECORDED if n not in LATER] == [*first, "target_unit"]
-    assert [n for n in RECORDED if n in LATER][:3] == [
-        *("class_names", "weight_column", "largest_fragment")
-    ]

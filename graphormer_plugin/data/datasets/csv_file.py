@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.checks import listed
-from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.errors import DatasetError, listed
 from graphormer_plugin.data.files import file_sha256
-from graphormer_plugin.data.options import RECORDED, DatasetOptions
+from graphormer_plugin.data.options import DECISIVE, DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import random_split, random_split_of_rows, time_split
@@ -59,8 +58,7 @@ def identity_of(options: DatasetOptions) -> TableIdentity:
         else:
             digest = table.digest(*shard.rows(table.count()))
             shared = table.digest(0, 0)
-    rule = 2 if options.missing_labels else 1  # 1 compared numbers as text
-    return TableIdentity({"file": digest, "rule": rule}, shared, has_splits)
+    return TableIdentity({"file": digest, "rule": 1}, shared, has_splits)
 
 
 @dataclass(frozen=True)
@@ -310,6 +308,6 @@ CSV = RegisteredDataset(
     name="csv",
     function=csv_dataset,
     source="csv",
-    options=RECORDED,
+    options=DECISIVE,
     content=lambda options: identity_of(options).content,
 )

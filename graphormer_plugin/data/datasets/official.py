@@ -19,7 +19,7 @@ import numpy as np
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import download_file, file_lock, open_archive
 from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.data.splits import consecutive_splits
+from graphormer_plugin.data.splits import SPLITS, consecutive_splits
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class BenchmarkFiles:
         folder = self.require(options)
         with self.reading(folder):
             parts = load_torch(folder / self.files[0])
-            counts = dict(zip(("train", "valid", "test"), map(len, parts), strict=True))
+            counts = dict(zip(SPLITS, map(len, parts), strict=True))
             graphs = [graph for part in parts for graph in part]
         self.check_count(len(graphs))
         return graphs, consecutive_splits(counts)

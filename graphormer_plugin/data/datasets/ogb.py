@@ -18,7 +18,7 @@ from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.pyg_graphs import MappedGraphs
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.smiles import feature_dims, parse_any_smiles
-from graphormer_plugin.data.splits import checked_splits, consecutive_splits
+from graphormer_plugin.data.splits import SPLITS, checked_splits, consecutive_splits
 
 # ------------------------------------------------------------- PCQM4M and PCQM4Mv2
 
@@ -64,7 +64,7 @@ def pcqm4m(options: DatasetOptions) -> DatasetSource:
 
     Splits are train, valid and test; molecules of test have no label.
     """
-    return _pcqm(PCQM4M, ("train", "valid", "test"), options)
+    return _pcqm(PCQM4M, SPLITS, options)
 
 
 @_register("pcqm4mv2", PCQM4MV2)
@@ -162,7 +162,7 @@ def _as_ogb() -> dict[str, Any]:
 # ------------------------------------------------------ ogbg-molhiv and ogbg-molpcba
 
 _GRAPHS = "http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download"
-_SPLIT = tuple(f"split/scaffold/{name}.csv.gz" for name in ("train", "valid", "test"))
+_SPLIT = tuple(f"split/scaffold/{name}.csv.gz" for name in SPLITS)
 _RAW = tuple(
     f"raw/{name}.csv.gz"
     for name in (

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.checks import listed
-from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.errors import DatasetError, listed
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.graph_columns import ShardColumns
 from graphormer_plugin.data.labels import exact_labels
@@ -54,7 +53,7 @@ class StoreShards:
             for text in store.warnings
         ]
         names = list(dict.fromkeys(s.manifest["dataset"] for s in self.stores))
-        label = ", ".join(names[:3]) + (", ..." if names[3:] else "")
+        label = listed(names)
         counts = Counter[str]()
         for store in self.stores:
             counts.update(store.manifest["counts"])
@@ -224,7 +223,7 @@ def prepared_stores(name: str) -> list[Path]:
         if missing:
             raise DatasetError(
                 f"{folder}: {len(missing)} of {count} shards are missing "
-                f"({listed(map(str, missing))}); prepare them with "
+                f"({listed(missing)}); prepare them with "
                 "graphormer-preprocess --shard"
             )
     return stores

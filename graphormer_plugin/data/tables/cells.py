@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.errors import counted
+from graphormer_plugin.data.errors import counted, listed
 from graphormer_plugin.data.schema import beyond_float32
 
 MISSING = frozenset({"", "nan", "na", "n/a", "#n/a", "<na>", "null", "none"})
@@ -192,18 +192,17 @@ class Column:
         counts = [(len(rows), w) for w, rows in self.words.items() if not is_number(w)]
         if not counts:
             return ""
-        most = sorted(counts, key=lambda count: count[0], reverse=True)[:4]
-        words = ", ".join(shown(word, 20) for _, word in most)
-        dots = ", ..." * (len(counts) > 4)
+        most = sorted(counts, key=lambda count: count[0], reverse=True)
+        words = listed((shown(word, 20) for _, word in most), 4)
         total = counted(sum(count for count, _ in counts), "such cell")
         advice = (
             "correct them, or name missing ones with --missing-labels, such as 'ND,>*'"
         )
         if any(map(BOUND.fullmatch, self.words)):
             advice += "; --censored takes bounds such as >100 as such"
-        if any(looks_numeric(word) for _, word in most):
+        if any(looks_numeric(word) for _, word in most[:4]):
             advice = "write numbers as 1234.5, without commas"
-        return f" ({total}: {words}{dots}); {advice}"
+        return f" ({total}: {words}); {advice}"
 
     def numbers_rows(self, ends: Sequence[int] = ()) -> bool:
         """Whether numbers merely count the rows: an index by its name, as pandas writes

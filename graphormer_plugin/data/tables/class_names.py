@@ -5,6 +5,8 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from graphormer_plugin.data.errors import listed
+
 # Words for class 1 of a binary target, and what makes a word the opposite of another.
 POSITIVE = frozenset(
     "active positive pos yes true toxic hit binder soluble permeable inhibitor".split()
@@ -27,7 +29,7 @@ def class_order(words: Collection[str], kind: str, asked: Sequence[str]) -> list
             target are not two with a known order, or two words differ in their case only.
     """
     found = sorted(words)
-    shown = ", ".join(map(repr, found[:5])) + ", ..." * (len(found) > 5)
+    shown = listed(map(repr, found), 5)
     if asked:
         unknown = sorted({*words} - {*asked})
         if unknown or kind == "binary" and len(asked) != 2:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from graphormer_plugin.data.errors import DatasetError, named_damage
+from graphormer_plugin.data.errors import DatasetError, listed, named_damage
 from graphormer_plugin.data.files import check_unpacked, file_sha256, open_to_read
 from graphormer_plugin.data.tables.cells import shown
 
@@ -262,5 +262,4 @@ def readable(path: Path) -> Iterator[None]:
 
 def listed_columns(names: Sequence[str]) -> str:
     """Names of columns in a message, at most 12."""
-    others = f", and {len(names) - 12} more" if len(names) > 12 else ""
-    return ", ".join(map(shown, names[:12])) + others or "no other column"
+    return listed(map(shown, names), 12) or "no other column"
