@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 import graphormer_plugin
-from graphormer_plugin.compat.command_line import check_texts
 from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.data.errors import DatasetError, counted, listed
 from graphormer_plugin.experiment.labelled_table import FITTED, Split, Table
@@ -208,10 +207,6 @@ class Experiment:
                     )
         if self.models == [HEAD]:
             return
-        texts = table_flags(self.settings, self.table.targets, "")
-        if self.start and FINETUNE in self.models:
-            texts["start"] = str(self.start.path)
-        check_texts(texts)
         for name in (name for name in names if "," in name):
             header = [*names, *self.table.extra_names]
             fits = fnmatch.filter(header, column_pattern(name))

@@ -4,7 +4,6 @@ import re
 import sys
 
 import pytest
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import progress_bar
 from fairseq.optim import OPTIMIZER_REGISTRY, FairseqOptimizer
 from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY, FairseqLRScheduler
@@ -12,14 +11,12 @@ from fairseq.options import get_training_parser, parse_args_and_arch
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 
-from graphormer_plugin.compat.command_line import check_optimizer, check_texts
+from graphormer_plugin.compat.command_line import check_optimizer
 from support.training import TINY, USER_DIR
 
 COMPLETE = f"""--user-dir {USER_DIR} --task graph_prediction {TINY} --dataset-name nci
     --criterion l1_loss --optimizer adam --lr 1e-3 --batch-size 16"""
 VALIDATE = f"--user-dir {USER_DIR} --task graph_prediction --batch-size 4"
-# What fairseq would evaluate; an exit would end the test.
-PROGRAM = "(0.9,__import__('sys').exit(7))"
 
 
 @pytest.fixture
@@ -60,27 +57,10 @@ def test_all_missing_flags_are_named_at_once(main, flags, refused):
     [
         ("--batch-size many", "--batch-size.*invalid int value: 'many'"),
         ("--typo 3", "--typo"),
-        ("--arch grpe_smal", "'grpe_smal'; is it grpe_small"),
-        ("--criterion l1_los", "'l1_los'; is it l1_loss"),
-        ("--task zzzz", r"'zzzz' \(python -m graphormer_plugin lists"),
+        ("--arch grpe_smal", r"'grpe_smal' \(python -m graphormer_plugin lists"),
         ("--lr-scheduler fixd", "choose from .*fixed"),  # few choices are all shown
         ("--lr-scheduler triangular", "--max-lr"),
-        ("--log-interval 0", "error: --log-interval 0: expected 1"),
-        ("--save-interval 0", "error: --save-interval 0: expected 1"),
-        ("--validate-interval 0", "error: --validate-interval 0: expected 1"),
-        ("--update-freq 1,0", "error: --update-freq 1,0: expected 1"),
-        ("--distributed-world-size 0", "error: --distributed-world-size 0: expected 1"),
-        ("--lr 0.1,-1.0", "error: --lr 0.1,-1.0: expected 0"),
         ("--restore-file nofile.pt", "error: --restore-file nofile.pt: no such file"),
-        ("--adam-betas nope", "error: --adam-betas nope: expected"),
-        ("--adam-betas 0.9", r"--adam-betas 0.9: expected Python such as \(0.9, 0.98"),
-        ("--adam-betas (0.9,)", "--optimizer adam: .* with --adam-betas .*unpack"),
-        ("--optimizer-overrides nope", "error: --optimizer-overrides nope: expected"),
-        ("--optimizer-overrides {[]:1}", "error: --optimizer-overrides .*: expected"),
-        (f"--optimizer adamax --adamax-betas {PROGRAM}", "--adamax-betas .*: expected"),
-        (f"--optimizer adafactor --adafactor-eps {PROGRAM}", "--adafactor-eps .*: exp"),
-        ("--lr []", "--optimizer adam: .* --lr "),
-        ("--max-tokens-valid nope", "cannot read the options: "),
         (
             "--finetune-from-model x.pt --reset-meters",
             "--finetune-from-model implies --reset",
@@ -95,30 +75,18 @@ def test_a_wrong_argument(wrong, shown, refused):
 @pytest.mark.parametrize(
     "wrong, reason",
     [
-        ("--lr-scheduler polynomial_decay", "--total-num-update null"),
-        (
-            "--lr-scheduler polynomial_decay --total-num-update 0",
-            "total_num_update > 0",
-        ),
-        ("--lr-scheduler cosine", "--max_update"),
-        ("--lr-scheduler tri_stage", "phase_ratio"),
-        ("--lr-scheduler tri_stage --phase-ratio (0.1,0.4,0.5)", "max_update > 0"),
-        (
-            "--lr-scheduler tri_stage --max-update 9 --phase-ratio (0.3,0.3,0.3)",
-            "phase ratios must add up to 1",
-        ),
-        ("--lr-scheduler inverse_sqrt --warmup-updates 0", "with --warmup-updates 0 "),
+        ("--adam-betas nope", "nope"),
+        ("--adam-betas (0.9,)", "unpack"),
+        ("--lr []", "index out of range"),
+        ("--lr-scheduler polynomial_decay", "total_num_update"),
+        ("--lr-scheduler cosine", "max_update"),
+        ("--lr-scheduler tri_stage --max-update 9", "phase_ratio"),
+        ("--lr-scheduler inverse_sqrt --warmup-updates 0", "division by zero"),
         ("--lr-scheduler inverse_sqrt --lr 0.1,0.2", "fixed learning rate"),
-        (
-            "--lr-scheduler reduce_lr_on_plateau --lr-shrink 2.0",
-            "with --lr-shrink 2.0 ",
-        ),
         ("--lr-scheduler triangular --max-lr 1e-9", "max_lr must be more than lr"),
-        ("--lr-scheduler pass_through", "own schedulers"),
         ("--lr-scheduler step --max-update 0 --lr-decay 2", "self.lr_decay <= 1"),
-        ("--optimizer composite", "groups"),
         ("--optimizer lamb", "install apex"),
-        ("--optimizer adamw --adam-betas (0.9,1)", "with --adam-betas (0.9,1) "),
+        ("--optimizer adamw --adam-betas (0.9,1)", "Invalid beta"),
         ("--optimizer adamw --use-old-adam", "it has no --use-old-adam"),
         ("--optimizer adam_l2 --fp16-adam-stats", "it has no --fp16-adam-stats"),
         ("--optimizer adamw --memory-efficient-fp16", "no --memory-efficient-fp16"),
@@ -126,8 +94,9 @@ def test_a_wrong_argument(wrong, shown, refused):
 )
 def test_an_optimizer_or_schedule_that_cannot_be_made(wrong, reason, refused):
     line = refused(f"{COMPLETE} {wrong}".split())
-    assert f"fairseq cannot {'read' if 'null' in line else 'make it'}" in line
-    assert reason in line and ("null" in line or " ".join(wrong.split()[:2]) in line)
+    assert "fairseq refuses the options: " in line and reason in line
+    if wrong.startswith(("--optimizer", "--lr-scheduler")):
+        assert " ".join(wrong.split()[:2]) in line
 
 
 @pytest.mark.parametrize(
@@ -153,7 +122,7 @@ def test_components_of_others_are_not_tried(registry, name, base, monkeypatch):
     monkeypatch.setitem(registry, name, OfMatrices)
     check_optimizer(arguments)
     OfMatrices.__module__ = "fairseq.optim.matrices"
-    with pytest.raises(ValueError, match="cannot make it.*: for matrices only"):
+    with pytest.raises(ValueError, match="refuses the options: for matrices only"):
         check_optimizer(arguments)
 
 
@@ -176,28 +145,6 @@ def test_a_flag_that_cannot_work_here(wrong, shown, refused, tmp_path, monkeypat
     assert re.search(f"error: {shown}", refused([*COMPLETE.split(), *wrong.split()]))
 
 
-@pytest.mark.parametrize(
-    "flag, text",
-    [
-        ("--target-unit", "mol\\"),
-        ("--target-columns", "a\\'b"),
-        ("--dataset-name", "p ${x}.csv"),
-        ("--target-columns", "???"),
-    ],
-)
-def test_a_text_that_fairseq_misreads(flag, text, refused):
-    line = refused([*COMPLETE.split(), flag, text])
-    assert f"error: {flag} {text}: expected no ${{" in line
-
-
-@pytest.mark.parametrize("text", ["a\\b\\\\c", "a'b", "'", "$x {y}", "\\ "])
-def test_a_text_that_fairseq_reads_as_it_is(text):
-    arguments = [*COMPLETE.split(), "--target-unit", text]
-    found = parse_args_and_arch(get_training_parser(), arguments)
-    check_texts(vars(found))
-    assert convert_namespace_to_omegaconf(found).task.target_unit == text
-
-
 @pytest.mark.parametrize("flag", ["--save-dir", "--log-file", "--tensorboard-logdir"])
 def test_a_folder_that_cannot_be_made(flag, tmp_path, refused):
     (tmp_path / "file").touch()
@@ -210,7 +157,6 @@ def test_a_folder_that_cannot_be_made(flag, tmp_path, refused):
     [
         ("--path x.pt", "x.pt: no such file"),
         ("--path x.pt --fp16", "x.pt: no such file"),  # a validation needs no GPU
-        ("--path x.pt --model-overrides nope", "--model-overrides nope: expected"),
     ],
 )
 def test_a_wrong_argument_of_a_validation(arguments, shown, refused):
