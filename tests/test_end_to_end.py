@@ -62,7 +62,7 @@ def test_options_are_those_of_hydra(more, data, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_options_in_a_file(tmp_path, monkeypatch):
     """The YAML of the page, with its commands: one training, two without a schedule."""
-    page = (ROOT / "examples/training/README.md").read_text()
+    page = (ROOT / "examples/fairseq_train/README.md").read_text()
     text = page.partition("```yaml\n")[2].partition("```")[0]
     typed = [part for part in page.split("\n\n") if part.startswith("    fairseq-hyd")]
     assert text.count("\n") == 6

@@ -1,22 +1,23 @@
-"""MoleculeACE and Biogen ADME on their published splits, and the tables of the page.
+"""MoleculeACE and Biogen ADME on their published splits, beside other models.
 
     python examples/small_data/benchmarks.py runs/benchmarks --moleculeace SETS \\
-        --biogen biogen_polaris.csv.gz --contenders auto forest
-    python examples/small_data/benchmarks.py --write   # tables into README.md
+        --biogen biogen_polaris.csv.gz --models graphormer-train
+    python examples/small_data/benchmarks.py --write   # tables into the page
 
-SETS is the folder of the CSV files in the wheel of MoleculeACE 3.0.0. Our choice: a
-tenth of the training rows, drawn by the seed, is the split valid. Contenders that stop
-early choose the epoch on it, the others are fitted to it as well. The folder gets the
-splits, the predictions and results.tsv; the same command goes on where it was stopped.
+SETS is the folder of the CSV files in the wheel of MoleculeACE 3.0.0. The folder gets
+results.tsv; the same command goes on where it was stopped. `chemprop` and `minimol` need
+environments of their own (``--chemprop COMMAND``, ``--minimol PYTHON``).
 
-For MiniMol's vectors in our head: `--list`, then ``teacher.py runs/benchmarks`` of
-examples/pretraining, then `--contenders head --start runs/benchmarks/minimol.npz`.
+Our choices: one seed; chemprop chooses its epoch on a tenth of the training rows, which the
+other models learn from as well.
 """
 
 import argparse
 import csv
 import gzip
 import os
+import re
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,17 +26,18 @@ import numpy as np
 import pandas as pd
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "pretraining")]
 
-from contenders import CONTENDERS, STARTED  # noqa: E402
-from measure import commit, predict, read_rows  # noqa: E402
-from pretraining.blocks import teacher  # noqa: E402
-from tables import TITLES, put, table  # noqa: E402
-from tsv import append  # noqa: E402
+from blocks import teacher  # noqa: E402
+from tsv import append, read  # noqa: E402
 
 from graphormer_plugin.cli import CommandParser, command  # noqa: E402
 from graphormer_plugin.data.files import atomic_write  # noqa: E402
+from graphormer_plugin.data.schema import TargetSchema  # noqa: E402
+from graphormer_plugin.finetune.fit_head import fit_on_features  # noqa: E402
+from graphormer_plugin.heads.kernels import raw_features  # noqa: E402
 
+COLUMNS = "set model rmse rmse_cliffs pearson train test seconds commit".split()
 BIOGEN = {
     "HLM_CLint": "HLM CLint",
     "RLM_CLint": "RLM CLint",
@@ -44,11 +46,7 @@ BIOGEN = {
     "hPPB": "human PPB",
     "rPPB": "rat PPB",
 }
-COLUMNS = (
-    "set contender start seed rmse rmse_cliffs pearson train valid test seconds machine "
-    "commit"
-).split()
-# Mean RMSE over the thirty sets, and on cliff molecules. Computed from the files of
+# Mean RMSE over the thirty sets, and on cliff molecules: computed from the files of
 # JacksonBurns/chemeleon (CheMeleon, MiniMol, chemprop, forest), molML/MoleculeACE (SVM)
 # and guillaume-osmo/TabICL-MLX.
 PUBLISHED = {
@@ -59,8 +57,10 @@ PUBLISHED = {
     "MiniMol": (0.7002, 0.7923),
     "chemprop": (0.8317, 0.8955),
 }
-# Pearson r by the columns of `BIOGEN`, mean of five seeds, JacksonBurns/chemeleon.
+# Pearson's r by the columns of `BIOGEN`, mean of five seeds: JacksonBurns/chemeleon; of
+# MolGPS: the leaderboard of Polaris.
 PUBLISHED_BIOGEN = {
+    "MolGPS, 1 billion weights, ensemble": (0.778, 0.798, 0.879, 0.770, 0.888, 0.908),
     "CheMeleon": (0.718, 0.746, 0.804, 0.656, 0.760, 0.788),
     "MiniMol": (0.724, 0.732, 0.792, 0.687, 0.434, 0.436),
     "MLP on descriptors, pre-trained": (0.661, 0.694, 0.768, 0.552, 0.821, 0.833),
@@ -68,172 +68,195 @@ PUBLISHED_BIOGEN = {
     "random forest": (0.657, 0.655, 0.742, 0.575, 0.767, 0.747),
     "chemprop": (0.643, 0.692, 0.697, 0.596, 0.533, 0.208),
 }
-BLOCKS = {
-    "no_vectors": "fingerprint and descriptors, no vectors",
-    "vectors": "vectors",
-    "vectors_fingerprint": "vectors and fingerprint",
-    "head": "vectors, fingerprint and descriptors",
-}
 
 
 def read_sets(moleculeace: Path, biogen: Path) -> dict[str, pd.DataFrame]:
-    """Columns smiles, split (train or test), t0 and cliff (bool) of each set."""
+    """Columns smiles, y, cliff (0 or 1) and split (train or test) of each set."""
+    columns = ["smiles", "y", "cliff", "split"]
     found = {}
     for path in sorted(moleculeace.glob("CHEMBL*.csv")):
-        rows = pd.read_csv(path).rename(columns={"y": "t0"})
-        rows["cliff"] = rows.cliff_mol == 1
-        found[path.stem] = rows[["smiles", "split", "t0", "cliff"]]
+        rows = pd.read_csv(path).rename(columns={"cliff_mol": "cliff"})
+        found[path.stem] = rows[columns]
     if not found:
         raise ValueError(f"{moleculeace} has no files CHEMBL*.csv")
-    for name, rows in pd.read_csv(biogen).groupby("endpoint"):
-        rows = rows.rename(columns={"y": "t0"}).assign(cliff=False)
-        found[name] = rows[["smiles", "split", "t0", "cliff"]].reset_index(drop=True)
+    for name, rows in pd.read_csv(biogen).assign(cliff=0).groupby("endpoint"):
+        found[name] = rows[columns].reset_index(drop=True)
     return found
 
 
-def with_valid(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """The set with a tenth of its training rows as valid."""
-    train = np.flatnonzero(rows.split == "train")
-    drawn = np.random.default_rng(seed).permutation(train)[: len(train) // 10]
-    return rows.assign(split=rows.split.where(~rows.index.isin(drawn), "valid"))
+def run(command: Sequence[object], log: Path) -> None:
+    """Raises ValueError, which names the file with the output."""
+    quiet = os.environ | {"PYTHONWARNINGS": "ignore"}
+    with open(log, "w") as file:
+        words = [*map(str, command)]
+        code = subprocess.run(words, env=quiet, stdout=file, stderr=file).returncode
+    if code:
+        raise ValueError(f"{command[0]} ended with code {code}; see {log}")
 
 
-def write_list(folder: Path, sets: dict[str, pd.DataFrame]) -> list[str]:
-    """All molecules of the sets, in the file that teacher.py reads."""
-    smiles = sorted({text for rows in sets.values() for text in rows.smiles})
-    with atomic_write(folder / "molecules.csv.gz", "wb") as file:
+def graphormer_train(
+    table: pd.DataFrame, folder: Path, args: argparse.Namespace
+) -> dict[str, np.ndarray]:
+    """The command with its defaults, which fits a random forest beside the model."""
+    table.to_csv(folder / "table.csv", index=False)
+    command = [Path(sys.executable).with_name("graphormer-train")]
+    command += [
+        folder / "table.csv",
+        "--target-columns",
+        "y",
+        "--out",
+        folder / "model",
+    ]
+    run(command, folder / "log")
+    found = pd.read_csv(folder / "model/predictions_test.csv")
+    return {
+        "graphormer-train": found.y_predicted.to_numpy(),
+        "random forest": found.y_forest.to_numpy(),
+    }
+
+
+def chemprop(
+    table: pd.DataFrame, folder: Path, args: argparse.Namespace
+) -> dict[str, np.ndarray]:
+    """``chemprop train`` with its defaults."""
+    train = np.flatnonzero(table.split == "train")
+    valid = np.random.default_rng(1).permutation(train)[: len(train) // 10]
+    split = table.split.where(~table.index.isin(valid), "val")
+    table.assign(split=split).to_csv(folder / "table.csv", index=False)
+    command = [args.chemprop, "train", "--data-path", folder / "table.csv"]
+    command += ["--output-dir", folder, "--smiles-columns", "smiles"]
+    command += ["--target-columns", "y", "--splits-column", "split"]
+    command += ["--task-type", "regression", "--pytorch-seed", 1]
+    run([*command, "--remove-checkpoints"], folder / "log")
+    (path,) = folder.glob("**/test_predictions.csv")
+    return {"chemprop": pd.read_csv(path).y.to_numpy()}
+
+
+def minimol(
+    table: pd.DataFrame, folder: Path, args: argparse.Namespace
+) -> dict[str, np.ndarray]:
+    """A head as `graphormer-train` fits it, on MiniMol's own vectors."""
+    smiles, learn = table.smiles.tolist(), (table.split == "train").to_numpy()
+    with atomic_write(folder / "molecules.csv.gz") as file:
         with gzip.open(file, "wt", newline="") as text:
             csv.writer(text).writerows([["smiles"], *([one] for one in smiles)])
-    return smiles
+    run([args.minimol, HERE.parent / "pretraining/teacher.py", folder], folder / "log")
+    raw = {"vectors": teacher(folder, smiles)}
+    for block in ("fingerprint", "descriptors"):
+        raw[block] = raw_features(block, np.empty(0), smiles)
+    head = fit_on_features(
+        {block: values[learn] for block, values in raw.items()},
+        table.smiles[learn].tolist(),
+        table.loc[learn, ["y"]].to_numpy(float),
+        TargetSchema(["y"], kind="regression"),
+        seed=1,
+    )
+    rest = {block: values[~learn] for block, values in raw.items()}
+    return {"minimol": head.predict_features(rest).values[:, 0]}
 
 
-def measure(
-    args: argparse.Namespace, name: str, rows: pd.DataFrame, contender: str
-) -> None:
-    """One line of results.tsv, unless it is there."""
-    results = args.folder / "results.tsv"
-    start = Path(args.start).stem if contender in STARTED else ""
-    key = (name, contender, start, str(args.seed))
-    if key in {
-        tuple(row[column] for column in COLUMNS[:4]) for row in read_rows(results)
-    }:
+TITLES = {
+    "graphormer-train": "`graphormer-train`",
+    "minimol": "MiniMol's vectors in our head",
+}
+MODELS = {
+    "graphormer-train": graphormer_train,
+    "chemprop": chemprop,
+    "minimol": minimol,
+}
+
+
+def measure(name: str, table: pd.DataFrame, model: str, args: argparse.Namespace):
+    """Lines of results.tsv, unless they are there."""
+    folder, results = args.folder / name / model, args.folder / "results.tsv"
+    done = read(results) if results.exists() else []
+    if any((row["set"], row["model"]) == (name, model) for row in done):
         return
-    path = args.folder / "splits" / f"{name}-{args.seed}.csv"
-    rows = with_valid(rows, args.seed)
-    path.parent.mkdir(exist_ok=True)
-    with atomic_write(path, "w", newline="") as file:
-        rows.drop(columns="cliff").to_csv(file, index=False)
-    revision = commit()
-    predicted, seconds = predict(args, path, contender, "regression", args.seed)
-    test = rows[rows.split == "test"]
-    error = predicted.t0.to_numpy() - test.t0.to_numpy()
-    if not np.isfinite(error).all():
-        raise ValueError(f"{contender} on {name}: a prediction is not finite")
-    squares, cliff = error**2, test.cliff.to_numpy()
-    figures = [np.sqrt(squares.mean())]
-    figures += [np.sqrt(squares[cliff].mean()) if cliff.any() else np.nan]
-    figures += [np.corrcoef(predicted.t0, test.t0)[0, 1]]
-    sizes = [int((rows.split == part).sum()) for part in ("train", "valid", "test")]
-    line = [*key, *(f"{value:.6f}" for value in figures), *sizes]
-    line += [f"{seconds:.0f}", args.machine, revision]
-    append(results, COLUMNS, [line])
-    print(*line, flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    before = sum(os.times()[:4])
+    predicted = MODELS[model](table, folder, args)
+    seconds = sum(os.times()[:4]) - before
+    words = ["git", "-C", HERE, "describe", "--always", "--dirty", "--abbrev=10"]
+    commit = subprocess.run(words, capture_output=True, text=True).stdout.strip()
+    test = table[table.split == "test"]
+    cliff = test.cliff.to_numpy() == 1
+    lines = []
+    for title, values in predicted.items():
+        squares = (values - test.y.to_numpy()) ** 2
+        cliffs = np.sqrt(squares[cliff].mean()) if cliff.any() else np.nan
+        figures = np.sqrt(squares.mean()), cliffs, np.corrcoef(values, test.y)[0, 1]
+        sizes = len(table) - len(test), len(test)
+        texts = [f"{value:.6f}" for value in figures]
+        lines.append([name, title, *texts, *sizes, f"{seconds:.0f}", commit])
+    append(results, COLUMNS, lines)
+    print(*lines, sep="\n", flush=True)
 
 
-def label(contender: str, start: str) -> str:
-    """Of a contender with a start, in a table."""
-    text = TITLES.get(contender, BLOCKS.get(contender, contender))
-    return f"{text}, `{start}`" if start else text
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def moleculeace(results: pd.DataFrame) -> str:
-    """Mean RMSE over the thirty sets, published and measured here, best first."""
-    rows = [(*pair, name, "published", "") for name, pair in PUBLISHED.items()]
-    for (contender, start), part in results.groupby(["contender", "start"]):
-        if len(part) == results["set"].nunique() and contender in TITLES:
-            figures = part.rmse.mean(), part.rmse_cliffs.mean()
-            seconds = f"{part.seconds.mean():.0f}"
-            rows.append((*figures, label(contender, start), "measured here", seconds))
-    header = ["", "RMSE", "RMSE on cliff molecules", "", "seconds of a set"]
-    lines = [
-        [name, f"{rmse:.3f}", f"{cliffs:.3f}", source, seconds]
-        for rmse, cliffs, name, source, seconds in sorted(rows)
+    """Mean RMSE over the thirty sets, best first."""
+    rows = [(*pair, name, "published") for name, pair in PUBLISHED.items()]
+    for model, part in results.groupby("model"):
+        figures = part.rmse.mean(), part.rmse_cliffs.mean()
+        rows.append((*figures, TITLES.get(model, model), "measured here"))
+    cells = [
+        [name, f"{a:.3f}", f"{b:.3f}", source] for a, b, name, source in sorted(rows)
     ]
-    return table(header, lines)
+    return markdown(["", "RMSE", "RMSE on cliff molecules", ""], cells)
 
 
 def biogen(results: pd.DataFrame) -> str:
-    """Pearson r of each endpoint, and seconds of a set."""
-    lines = [
-        [name, *(f"{value:.3f}" for value in values), "published", ""]
-        for name, values in PUBLISHED_BIOGEN.items()
-    ]
-    for (contender, start), part in results.groupby(["contender", "start"]):
-        found = part.groupby("set").pearson.mean()
-        if contender in TITLES:
-            cells = [f"{found[name]:.3f}" if name in found else "" for name in BIOGEN]
-            cells += ["measured here", f"{part.seconds.mean():.0f}"]
-            lines.append([label(contender, start), *cells])
-    return table(["", *BIOGEN.values(), "", "seconds of a set"], lines)
+    """Pearson's r of each endpoint, best mean first."""
+    rows = [(values, name, "published") for name, values in PUBLISHED_BIOGEN.items()]
+    for model, part in results.groupby("model"):
+        values = part.set_index("set").pearson[[*BIOGEN]]
+        rows.append((tuple(values), TITLES.get(model, model), "measured here"))
+    rows.sort(key=lambda row: -np.mean(row[0]))
+    cells = [[name, *(f"{r:.3f}" for r in row), source] for row, name, source in rows]
+    return markdown(["", *BIOGEN.values(), ""], cells)
 
 
-def ablation(results: pd.DataFrame) -> str:
-    """Mean RMSE over the thirty sets of a head on some blocks, by start."""
-    part = results[results.contender.isin(BLOCKS)]
-    means = part.groupby(["contender", "start"]).rmse.mean().unstack("start")
-    # The same for every start, and measured with one.
-    means = means.T.fillna({"no_vectors": means.loc["no_vectors"].max()}).T
-    lines = [
-        [text, *(f"{means.loc[contender, start]:.3f}" for start in means)]
-        for contender, text in BLOCKS.items()
-    ]
-    return table(["blocks of the head", *(f"`{start}`" for start in means)], lines)
+def write(page: Path, results: pd.DataFrame) -> None:
+    """Put both tables into a page, between the lines with their names."""
+    known = results["set"].str.startswith("CHEMBL")
+    tables = {
+        "moleculeace": moleculeace(results[known]),
+        "biogen": biogen(results[~known]),
+    }
+    text = page.read_text(encoding="utf-8")
+    for name, table in tables.items():
+        marked = rf"(<!-- figures: {name} -->\n).*?(<!-- end -->)"
+        text = re.sub(marked, rf"\g<1>\n{table}\n\g<2>", text, flags=re.DOTALL)
+    page.write_text(text, encoding="utf-8")
 
 
 @command
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
-    add("folder", type=Path, nargs="?", help="of splits, predictions and results.tsv")
+    add("folder", type=Path, nargs="?", help="of trainings and results.tsv")
     add("--moleculeace", type=Path, help="folder of the CSV files of MoleculeACE")
     add("--biogen", type=Path, help="table with endpoint, split, smiles, y")
     add("--sets", nargs="+", help="names of sets; default: all")
-    add("--contenders", nargs="+", default=["auto"], choices=CONTENDERS)
+    add("--models", nargs="+", default=["graphormer-train"], choices=MODELS)
     add("--chemprop", default="chemprop", help="command of chemprop")
-    add("--start", default="", help="name or file of the start, or vectors .npz")
-    add("--seed", type=int, default=1)
-    add("--machine", default="1", help="number of the machine that counts seconds")
-    add("--list", action="store_true", help="only write molecules.csv.gz")
-    add(
-        "--write",
-        action="store_true",
-        help="put the tables of benchmarks.tsv into README.md",
-    )
+    add("--minimol", default="python", help="Python of an environment with MiniMol")
+    add("--write", action="store_true", help="benchmarks.tsv as tables into README.md")
     args = parser.parse_args(arguments)
     if args.write:
-        results = pd.read_csv(HERE / "benchmarks.tsv", sep="\t", keep_default_na=False)
-        known = results["set"].str.startswith("CHEMBL")
-        found = {
-            "moleculeace": moleculeace(results[known].astype({"rmse_cliffs": float})),
-            "biogen": biogen(results[~known]),
-            "ablation": ablation(results[known]),
-        }
-        put(found, HERE / "README.md")
+        write(HERE / "README.md", pd.read_csv(HERE / "benchmarks.tsv", sep="\t"))
         return
     if not (args.folder and args.moleculeace and args.biogen):
         parser.error("give a folder, --moleculeace and --biogen, or --write")
     os.environ["OMP_NUM_THREADS"] = "1"
     sets = read_sets(args.moleculeace, args.biogen)
-    args.folder.mkdir(parents=True, exist_ok=True)
-    smiles = write_list(args.folder, sets)
-    if args.list:
-        return
-    if Path(args.start).stem == "minimol" and not Path(args.start).exists():
-        with atomic_write(Path(args.start)) as file:
-            np.savez(file, smiles=smiles, vectors=teacher(args.folder, smiles))
     for name in args.sets or sets:
-        for contender in args.contenders:
-            measure(args, name, sets[name], contender)
+        for model in args.models:
+            measure(name, sets[name], model, args)
 
 
 if __name__ == "__main__":
