@@ -12,6 +12,4 @@ with paused_collector():
     from graphormer_plugin.inference.loading import load
     from graphormer_plugin.inference.predictor import Predictor
 
-EnsemblePredictor = Predictor  # name of a predictor of several models in older code
-
-__all__ = ["EnsemblePredictor", "Predictor", "load"]
+__all__ = ["Predictor", "load"]

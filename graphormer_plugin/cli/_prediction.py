@@ -144,9 +144,9 @@ def table_run(
     vectors = None
     if arguments.embeddings:
         path = arguments.shard.path(Path(arguments.embeddings))
-        kinds = arguments.nodes, arguments.grpe_fingerprint
-        layers = arguments.layers or predictor.own_layers(any(kinds))
-        vectors = Vectors(path, kinds[0], layers, kinds[1])
+        fingerprint = arguments.grpe_fingerprint
+        layers = arguments.layers or predictor.own_layers(fingerprint)
+        vectors = Vectors(path, layers, fingerprint)
     if arguments.dtype == "bf16":
         predictor.bfloat16()
     extra = [name for name in predictor.extra_columns if name in table.places]
@@ -156,8 +156,6 @@ def table_run(
         table,
         column,
         batch_size=arguments.batch_size,
-        mc_dropout=arguments.mc_dropout,
-        seed=arguments.seed,
         max_atoms=arguments.max_atoms,
         vectors=vectors,
         numbers_in={name: column.number for name, column in columns.items()},
@@ -196,11 +194,6 @@ def run_key(
     for path in models.checkpoints:
         beside = [head_file(path, arguments.head), domain_file(path)]
         parts.append([file_sha256(file) for file in beside if file and file.exists()])
-    parts += [arguments.dtype, arguments.mc_dropout, arguments.seed]
-    parts += [arguments.embeddings is not None]
-    # 1 is the default of older versions, whose runs go on; a start that names parts of its
-    # vectors has others with --layers 1.
-    parts += [arguments.nodes, arguments.layers or 1, arguments.grpe_fingerprint]
-    if arguments.layers == 1:
-        parts.append("last layer")
+    parts += [arguments.dtype, arguments.embeddings is not None]
+    parts += [arguments.layers, arguments.grpe_fingerprint]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -58,25 +58,10 @@ def build_parser() -> argparse.ArgumentParser:
         "targets (default: head.npz beside the checkpoint, if there is one)",
     )
     add(
-        "--mc-dropout",
-        type=at_least(0),
-        default=0,
-        metavar="K",
-        help="predict K times with dropout switched on, and write mean and standard "
-        "deviation, which the calibration of a folder does not change",
-    )
-    add("--seed", type=at_least(0), default=1, help="seed of --mc-dropout (default: 1)")
-    add(
         "--embeddings",
         metavar="OUT.npy",
         type=not_empty,
         help="also write a float32 vector per row; NaN for rows without prediction",
-    )
-    add(
-        "--nodes",
-        action="store_true",
-        help="with --embeddings: write a vector per atom, row after row, and the number "
-        "of atoms of each row to OUT.count.npy",
     )
     add(
         "--layers",
@@ -145,13 +130,11 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     """Check combinations of options, and the names of files, before anything is loaded."""
     if isinstance(arguments.shard, str):
         arguments.shard = Shard.parse(arguments.shard)
-    belongs = arguments.nodes or arguments.layers or arguments.grpe_fingerprint
+    belongs = arguments.layers or arguments.grpe_fingerprint
     if arguments.embeddings is None and belongs:
         raise ValueError(
-            "--nodes, --layers and --grpe-fingerprint belong to --embeddings OUT.npy"
+            "--layers and --grpe-fingerprint belong to --embeddings OUT.npy"
         )
-    if arguments.mc_dropout == 1:
-        raise ValueError("--mc-dropout 1 has no spread, expected 2 samples or more")
     for name, suffixes in (("output", WRITABLE), ("embeddings", (".npy",))):
         value = getattr(arguments, name)
         if value is None:

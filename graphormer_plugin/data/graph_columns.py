@@ -1,6 +1,5 @@
 """Columns of graphs: of some in memory, and of several stores."""
 
-import hashlib
 import mmap
 from collections.abc import Mapping, Sequence
 
@@ -224,20 +223,3 @@ class ShardColumns:
         places = np.empty_like(order)
         places[order] = np.arange(len(order))
         return columns_of_graphs(joined_columns(parts), places)
-
-
-def graph_digest(columns: Mapping[str, np.ndarray], graph: int) -> str:
-    """Digest of all that a model reads of a graph, in hexadecimal: features of the graph,
-    its nodes and edges, bonds and coordinates."""
-    digest = hashlib.blake2b(digest_size=16)
-    if "graph_features" in columns:
-        digest.update(np.ascontiguousarray(columns["graph_features"][graph]))
-    for offset, names in (
-        ("node_offset", ("x", "pos")),
-        ("edge_offset", ("edge_src", "edge_dst", "edge_bond", "edge_attr")),
-    ):
-        part = slice(*columns[offset][graph : graph + 2])
-        for name in names:
-            if name in columns:
-                digest.update(np.ascontiguousarray(columns[name][part]))
-    return digest.hexdigest()

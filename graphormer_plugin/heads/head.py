@@ -134,21 +134,6 @@ class Head:
             for part in _parts(len(raw["vectors"]))
         )
 
-    def sample(self, raw: Mapping[str, NDArray], vectors: NDArray) -> Floats:
-        """Values [S, q, T] for several vectors [S, q, D] of each molecule, whose other
-        features are the same; see `predict_features`."""
-        values = []
-        for part in _parts(vectors.shape[1]):
-            others = {*self.read_blocks} - {"vectors"}
-            compared = self._compared({name: raw[name][part] for name in others})
-            pieces = (
-                compared
-                | self._compared({"vectors": np.asarray(sample[part], np.float32)})
-                for sample in vectors
-            )
-            values.append([self._prediction([piece]).values for piece in pieces])
-        return np.concatenate(values, 1)
-
     def _prediction(self, compared: Iterable[Mapping[str, Floats]]) -> Prediction:
         """Prediction from `_compared` of each piece of the molecules."""
         parts = zip(*map(self._latent, compared), strict=True)

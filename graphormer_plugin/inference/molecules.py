@@ -96,14 +96,6 @@ class Molecules:
             return [Chem.MolToSmiles(mol) for mol in self.parsed]
         return smiles_of(self.sources, self.featuriser)
 
-    @cached_property
-    def canonical(self) -> "Molecules":
-        """The same molecules, read from their canonical SMILES."""
-        if not self.sources:
-            return self
-        with captured_rdkit_log():
-            return read([_canonical(item) for item in self.sources], self.featuriser)
-
     def mol(self, number: int) -> Chem.Mol:
         """The molecule of a graph, its atoms in the order of the source."""
         largest = self.featuriser.endswith("largest_fragment")
@@ -331,20 +323,6 @@ def smiles_of(inputs: Sequence[Any], featuriser: str) -> list[str]:
         largest = featuriser.endswith("largest_fragment")
         return [Chem.MolToSmiles(ogb_mol(text, largest)) for text in texts]
     return texts
-
-
-def _canonical(item: Any) -> Any:
-    """A molecule as RDKit's canonical SMILES; molecules whose canonical SMILES RDKit
-    refuses, and graphs, stay."""
-    try:
-        mol = mol_of_any_smiles(item) if isinstance(item, str) else item
-        if not isinstance(mol, Chem.Mol):
-            return item
-        written = Chem.MolToSmiles(mol)
-        mol_of_any_smiles(written)
-    except ValueError:
-        return item
-    return written
 
 
 class RowReader:

@@ -18,7 +18,6 @@ from graphormer_plugin.heads.prediction import (
     Interval,
     Prediction,
     SpreadScale,
-    antilog,
     combined,
     describe,
     from_log,
@@ -35,7 +34,6 @@ from graphormer_plugin.inference.embedding import (
 from graphormer_plugin.inference.extra_columns import Extra, extra_values
 from graphormer_plugin.inference.graphs import Batch, ModelGraphs, PerGraph
 from graphormer_plugin.inference.molecules import Molecules, RowReader, read
-from graphormer_plugin.inference.sampling import dropout_samples
 from graphormer_plugin.models import GraphModel
 
 # SMILES, RDKit molecules and PyG `Data`, graphs in arrays, or `Predictor.read` of these.
@@ -50,8 +48,8 @@ class Predictor:
     that the model was trained on, or a `GraphChunk` of them. ``Data`` for a model that was
     trained on SMILES says what its codes mean (see `check_vocabulary`).
 
-    Several models predict together, see `loading.together`; samples and explanations are of a
-    single model, a member of `members`.
+    Several models predict together, see `loading.together`; explanations are of a single
+    model, a member of `members`.
 
     Args:
         model: is put into evaluation mode.
@@ -301,58 +299,6 @@ class Predictor:
                 "predictor.members"
             )
         return self
-
-    def sample(
-        self, inputs: Inputs, count: int, seed: int = 1, extra: Extra = None
-    ) -> np.ndarray:
-        """Predict several times with dropout switched on.
-
-        Gal & Ghahramani 2016 (arXiv:1506.02142): the standard deviation over the samples
-        measures the model's uncertainty. BatchNorm uses its training statistics. The
-        random numbers of a molecule depend on its graph and the seed alone, so that
-        equal molecules have equal samples, in any batch and order.
-
-        Args:
-            inputs: molecules or graphs. A SMILES is read in its canonical form.
-            count: number of samples, >= 1.
-            seed: for torch's generators; their states are restored afterwards.
-            extra: see `predict`.
-
-        Returns:
-            float64 [count, len(inputs), C], see `predict`.
-
-        Raises:
-            ValueError: as `predict`; a model of nodes, or without dropout.
-        """
-        if self.targets.level != "graph":
-            raise ValueError("only predictions of graphs can be sampled")
-        (member,) = self._single().members
-        values = member._sample(self.read(inputs).canonical, count, seed, extra)
-        values[..., self.logs] = antilog(values[..., self.logs])
-        return values
-
-    def _sample(
-        self, molecules: Molecules, count: int, seed: int, extra: Extra
-    ) -> np.ndarray:
-        """Samples of this member's model."""
-        graphs = self._graphs(molecules)
-        numbers = extra_values(self.extra_columns, extra, len(molecules))
-        if self.head is None:
-            graphs = self._joined(graphs, molecules, numbers)
-        if not len(molecules):
-            return np.empty((count, 0, self.targets.num_outputs))
-        samples, keys = dropout_samples(self.model, graphs, self._outputs, count, seed)
-        if self.head is None:
-            return samples
-        # Rows of a matrix product may differ in the last bit: equal molecules share one.
-        places: dict[Any, int] = {}
-        texts = molecules.texts if self.head.molecule_blocks else keys
-        rows = zip(keys, texts, map(bytes, numbers))
-        place = [places.setdefault(row, len(places)) for row in rows]
-        _, first = np.unique(place, return_index=True)
-        raw = self._raw(molecules, numbers)
-        raw = {name: values[first] for name, values in raw.items()}
-        return self.head.sample(raw, samples[:, first])[:, place]
 
     def _outputs(self, batch: Batch) -> np.ndarray:
         """Values [B, C]; with a head, the vectors that it reads."""

@@ -14,7 +14,6 @@ from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.tables.cells import number_in
 from graphormer_plugin.data.tables.table import LONGEST_ROW, Table
 from graphormer_plugin.heads.domain import unlike_training
-from graphormer_plugin.heads.prediction import Prediction, from_log, mean_and_variance
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.inference.prediction_columns import (
@@ -23,7 +22,6 @@ from graphormer_plugin.inference.prediction_columns import (
 )
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.inference.resumable_writer import Arrays
-from graphormer_plugin.modules.dropout import dropout_switched_on
 
 BLOCK_ROWS = 512  # rows that are predicted together, at least
 REASON = "reason"  # column that says why a row has no prediction
@@ -74,15 +72,12 @@ class Vectors:
 
     Attributes:
         path: a ``.npy`` file.
-        nodes: a vector per atom instead of per molecule. A second file,
-            ``<name>.count.npy``, has the number of atoms of each row.
         layers: number of last layers whose vectors are concatenated; 0: the checkpoint's
             own parts.
         fingerprint: GRPE's fingerprints, see `layer_vectors`.
     """
 
     path: Path
-    nodes: bool = False
     layers: int = 1
     fingerprint: bool = False
 
@@ -95,8 +90,6 @@ class TableRun:
         table: has the header of the input.
         smiles_column: name of its column of SMILES.
         batch_size: graphs per batch.
-        mc_dropout: samples with dropout switched on; 0: a prediction without dropout.
-        seed: seed of these samples.
         max_atoms: atoms of the largest molecule; None: the smallest limit of the models.
         vectors: vectors to compute too; for a single model.
         numbers_in: how the cells of columns are read as numbers, by name; others by
@@ -118,16 +111,12 @@ class TableRun:
         smiles_column: str,
         *,
         batch_size: int = 128,
-        mc_dropout: int = 0,
-        seed: int = 1,
         max_atoms: int | None = None,
         vectors: Vectors | None = None,
         numbers_in: Mapping[str, Callable[[str], float]] = MappingProxyType({}),
     ) -> None:
         self.predictor = predictor
         self.batch_size = batch_size
-        self.mc_dropout = mc_dropout
-        self.seed = seed
         self.vectors = vectors
         self.reader = predictor.reader(max_atoms)
         for member in predictor.members:
@@ -143,17 +132,15 @@ class TableRun:
             (table.header.index(name), numbers_in.get(name, number_in))
             for name in extra_columns
         ]
-        # They do not hold for the spread of samples.
-        self.interval = None if mc_dropout else predictor.interval
         none = np.empty((0, predictor.targets.num_outputs))
         per_target = any(one.labelled is not None for one in predictor.domains)
         columns = prediction_columns(
             predictor.targets,
             none,
-            none if predictor.has_spread or mc_dropout else None,
+            none if predictor.has_spread else None,
             (none if per_target else none[:, 0]) if predictor.domains else None,
             logs=predictor.logs,
-            interval=self.interval,
+            interval=predictor.interval,
         )
         names = [*(column.name for column in columns), REASON]
         self.names = free_names(names, table.header)
@@ -161,14 +148,11 @@ class TableRun:
         self.numbers = [*(column.is_number for column in columns), False]
 
     def _check(self, member: Predictor) -> None:
-        """Raise ValueError if a model has no such vectors or no dropout."""
+        """Raise ValueError if a model has no such vectors."""
         try:
             if self.vectors and self.vectors.layers:
                 v = self.vectors
-                check_layers(member.model, v.layers, v.nodes, v.fingerprint)
-            if self.mc_dropout:
-                with dropout_switched_on(member.model):
-                    pass
+                check_layers(member.model, v.layers, False, v.fingerprint)
         except ValueError as error:
             raise ValueError(f"{member.name}: {error}") from None
 
@@ -178,10 +162,7 @@ class TableRun:
             return {}
         path = self.vectors.path
         width = self.predictor.vector_width(self.vectors.layers)
-        vectors: Arrays = {path: (np.float32, (width,))}
-        if not self.vectors.nodes:
-            return vectors
-        return {**vectors, path.with_suffix(".count.npy"): (np.int64, ())}
+        return {path: (np.float32, (width,))}
 
     def smiles(self, rows: Rows) -> list[str]:
         """SMILES of rows."""
@@ -211,7 +192,9 @@ class TableRun:
         try:
             if len(molecules):
                 row_of = molecules.chunk.row.tolist()
-                prediction = self._prediction(molecules, extra[row_of])
+                prediction = self.predictor.estimate(
+                    molecules, self.batch_size, extra=extra[row_of]
+                )
                 parts = [np.c_[part] for part in prediction if part is not None]
                 finite = np.isfinite(np.concatenate(parts, 1)).all(1)
                 for at in np.flatnonzero(~finite):
@@ -222,7 +205,7 @@ class TableRun:
                     self.predictor.targets,
                     *values,
                     logs=self.predictor.logs,
-                    interval=self.interval,
+                    interval=self.predictor.interval,
                 )
                 cells = zip(*(column.cells for column in columns), strict=True)
                 predicted = dict(zip([row_of[at] for at in kept], cells, strict=True))
@@ -262,28 +245,6 @@ class TableRun:
                 reasons.setdefault(row, str(error))
         return extra
 
-    def _prediction(self, molecules: Molecules, extra: np.ndarray) -> Prediction:
-        """Prediction as the options ask."""
-        predictor = self.predictor
-        in_domain = None
-        if predictor.domains or not self.mc_dropout:
-            whole = predictor.estimate(molecules, self.batch_size, extra=extra)
-            if not self.mc_dropout:
-                return whole
-            in_domain = whole.in_domain
-        seeds = np.random.SeedSequence(self.seed).generate_state(len(predictor.members))
-        samples = [
-            member.sample(molecules, self.mc_dropout, int(seed), extra)
-            for member, seed in zip(predictor.members, seeds, strict=True)
-        ]
-        weights = predictor.weights
-        if weights is not None:
-            weights = np.repeat(weights, self.mc_dropout)
-        mean, variance = mean_and_variance(np.concatenate(samples), weights)
-        # The calibration of the members' spread does not hold for samples.
-        result = Prediction(mean, np.sqrt(variance), in_domain)
-        return from_log(result, predictor.logs) if predictor.logs else result
-
     def _embed(
         self, molecules: Molecules, count: int, reasons: dict[int, str]
     ) -> list[np.ndarray]:
@@ -293,17 +254,12 @@ class TableRun:
         embedded = self.predictor.embed(
             molecules,
             vectors.layers,
-            vectors.nodes,
-            self.batch_size,
-            vectors.fingerprint,
+            batch_size=self.batch_size,
+            fingerprint=vectors.fingerprint,
         )
         row_of = [] if molecules.chunk is None else molecules.chunk.row.tolist()
         of_row = {r: v for r, v in zip(row_of, embedded) if r not in reasons}
         rows = [*of_row]
-        if vectors.nodes:
-            counts = np.zeros(count, np.int64)
-            counts[rows] = [len(nodes) for nodes in of_row.values()]
-            return [np.concatenate([np.empty((0, width)), *of_row.values()]), counts]
         result = np.full((count, width), np.nan, np.float32)
         if rows:
             result[rows] = [*of_row.values()]

@@ -1,8 +1,5 @@
 """Dropout with sixteen random bits per element, several times faster than torch's on a CPU."""
 
-import contextlib
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor, nn
 
@@ -78,29 +75,3 @@ class Dropout(nn.Module):
     def extra_repr(self) -> str:
         """See `nn.Module`."""
         return f"p={self.p}"
-
-
-@contextlib.contextmanager
-def dropout_switched_on(model: nn.Module) -> Iterator[None]:
-    """Switches on the dropout of a model in evaluation mode, and nothing else.
-
-    Raises:
-        ValueError: the model has no dropout.
-    """
-    # Dropout itself, or a module that applies its rate `dropout`, such as PyG's layers.
-    modules = [
-        module
-        for module in model.modules()
-        if isinstance(module, (Dropout, nn.Dropout)) or hasattr(module, "dropout")
-    ]
-    rates = [getattr(module, "p", getattr(module, "dropout", 0)) for module in modules]
-    if not any(isinstance(rate, (int, float)) and rate > 0 for rate in rates):
-        raise ValueError("the model has no dropout, so all samples would be equal")
-    before = [module.training for module in modules]
-    for module in modules:
-        module.training = True
-    try:
-        yield
-    finally:
-        for module, training in zip(modules, before):
-            module.training = training

@@ -40,8 +40,6 @@ WRONG = [[], ["a", "b", "c", "--dataset-name=x", "--typo"]]
         (predict, ["--max-atoms=0"], "--max-atoms: 0, expected 1 or more"),
         (predict, ["--batch-size=0"], "--batch-size: 0, expected 1 or more"),
         (predict, ["--layers=x"], "--layers: invalid _whole_number value"),
-        (predict, ["--seed=-1"], "--seed: -1, expected 0 or more"),
-        (predict, ["--mc-dropout=-1"], "--mc-dropout: -1, expected 0 or more"),
     ],
 )
 def test_a_wrong_argument_is_one_line(module, arguments, reason, capsys):

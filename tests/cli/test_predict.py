@@ -13,7 +13,6 @@ from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.tables.formats import open_table, write_table
 from graphormer_plugin.heads.prediction import Prediction
 from graphormer_plugin.inference import bfloat16
-from graphormer_plugin.inference.model_folder import ModelFolder
 from graphormer_plugin.inference.table_run import TableRun
 from support.tables import rows
 from support.training import forked
@@ -82,26 +81,6 @@ def test_ensemble(checkpoint, inputs):
     assert float(found["gap_std"]) == pytest.approx(np.std(both, ddof=1), rel=1e-5)
 
 
-def test_mc_dropout(checkpoint, inputs):
-    path = checkpoint("grpe_tiny")
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        arguments = ["--mc-dropout", "4", "--seed", str(seed), "--quiet"]
-        assert main([path, "in.csv", f"{name}.csv", *arguments]) == 0
-    a, b, c = (rows(f"{name}.csv")[0] for name in "abc")
-    assert a == b and a["gap"] != c["gap"] and float(a["gap_std"]) > 0
-
-
-def test_equal_molecules_have_equal_samples(checkpoint, inputs):
-    """In any row, block and spelling, and beside other molecules."""
-    lines = ["CCO", "c1ccccc1O", "OCC"] + ["CCN"] * 2 * _prediction.BLOCK_ROWS + ["CCO"]
-    Path("in.csv").write_text("\n".join(["smiles", *lines]) + "\n")
-    more = ["--mc-dropout", "2", "--quiet"]
-    assert main([checkpoint("grpe_tiny"), "in.csv", "out.csv", *more]) == 0
-    found = [(row["gap"], row["gap_std"]) for row in rows("out.csv")]
-    assert found[0] == found[2] == found[-1]
-    assert len(set(found)) == 3
-
-
 def test_embeddings(checkpoint, inputs):
     path = checkpoint("grpe_tiny")
     more = ["--embeddings", "e.npy", "--layers", "2", "--quiet"]
@@ -113,12 +92,6 @@ def test_embeddings(checkpoint, inputs):
     smiles = [SMILES[row] for row in good]
     predictor = hub.load(path)
     np.testing.assert_allclose(found[good], predictor.embed(smiles, 2), atol=1e-5)
-    more = ["--embeddings", "n.npy", "--nodes", "--quiet"]
-    assert main([path, "in.csv", "out2.csv", *more]) == 0
-    counts = np.load("n.count.npy")
-    assert counts.tolist() == [3, 7, 5, 0, 0, 3]
-    nodes = predictor.embed(smiles, nodes=True)
-    np.testing.assert_allclose(np.load("n.npy"), np.concatenate(nodes), atol=1e-5)
     more = ["--embeddings", "f.npy", "--layers", "2", "--grpe-fingerprint", "--quiet"]
     assert main([path, "in.csv", "out3.csv", *more]) == 0
     fingerprints = np.load("f.npy")[good]
@@ -165,9 +138,9 @@ def test_ensemble_of_classes(checkpoint, classes, rng, monkeypatch):
 
 
 def test_resume(checkpoint, many, tmp_path, monkeypatch, capfd, interrupted, refused):
-    """Equal to the bytes of a run that was not interrupted, with random numbers too."""
+    """Equal to the bytes of a run that was not interrupted."""
     monkeypatch.chdir(tmp_path)
-    command = [checkpoint("grpe_tiny"), many, "--quiet", "--mc-dropout", "2"]
+    command = [checkpoint("grpe_tiny"), many, "--quiet"]
     assert main([*command, "whole.csv", "--embeddings", "w.npy"]) == 0
     again = [*command, "out.csv", "--embeddings", "e.npy"]
     capfd.readouterr()
@@ -176,7 +149,7 @@ def test_resume(checkpoint, many, tmp_path, monkeypatch, capfd, interrupted, ref
     assert err == "the first 1,024 rows are kept; continue with --resume\ninterrupted\n"
     assert not Path("out.csv").exists() and not Path("e.npy").exists()
     assert "continue it with --resume" in refused(main, *again)
-    line = refused(main, *again, "--seed", "3", "--resume")
+    line = refused(main, *again, "--layers", "2", "--resume")
     assert "other input, checkpoints or options" in line
     assert main([*again, "--resume"]) == 0
     assert Path("out.csv").read_bytes() == Path("whole.csv").read_bytes()
@@ -191,7 +164,7 @@ def test_resume(checkpoint, many, tmp_path, monkeypatch, capfd, interrupted, ref
 def test_a_complete_output(checkpoint, inputs, capfd, refused, suffix):
     """Only with the columns and molecules of this input, and vectors of this shape."""
     path, out = checkpoint("grpe_tiny"), Path(f"out.{suffix}")
-    more = ["--quiet", "--resume", "--embeddings", "e.npy", "--nodes"]
+    more = ["--quiet", "--resume", "--embeddings", "e.npy"]
     command = [path, "in.csv", str(out), *more]
 
     def incomplete(reason):
@@ -216,7 +189,7 @@ def test_a_complete_output(checkpoint, inputs, capfd, refused, suffix):
         Path("in.csv").write_text(text.replace("CCN", "CCC"))
         incomplete("row 5 has 'CCN', expected 'CCC'")
     Path("in.csv").write_text(text)
-    for name in ("e.npy", "e.count.npy"):
+    for name in ("e.npy",):
         array = np.load(name)
         np.save(name, array[:-1])
         incomplete(f"{name} has [{len(array) - 1}")
@@ -239,24 +212,13 @@ def test_only_the_same_run_goes_on(checkpoint, inputs):
     first = key(one, "in.csv")
     for more in ("--batch-size 7", "--workers 2", "--device cpu", "--resume"):
         assert key(one, "in.csv", *more.split()) == first
-    options = ["--mc-dropout 2", "--seed 2", "--embeddings e.npy"]
-    options += ["--embeddings e.npy --nodes", "--embeddings e.npy --layers 2"]
+    options = ["--embeddings e.npy", "--embeddings e.npy --layers 2"]
     options += ["--embeddings e.npy --grpe-fingerprint", "--dtype bf16"]
     options += ["--embeddings e.npy --layers 1"]
     keys = [first, key(one, "in.csv", column="name"), key(one, "other.csv")]
     keys += [key(other, "in.csv"), key(one, other, "in.csv")]
     keys += [key(one, "in.csv", *more.split()) for more in options]
-    assert len(set(keys)) == len(keys) == 13
-
-
-def test_a_run_of_an_older_version_goes_on(tmp_path, monkeypatch):
-    """The key is that of versions in which no start named parts of its vectors."""
-    monkeypatch.setattr(_prediction, "file_sha256", lambda path: "0")
-    words = [str(tmp_path / "x.pt"), "in.csv", "out.csv", "--embeddings", "e.npy"]
-    parsed = predict.build_parser().parse_intermixed_args(words)
-    models = ModelFolder([tmp_path / "x.pt"], None, {}, {})
-    key = _prediction.run_key(parsed, models, "SMILES", "0")
-    assert key.startswith("0769a3df113cfbfed2095284d5b289fe")
+    assert len(set(keys)) == len(keys) == 10
 
 
 def test_full_disk(checkpoint, many, tmp_path, monkeypatch, capsys):
@@ -330,10 +292,8 @@ none.sdf out.csv | none.sdf: there are no molecules
 short.csv out.csv | short.csv: row 1 (line 3) has 1 cells
 two.csv out.csv | two.csv: which column
 in.csv out.csv --smiles-column mol | in.csv: no column 'mol'
-in.csv out.csv --mc-dropout 1 | --mc-dropout 1 has no spread
 in.csv out.csv --layers 2 | --layers and --grpe-fingerprint belong
 in.csv out.csv --grpe-fingerprint | fingerprint belong to --embedd
-in.csv out.csv --embeddings e.npy --nodes --grpe-fingerprint | not of atoms
 in.csv out.csv --embeddings e.txt | e.txt: expected a name
 in.csv out.csv --embeddings o.npy | o.npy exists already
 in.csv out.csv --embeddings e.npy --layers 3 | checkpoint_last.pt: 3 layers

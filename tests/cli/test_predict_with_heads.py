@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +13,10 @@ from graphormer_plugin.cli import _prediction, explain, predict
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
-from graphormer_plugin.heads import head as head_file
 from graphormer_plugin.heads import kernels
 from graphormer_plugin.heads.domain import domain_file, read_domain, save_domain
 from graphormer_plugin.heads.head import read_head
-from graphormer_plugin.heads.kernels import Reference, raw_features
+from graphormer_plugin.heads.kernels import raw_features
 from graphormer_plugin.inference import model_folder
 from graphormer_plugin.inference.model_folder import write_folder
 from support.tables import rows
@@ -104,33 +102,6 @@ def test_without_head(folder, capsys):
     assert "a_std" in rows("out2.csv")[0]
 
 
-def test_samples_of_a_head(folder):
-    predictor = hub.load(MEMBER)
-    samples = predictor.sample(["CCO", "CCCN", "OCC"], 3)
-    assert samples.shape == (3, 3, 2) and (samples.std(0) > 0).all()
-    np.testing.assert_array_equal(samples[:, 0], samples[:, 2])
-
-
-def test_samples_compare_molecules_once(folder, monkeypatch):
-    head = read_head("member1/head.npz")
-    known = head.domain.vectors
-    at = np.resize(np.arange(len(known)), 2 * head_file.QUERY_ROWS + 1)
-    noise = np.random.default_rng(1).normal(size=(3, len(at), known.shape[1]))
-    vectors = known[at] + noise
-    raw = {"fingerprint": raw_features("fingerprint", None, TRAIN)[at]}
-    each = [{**raw, "vectors": one.astype(np.float32)} for one in vectors]
-    expected = np.stack([head.predict_features(one).values for one in each])
-    compare, blocks = Reference.compare, []
-
-    def counted(self, raw):
-        blocks.append(self.block)
-        return compare(self, raw)
-
-    monkeypatch.setattr(Reference, "compare", counted)
-    np.testing.assert_allclose(head.sample(raw, vectors), expected, rtol=1e-12)
-    assert Counter(blocks) == {"fingerprint": 3, "vectors": 9, "scores": 9}  # 3 pieces
-
-
 def test_a_molecule_is_parsed_once(folder, monkeypatch):
     """For the graph, the fingerprint and the domain, of all members."""
     write_folder(".", [MEMBER] * 3)
@@ -191,12 +162,6 @@ def test_folder(folder, checkpoint):
     ensemble = hub.load(".")
     np.testing.assert_allclose(ensemble.predict(["CCCCN"])[0], mean, rtol=1e-5)
     np.testing.assert_allclose(ensemble.estimate(["CCCCN"]).std[0], std, rtol=1e-5)
-    # The calibration is not that of samples of dropout.
-    more = ["--mc-dropout", "3", "--quiet"]
-    assert main([".", "in.csv", "out2.csv", *more]) == 0
-    write_folder(".", paths)
-    assert main([".", "in.csv", "out3.csv", *more]) == 0
-    assert rows("out2.csv") == rows("out3.csv")
     write_folder(".", paths, weights=[3, 1])
     mean = np.average([one.values[0] for one in each], 0, [3, 1])
     within = np.average([one.std[0] ** 2 for one in each], 0, [3, 1])
@@ -206,15 +171,6 @@ def test_folder(folder, checkpoint):
     np.testing.assert_allclose(found.std[0], np.sqrt(within + between), rtol=1e-5)
     assert main([".", "in.csv", "out4.csv", "--quiet"]) == 0
     assert float(rows("out4.csv")[1]["a"]) == pytest.approx(mean[0], rel=1e-4)
-    assert main([".", "in.csv", "out5.csv", *more]) == 0
-    seeds = np.random.SeedSequence(1).generate_state(2).tolist()
-    samples = [
-        member.sample(["CCCCN"], 3, seed)[:, 0, 0]
-        for member, seed in zip(members, seeds)
-    ]
-    assert float(rows("out5.csv")[1]["a"]) == pytest.approx(
-        np.average([one.mean() for one in samples], weights=[3, 1]), rel=1e-4
-    )
     text = repr(ensemble)
     assert "a, b (K); 2 models" in text and "scores of 24 molecules" in text
     write_folder(".", [MEMBER], coverage=0.8, factors={"a": 2, "b": 1})
@@ -223,8 +179,6 @@ def test_folder(folder, checkpoint):
     ends = [float(one[name]) for name in ("a_low80", "a_high80")]
     half = 2 * each[0].std[0, 0]
     assert ends == pytest.approx([value - half, value + half], rel=1e-5)
-    dropout = [".", "in.csv", "dropout.csv", "--quiet", "--mc-dropout", "2"]
-    assert main(dropout) == 0 and "a_low80" not in rows("dropout.csv")[1]
 
 
 def test_wrong_folders(folder, capsys):
@@ -297,7 +251,7 @@ def change(name, value):
     [
         ({"dual": None}, "KeyError: 'dual'"),
         ({"meta": np.array("{")}, "JSONDecodeError"),
-        ({"meta": change("version", 1)}, "version 1, expected 2"),
+        ({"meta": change("version", 2)}, "version 2, expected 1"),
         ({"meta": change("blocks", ["pixels"])}, "KeyError"),
         ({"meta": change("targets", {"nom": ["a"]})}, "TypeError"),
         ({"meta": change("atoms", [1])}, "not enough values"),
@@ -356,9 +310,6 @@ def test_domain_of_a_checkpoint_without_head(folder, capsys):
     assert estimate.std is None and estimate.in_domain[0] == 1
     scores = [float(row["in_domain"]) for row in found if row["gap"]]
     np.testing.assert_allclose(scores, estimate.in_domain, rtol=1e-5)
-    more = ["--mc-dropout", "2", "--quiet"]
-    assert main([MEMBER, "in.csv", "out2.csv", *more]) == 0
-    assert float(rows("out2.csv")[0]["in_domain"]) == 1
     content = domain_file(MEMBER).read_bytes()
     rewritten(domain_file(MEMBER), vectors=lambda vectors: vectors[:, :-1])
     with pytest.raises(ValueError, match=r"domain\.npz is damaged: its vectors"):

@@ -464,10 +464,6 @@ def test_columns_beside_the_molecule(quick, checkpoint, command, capsys):
         for file in (output, vectors):
             file.unlink(missing_ok=True)
         line = [path, str(new), str(output), "--embeddings"]
-        assert predict.main([*line, f"{name}_atoms.npy", "--nodes"]) == 0
-        assert np.load(f"{name}_atoms.npy").shape[0] == 8  # of two molecules
-        assert np.load(f"{name}_atoms.count.npy").tolist() == [4, 0, 4]
-        output.unlink()
         assert predict.main([*line, str(vectors)]) == 0
         assert "no training molecule" not in capsys.readouterr().err  # of two rows
         assert np.isnan(np.load(vectors)).all(1).tolist() == [False, True, False]

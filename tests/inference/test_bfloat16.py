@@ -62,11 +62,6 @@ def test_matrix_products_are_in_bfloat16_and_the_head_is_not():
     assert not torch.is_autocast_enabled("cpu")
 
 
-def test_samples_of_dropout():
-    samples = predictor("grpe_tiny", dropout=0.3).bfloat16().sample(SMILES, 3)
-    assert samples.shape == (3, 6, 1) and (samples.std(0) > 0).all()
-
-
 def test_refused_where_it_would_be_slower(monkeypatch):
     monkeypatch.undo()
     capabilities = {"avx512_bf16": False, "amx_bf16": False, "avx2": True}

@@ -26,7 +26,7 @@ def test_spellings_of_a_molecule(arch):
     assert np.ptp(values) < 1e-12  # a matrix product rounds its last rows differently
     assert abs(model.predict([MIRRORED])[0] - values[0]) > 1e-4
     as_given = predictor(arch).predict(SPELLINGS)
-    assert np.ptp(as_given) > 1e-4  # models of earlier versions
+    assert np.ptp(as_given) > 1e-4
 
 
 @pytest.mark.parametrize("name", OGB_MOLS)

@@ -1,6 +1,4 @@
-"""`hub.Predictor` on graphs and SMILES, embeddings and sampling."""
-
-from types import SimpleNamespace
+"""`hub.Predictor` on graphs and SMILES, and embeddings."""
 
 import numpy as np
 import pytest
@@ -15,7 +13,6 @@ from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import GraphDataset
 from graphormer_plugin.data.datasets import sbm
 from graphormer_plugin.data.fields.field_cache import load_or_compute
-from graphormer_plugin.data.graph_columns import graph_digest
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.smiles import feature_dims, parse_smiles
 from graphormer_plugin.heads.domain import Domain, unlike_training, unlike_warnings
@@ -159,8 +156,6 @@ def test_nodes_of_generated_graphs(tmp_path):
     for array, row, graph in zip(found, expected, made, strict=True):
         assert array.shape == (len(graph.x), 2)
         np.testing.assert_allclose(array, row[: len(array)], atol=1e-6)
-    with pytest.raises(ValueError, match="only predictions of graphs can be sampled"):
-        one.sample(graphs, 2)
     with pytest.raises(ValueError, match="the model predicts nodes"):
         one.reader()
     with pytest.raises(
@@ -277,58 +272,6 @@ def test_large_graphs_make_small_batches(monkeypatch):
     found = one.predict(["C" * 200] * (together + 1))
     np.testing.assert_allclose(found, found[[-1] * len(found)], atol=1e-9)
     assert seen == [(together, 200), (1, 200)]
-
-
-def test_samples_are_those_of_training_mode():
-    """GRPE has LayerNorm only, so that training mode differs in dropout alone."""
-    one = predictor(dropout=0.4, attention_dropout=0.2, act_dropout=0.3)
-    state = torch.get_rng_state()
-    samples = one.sample(SMILES, 3, seed=7)
-    assert torch.equal(state, torch.get_rng_state())
-    assert not any(module.training for module in one.model.modules())
-    assert samples.shape == (3, 4, 1) and (samples.std(0) > 0).all()
-    np.testing.assert_array_equal(samples, one.sample(SMILES, 3, seed=7))
-    assert not np.array_equal(samples, one.sample(SMILES, 3, seed=8))
-    alone = one.sample([SMILES[3]], 3, seed=7)
-    np.testing.assert_array_equal(samples[:, 3:], alone)
-    backwards = one.sample([*SMILES[::-1], "OCC"], 3, seed=7)
-    np.testing.assert_array_equal(samples, backwards[:, 3::-1])
-    np.testing.assert_array_equal(samples[:, 0], backwards[:, 4])
-    made = one._graphs(one.read([SMILES[2]]))
-    batch = made.batch(np.zeros(3, int))
-    one.model.train()
-    torch.manual_seed(int(graph_digest(made.columns, 0)[:15], 16) ^ 7)
-    with torch.no_grad():
-        first = TARGETS.restore(one.model(batch)).numpy()
-    np.testing.assert_allclose(samples[:, 2], first, atol=1e-12)
-
-
-def test_samples_depend_on_real_features_of_edges():
-    schema = FeatureSchema(1, None, num_edge_features=2)
-    sizes = {"encoder_layers": 2, "encoder_embed_dim": 16, "dropout": 0.5}
-    one = hub.Predictor(build_model("gine", schema, TARGETS, **sizes), schema, TARGETS)
-    edges = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
-    graphs = [
-        SimpleNamespace(
-            x=np.ones((3, 1)), edge_index=edges, edge_attr=np.full((4, 2), value)
-        )
-        for value in (0.1, 9.0)
-    ]
-    samples = one.sample(graphs, 4)
-    for number, graph in enumerate(graphs):
-        np.testing.assert_array_equal(samples[:, [number]], one.sample([graph], 4))
-    assert not np.array_equal(samples[:, 0], samples[:, 1])
-
-
-def test_sampling_leaves_batch_statistics_alone():
-    one = predictor("gt_zinc", dropout=0.5, norm="batch")
-    before = {name: value.clone() for name, value in one.model.state_dict().items()}
-    one.sample(SMILES, 2)
-    for name, value in one.model.state_dict().items():
-        assert torch.equal(value, before[name]), name
-    without = predictor("gt_zinc", dropout=0.0, attention_dropout=0.0)
-    with pytest.raises(ValueError, match="the model has no dropout"):
-        without.sample(SMILES, 2)
 
 
 # ------------------------------------------- what graphs and molecules of others mean
