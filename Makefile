@@ -7,6 +7,7 @@ DEMO_EPOCHS ?= 8
 DEMO_DIR ?= .demo
 DEMO_WORKERS ?= 1
 PYTEST_ARGS ?=
+NIGHTLY ?= test-all test-portable test-fallback sanitize
 JAVA ?= $(shell command -v java)
 
 BIN = $(VENV)/bin
@@ -14,22 +15,23 @@ SOURCES = cython_ext examples graphormer_plugin setup.py tests
 # A worker of pytest per core, with one thread each.
 PYTEST = OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest -n auto --dist loadgroup
 
-.PHONY: help setup demo test test-quick test-all test-portable test-fallback coverage sanitize soak lint docs clean
+.PHONY: help setup demo test test-quick test-all nightly test-portable test-fallback coverage \
+    sanitize lint docs clean
 
 help:
 	@echo 'make demo        train grpe_small on 5,000 real molecules, test it'
-	@echo 'make test        the tests, but those that train for long: two to three minutes on two cores'
-	@echo 'make test-quick  without what trains, reads or writes much: a minute'
-	@echo 'make test-all    all tests, as .ci/run and the workflow on GitHub run them, and Spark'
-	@echo '                 where java is at hand (JAVA= leaves it out)'
+	@echo 'make test        the tests without the slow ones: three to four minutes on two cores'
+	@echo 'make nightly     all that `.ci/run` leaves out: slow tests with Ray, Dask, ONNX, FastAPI,'
+	@echo '                 Lightning and, where java is, Spark; test-portable, test-fallback, sanitize'
+	@echo 'make test-quick  the tests without trainings, processes and large files: a minute'
+	@echo 'make test-all    all tests'
 	@echo 'make coverage    all tests, and the lines that they do not reach'
-	@echo 'make sanitize    tests of the kernels, compiled with AddressSanitizer and UBSan (gcc)'
-	@echo 'make soak        210 kills, and 100,000 damaged files for every reader: hours'
 	@echo 'make lint        ruff, black, the direction of imports, types of the public surface'
 	@echo 'make docs        the site in build/docs: README.md, pages and API; checks every link'
-	@echo 'make test-portable  numeric tests with the vector instructions of older processors;'
-	@echo '                 where qemu-x86_64 is installed, the kernels on two of them'
+	@echo 'make test-portable  kernels, modules and models with the vector instructions of older'
+	@echo '                 processors; where qemu-x86_64 is installed, the kernels on two of them'
 	@echo 'make test-fallback  tests of the trainer with fairseq-fixed, compiled once'
+	@echo 'make sanitize    tests of the kernels, compiled with AddressSanitizer and UBSan (gcc)'
 	@echo 'make setup       only set up $(VENV): this package, its kernels, pinned packages; the'
 	@echo '                 others add the packages that they need'
 	@echo 'make clean       remove $(VENV), $(DEMO_DIR) and everything built'
@@ -39,13 +41,12 @@ help:
 # Extras of pyproject.toml that a target needs beside the package.
 EXTRAS_test = test
 EXTRAS_test-quick = test
-# Spark runs on Java; .ci/run leaves out its 480 MB.
-EXTRAS_test-all = test engines onnx $(if $(JAVA),spark)
+EXTRAS_test-all = test engines integrations onnx $(if $(JAVA),spark)
+EXTRAS_nightly = $(EXTRAS_test-all)
 EXTRAS_test-portable = test
 EXTRAS_test-fallback = test
-EXTRAS_coverage = test engines onnx
+EXTRAS_coverage = $(EXTRAS_test-all)
 EXTRAS_sanitize = test
-EXTRAS_soak = test
 EXTRAS_lint = lint
 EXTRAS_docs = docs
 EXTRAS = $(sort $(foreach goal,$(MAKECMDGOALS),$(EXTRAS_$(goal))))
@@ -68,11 +69,13 @@ test-quick: setup
 test-all: setup
 	$(PYTEST) $(PYTEST_ARGS)
 
+nightly:
+	$(MAKE) EXTRAS="$(EXTRAS)" $(NIGHTLY)
+
 coverage: setup
 	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
-NUMERIC = tests/cython_ext tests/modules tests/models tests/heads tests/explain tests/inference \
-    tests/finetune tests/cli/test_convert.py tests/cli/test_convert_csa.py
+NUMERIC = tests/cython_ext tests/modules tests/models
 QEMU = $(shell command -v qemu-x86_64)
 
 # The emulator ends where a child is forked beside threads, and where a masked load of AVX2
@@ -81,14 +84,13 @@ QEMU = $(shell command -v qemu-x86_64)
 EMULATED = env -u OPENBLAS_CORETYPE OMP_NUM_THREADS=1 NPY_DISABLE_CPU_FEATURES=X86_V3 \
     ATEN_CPU_CAPABILITY=default "$(QEMU)" -cpu
 
-# torch, MKL and oneDNN as on a processor without vectors beyond SSE4, with AVX2, and on this
-# one. The kernels of cython_ext on processors without AVX (Nehalem) and without AVX-512.
+# torch, MKL and oneDNN as on a processor without vectors beyond SSE4, and with AVX2. The
+# kernels of cython_ext on processors without AVX (Nehalem) and without AVX-512.
 test-portable: setup
 	ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 ONEDNN_MAX_CPU_ISA=SSE41 \
 	    $(PYTEST) $(NUMERIC) $(PYTEST_ARGS)
 	ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 \
 	    $(PYTEST) $(NUMERIC) $(PYTEST_ARGS)
-	$(PYTEST) $(NUMERIC) $(PYTEST_ARGS)
 ifeq ($(QEMU),)
 	@echo 'no qemu-x86_64 here (Debian: apt install qemu-user): kernels not run on old processors'
 else
@@ -101,6 +103,10 @@ endif
 # without the marker that leaves it out here.
 FIXED = $(shell grep ^fairseq-fixed constraints.txt)
 FALLBACK = $(CURDIR)/build/$(FIXED)-$(shell "$(PYTHON)" -c 'import sys; print(sys.hexversion)')
+ifeq ($(shell "$(PYTHON)" -c 'import sys; print(sys.version_info >= (3, 13))'),True)
+test-fallback: setup
+	@echo 'Python 3.13: fairseq-fixed is installed anyway, all tests run with it'
+else
 test-fallback: setup
 	test -d "$(FALLBACK)" || { mkdir -p build && \
 	    sed -n '/^fairseq-fixed/,$$ s/;.*\\/\\/p; /^fairseq-fixed/,$$ {/--hash/p}' \
@@ -109,6 +115,7 @@ test-fallback: setup
 	        --require-hashes --target "$(FALLBACK)" -r build/fairseq-fixed.txt; }
 	PYTHONPATH="$(FALLBACK)" $(PYTEST) tests/tasks tests/optim tests/criterions tests/compat \
 	    tests/finetune/test_training.py tests/test_end_to_end.py $(PYTEST_ARGS)
+endif
 
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined -g1
 LIBRARIES = $$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)
@@ -120,11 +127,6 @@ sanitize: setup
 	LD_PRELOAD="$(LIBRARIES)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	    OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest -q \
 	    -o pythonpath="build/sanitize/lib . examples tests" tests/cython_ext $(PYTEST_ARGS)
-
-soak: setup
-	OMP_NUM_THREADS=1 "$(BIN)/python" tests/soak/kills.py
-	OMP_NUM_THREADS=1 "$(BIN)/python" tests/soak/fuzz.py
-	OMP_NUM_THREADS=1 FUZZ_EXAMPLES=12500 "$(BIN)/python" -m pytest -q tests/cython_ext/test_fuzz.py
 
 lint: setup
 	"$(BIN)/ruff" check $(SOURCES)

@@ -1,6 +1,7 @@
 """Builds the compiled kernels; everything else is declared in pyproject.toml."""
 
 import glob
+import os
 import sys
 from pathlib import Path
 
@@ -14,6 +15,10 @@ OPTIMISE = ["/O2"] if sys.platform == "win32" else ["-O3"]
 
 
 class BuildExtensions(build_ext):
+    def finalize_options(self):
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
+
     def run(self):
         super().run()
         if self.editable_mode:

@@ -66,7 +66,7 @@ def shared_data() -> Path:
     for folder in folders:
         if folder.is_dir():
             return folder
-    pytest.skip(f"no benchmark data in {folders[0]} (set GRAPHORMER_SHARED)")
+    pytest.skip(f"put benchmark data into {folders[0]}, or set GRAPHORMER_SHARED")
 
 
 @pytest.fixture(autouse=True)

@@ -36,7 +36,7 @@ def disk(tmp_path):
             if subprocess.run(mount, capture_output=True).returncode == 0:
                 mounted.append(folder)
                 return folder
-        pytest.skip("a small tmpfs cannot be mounted without permission")
+        pytest.skip("needs root, to mount a small tmpfs")
 
     yield make
     for path in mounted:

@@ -261,7 +261,7 @@ def test_wrong_arguments():
 
 @pytest.mark.long
 def test_lightning(tmp_path):
-    lightning = pytest.importorskip("lightning", reason="an optional trainer")
+    lightning = pytest.importorskip("lightning", reason="pip install '.[integrations]'")
     graphs = trees()
 
     class Network(lightning.LightningModule):

@@ -1,14 +1,15 @@
 """Train `grpe_small` on the 5,000 NCI molecules inside RDKit and test it.
 
-What `make demo` runs once the environment stands. Each fairseq command is printed as it
-is run, and can be pasted into a shell. A second call reuses the prepared data; it
-goes straight to the test if the training was finished with the same command and the
-same sources, and resumes an interrupted training from its last epoch.
+What `make demo` runs once the environment stands. Each step has a title, its command, which
+can be pasted into a shell, the command's own log, and its seconds. A second call reuses the
+prepared data; it goes straight to the test if the training was finished with the same
+command and the same sources, and resumes an interrupted training from its last epoch.
 
 Expected on 2 CPU cores: see examples/installation/README.md.
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -16,6 +17,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,6 +84,15 @@ def shown(command: list[list[str]]) -> str:
     return " \\\n    ".join(shlex.join(topic) for topic in command)
 
 
+@contextlib.contextmanager
+def step(title: str) -> Iterator[None]:
+    """A line before and a line after, with the seconds."""
+    started = time.monotonic()
+    print(f"\n[demo] {title}", flush=True)
+    yield
+    print(f"[demo] {title}: {time.monotonic() - started:.0f} s", flush=True)
+
+
 def run(command: list[list[str]]) -> tuple[int, dict[str, dict[str, float]]]:
     """Show and run a command; its output goes to the screen as it comes.
 
@@ -88,7 +100,7 @@ def run(command: list[list[str]]) -> tuple[int, dict[str, dict[str, float]]]:
         Exit status, and the last numbers that fairseq logged under each prefix, e.g.
         ``{"train": {"loss": 0.3, "ups": 12.0}}``.
     """
-    print(f"\n$ {shown(command)}\n", flush=True)
+    print(f"$ {shown(command)}\n", flush=True)
     words = [word for topic in command for word in topic]
     words[0] = str(BIN / words[0])
     logged: dict[str, dict[str, float]] = {}
@@ -139,8 +151,8 @@ def sources_digest(command: list[list[str]]) -> str:
     return digest.hexdigest()
 
 
-def train(folder: Path, command: list[list[str]]) -> float:
-    """Train, unless that is done; returns the training speed in graphs per second."""
+def train(folder: Path, command: list[list[str]]) -> None:
+    """Train, unless that is done."""
     checkpoints = folder / "checkpoints"
     begun, finished = checkpoints / "begun.json", checkpoints / "finished.json"
     digest = sources_digest(command)
@@ -152,29 +164,24 @@ def train(folder: Path, command: list[list[str]]) -> float:
             return {}
         return note if note.get("digest") == digest else {}
 
-    note = noted(finished)
-    if note and (checkpoints / "checkpoint_best.pt").exists():
-        print(f"\n$ {shown(command)}\n\nThis training is finished: nothing to do.")
-        return note["graphs_per_second"]
+    if noted(finished) and (checkpoints / "checkpoint_best.pt").exists():
+        print(f"$ {shown(command)}\n\nThis training is finished: nothing to do.")
+        return
     if checkpoints.exists() and not noted(begun):
         shutil.rmtree(checkpoints)
     checkpoints.mkdir(parents=True, exist_ok=True)
     begun.write_text(json.dumps({"digest": digest}))
 
     resumed = (checkpoints / "checkpoint_last.pt").exists()
-    status, logged = run(command)
+    status, _ = run(command)
     if status and resumed:
         print("\nThe interrupted training cannot be resumed; starting over.")
         for path in checkpoints.glob("*.pt"):
             path.unlink()
-        status, logged = run(command)
+        status, _ = run(command)
     if status:
         sys.exit(f"fairseq-train failed with exit status {status}, see above")
-    # Of the last epoch: the first one includes the start of the data workers.
-    last = logged.get("train", {})
-    speed = last.get("bsz", 0.0) * last.get("ups", 0.0)
-    finished.write_text(json.dumps({"digest": digest, "graphs_per_second": speed}))
-    return speed
+    finished.write_text(json.dumps({"digest": digest}))
 
 
 def mean_predictor_error(folder: Path) -> float:
@@ -200,20 +207,22 @@ def main() -> None:
     folder = options.dir.resolve()
     folder.mkdir(parents=True, exist_ok=True)
 
-    status, _ = run(prepare_command(folder, options.workers))
-    if status:
-        sys.exit(f"graphormer-preprocess failed with exit status {status}, see above")
-    speed = train(folder, train_command(folder, options.epochs, options.workers))
-    status, logged = run(validate_command(folder))
-    errors = [numbers["mae"] for numbers in logged.values() if "mae" in numbers]
-    if status or not errors:
-        sys.exit(f"fairseq-validate failed with exit status {status}, see above")
+    epochs = f"{options.epochs} epoch{'s' * (options.epochs > 1)}"
+    with step("1 of 3: prepare 5,000 molecules that RDKit brings"):
+        status, _ = run(prepare_command(folder, options.workers))
+        if status:
+            sys.exit(
+                f"graphormer-preprocess failed with exit status {status}, see above"
+            )
+    with step(f"2 of 3: train grpe_small, {epochs}"):
+        train(folder, train_command(folder, options.epochs, options.workers))
+    with step("3 of 3: test the best epoch on molecules that it has not seen"):
+        status, logged = run(validate_command(folder))
+        errors = [numbers["mae"] for numbers in logged.values() if "mae" in numbers]
+        if status or not errors:
+            sys.exit(f"fairseq-validate failed with exit status {status}, see above")
     baseline = mean_predictor_error(folder)
-    print(
-        f"\ntest MAE {errors[-1]:.3f} | predicting the training mean {baseline:.3f} | "
-        f"{speed:,.0f} graphs/s in training",
-        flush=True,
-    )
+    print(f"\ntest MAE {errors[-1]:.3f}, that of the training mean {baseline:.3f}")
     if errors[-1] >= baseline:
         sys.exit("the model is not better than the training mean: something is wrong")
 

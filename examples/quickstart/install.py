@@ -12,6 +12,7 @@ was downloaded and compiled before.
 """
 
 import argparse
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -20,6 +21,8 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,22 +33,42 @@ PINNED_FILES = ("constraints.txt", "pyproject.toml", "setup.py", FAIRSEQ)
 # CUDA_HOME makes fairseq compile CUDA kernels, which nothing here uses and a CPU torch
 # refuses; the others send packages somewhere else.
 DROPPED_VARIABLES = ("CUDA_HOME", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
+SHOWN_LINES = 20  # of a command that failed
 
 
-def say(text: str) -> None:
-    print(f"[set-up] {text}", flush=True)
+def say(text: str, end: str = "\n") -> None:
+    print(f"[set-up] {text}", end=end, flush=True)
 
 
 def fail(text: str) -> None:
     sys.exit(f"[set-up] {text}")
 
 
+@contextlib.contextmanager
+def step(text: str) -> Iterator[None]:
+    """A line with what is done and, when it is done, its seconds."""
+    started = time.monotonic()
+    say(f"{text} ... ", end="")
+    yield
+    print(f"{time.monotonic() - started:.0f} s", flush=True)
+
+
 def run(*command: str) -> None:
+    """Run a command, whose output only an error shows: the last lines of it."""
     env = {k: v for k, v in os.environ.items() if k not in DROPPED_VARIABLES}
     env |= {"PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    status = subprocess.run(command, cwd=ROOT, env=env).returncode
-    if status:
-        fail(f"exit status {status}, see above: {' '.join(command)}")
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    if done.returncode:
+        print("\n", *done.stdout.splitlines(keepends=True)[-SHOWN_LINES:], sep="")
+        fail(f"exit status {done.returncode}, see above: {' '.join(command)}")
 
 
 def wanted_stamp() -> str:
@@ -62,39 +85,45 @@ def check_compiler() -> None:
         fail("no Python.h: install it (Debian, Ubuntu: apt install python3-dev)")
 
 
-def make(venv: Path) -> None:
+def make(venv: Path, extras: set[str]) -> None:
+    """Make the environment with all extras; an old one is removed."""
     if venv.exists():
         if any(venv.iterdir()) and not (venv / "pyvenv.cfg").exists():
             fail(f"{venv} is not a Python environment: remove it yourself")
         say(f"{venv} is out of date or unfinished: making it anew")
         shutil.rmtree(venv)
     check_compiler()
-    # Of an activated environment the base: the environment itself may just be removed.
+    # The base of an activated environment: the environment itself may just be removed.
     python = Path(sys.base_prefix, "bin", "python{}.{}".format(*sys.version_info))
-    run(str(python if python.exists() else sys.executable), "-m", "venv", str(venv))
-    say("1 of 3: torch and the build tools")
-    pip_install(venv, "pip", "setuptools", "wheel", "numpy", "cython", "torch")
+    with step("1 of 3: torch and the build tools"):
+        run(str(python if python.exists() else sys.executable), "-m", "venv", str(venv))
+        pip_install(venv, "pip", "setuptools", "wheel", "numpy", "cython", "torch")
     machine = sys.platform, platform.machine()
     has_wheel = sys.version_info < (3, 13) and machine == ("linux", "x86_64")
-    say(f"2 of 3: fairseq{'' if has_wheel else ', which is compiled: 2 to 4 minutes'}")
-    # In build isolation pip would fetch a second torch to compile it.
-    pip_install(venv, "--no-build-isolation", "--no-deps", "-r", FAIRSEQ)
-    say("3 of 3: this package, its kernels (compiled: 20 s) and its dependencies")
-    pip_install(venv, "--no-build-isolation", "-e", ".")
+    with step(f"2 of 3: fairseq{'' if has_wheel else ', compiled: 2 to 4 minutes'}"):
+        # In build isolation pip would fetch a second torch to compile it.
+        pip_install(venv, "--no-build-isolation", "--no-deps", "-r", FAIRSEQ)
+    with step("3 of 3: this package, its kernels (compiled) and its dependencies"):
+        named = f".[{','.join(sorted(extras))}]"
+        pip_install(venv, "--no-build-isolation", "-e", named)
 
 
 def pip_install(venv: Path, *words: str) -> None:
-    python = str(venv / "bin" / "python")
-    run(python, "-m", "pip", "install", "-c", "constraints.txt", *words)
+    """Install packages of the pinned versions.
+
+    Python compiles a module when it is first imported: most of the 30,000 never are.
+    """
+    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--no-compile"]
+    run(*pip, "-c", "constraints.txt", *words)
 
 
 def add_extras(venv: Path, extras: set[str]) -> None:
     import tomllib  # absent from Pythons that are refused
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    say(f"packages of {', '.join(sorted(extras))}")
     packages = [project["optional-dependencies"][extra] for extra in sorted(extras)]
-    pip_install(venv, *sum(packages, []))
+    with step(f"packages of {', '.join(sorted(extras))}"):
+        pip_install(venv, *sum(packages, []))
 
 
 def main(argv=None):  # read by old Pythons too, which shall say that they are old
@@ -114,13 +143,15 @@ def main(argv=None):  # read by old Pythons too, which shall say that they are o
     fcntl.flock(lock, fcntl.LOCK_EX)
     stamp, wanted = venv / STAMP, wanted_stamp()
     found = stamp.read_text() if stamp.exists() else ""
-    if not found.startswith(wanted):
-        make(venv)
-        found = wanted
+    extras = {*options.extras}
+    if found.startswith(wanted):
+        if missing := extras - {*found[len(wanted) :].split()}:
+            add_extras(venv, missing)
+    else:
+        make(venv, extras)
+        found, missing = wanted, extras
     # Compiles what changed in cython_ext since the last time; usually nothing.
     run(str(venv / "bin" / "python"), "setup.py", "-q", "build_ext", "--inplace")
-    if missing := {*options.extras} - {*found[len(wanted) :].split()}:
-        add_extras(venv, missing)
     stamp.write_text("\n".join([found.rstrip("\n"), *sorted(missing), ""]))
 
 

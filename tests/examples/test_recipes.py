@@ -146,7 +146,7 @@ def test_every_row_of_the_table_of_papers_has_a_recipe():
 def test_values_are_those_of_the_papers(shared_data):
     folder = shared_data.parent / "papers"
     if not folder.is_dir():
-        pytest.skip(f"no texts of the papers in {folder}")
+        pytest.skip(f"put texts of the papers into {folder}")
     for row in PAPERS:
         name = SYSTEMS[row["paper"]].replace("gt", "graph_transformer")
         text = re.sub(r"\s*±\s*", "±", (folder / f"{name}.txt").read_text())

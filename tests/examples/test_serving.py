@@ -17,7 +17,7 @@ SMILES = [f"{'C' * (row // 2 + 1)}{'ON'[row % 2]}" for row in range(16)]
 
 def test_server(tmp_path, monkeypatch):
     testclient = pytest.importorskip(
-        "fastapi.testclient", reason="no FastAPI, or httpx"
+        "fastapi.testclient", reason="pip install '.[integrations]'"
     )
     MoleculeRegressor().fit(SMILES, np.arange(16.0)).save(tmp_path / "model")
     monkeypatch.setenv("MODEL", str(tmp_path / "model"))

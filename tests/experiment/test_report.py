@@ -237,7 +237,7 @@ def test_the_worst_molecules_are_drawn(page):
     assert "1 y measured 59 eV, predicted 57.8 ± 1 in_domain 0.00" in words_of(text)
 
 
-@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium")
+@pytest.mark.skipif(BROWSER is None, reason="apt install chromium")
 @pytest.mark.parametrize("width", [390, 1200])
 def test_in_a_browser(page, tmp_path, width):
     """Nothing sticks out of a phone or a screen, no picture is broken, what is long is

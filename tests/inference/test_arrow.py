@@ -152,11 +152,9 @@ def test_engines(engine, found, table, tmp_path):
     """The examples, with the real engines."""
     needed = {"ray": "ray.data", "dask": "dask.dataframe", "spark": "pyspark.sql"}
     extra = "spark" if engine == "spark" else "engines"
-    pytest.importorskip(
-        needed[engine], reason=f"pip install 'graphormer-plugin[{extra}]'"
-    )
+    pytest.importorskip(needed[engine], reason=f"pip install '.[{extra}]'")
     if engine == "spark" and not shutil.which("java"):
-        pytest.skip("Spark needs Java")
+        pytest.skip("apt install default-jre-headless")
     (tmp_path / "in").mkdir()
     for part in range(2):
         parquet.write_table(table.slice(30 * part, 30), tmp_path / f"in/{part}.parquet")

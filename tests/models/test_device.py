@@ -31,7 +31,7 @@ def test_a_step_reads_no_value_of_a_tensor(arch, monkeypatch):
     GraphLoss(TARGETS)(model(batch), target).backward()
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("arch", SMALLEST)
 def test_a_gpu_gives_the_numbers_of_a_cpu(arch):
     torch.manual_seed(0)
