@@ -15,10 +15,6 @@ class DatasetError(ValueError):
     """A source cannot be read as asked; names file, row and column where known."""
 
 
-class WorkerError(DatasetError):
-    """A process that prepares data died; finished parts stay for the next attempt."""
-
-
 class StoreError(DatasetError):
     """A folder is not a readable graph store; names the folder and the reason."""
 

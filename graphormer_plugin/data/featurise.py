@@ -1,22 +1,15 @@
 """From SMILES to chunks of a store, on as many processes as asked for."""
 
 import contextlib
-import itertools
 import json
 import logging
-import multiprocessing
 import os
-import pickle
 import re
-import signal
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from rdkit import rdBase
@@ -29,19 +22,17 @@ from graphormer_plugin.data.chunk import (
     MoleculeGraph,
     Parser,
 )
-from graphormer_plugin.data.errors import DatasetError, WorkerError, one_line_of
+from graphormer_plugin.data.errors import DatasetError, one_line_of
 from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.user_code import import_user_data
+from graphormer_plugin.workers import in_workers
 
 logger = logging.getLogger(__name__)
-Result = TypeVar("Result")
 
 PART_CHUNKS = 64  # chunks of a part that is kept on disk: some seconds of work
 # Workers take seconds to start, because they import this package. One core featurises
 # thousands of molecules in that time.
 MIN_ROWS_FOR_WORKERS = 16384
-UNGUARDED = 'prepares data lacks its `if __name__ == "__main__":`'
-
 
 # Atoms of a SMILES: in brackets, except hydrogens, or of the organic subset.
 ATOM = re.compile(r"\[(?!H\])[^\]]*\]|Br|Cl|[BCNOPSFIbcnops*]")
@@ -118,8 +109,7 @@ def featurise(
 
     Args:
         smiles: One per row.
-        parser: SMILES -> graph; raises ValueError with the reason for a refusal. With
-            several workers it must be importable by its name.
+        parser: SMILES -> graph; raises ValueError with the reason for a refusal.
         workers: See `num_workers`.
         progress: Show a progress bar with the time left.
         description: Its label.
@@ -129,8 +119,7 @@ def featurise(
             it is in a package.
 
     Raises:
-        DatasetError: The parser cannot go to workers.
-        WorkerError: A worker died (out of memory, most likely).
+        MemoryError: A worker died.
     """
     finished = number = 0
     for arrays in parts.load("") if parts is not None else ():
@@ -149,15 +138,9 @@ def featurise(
             kept = [row for row in rows if row not in excluded]
             yield parser, kept, [smiles[row] for row in kept]
 
+    # Workers import the modules of the user, whose names pickled calls have.
+    start = partial(import_user_data, Path(user_data_dir)) if user_data_dir else None
     count = num_workers(workers, len(smiles))
-    if count:
-        try:  # here: the pool of Python 3.11 waits for ever if it cannot send a call
-            pickle.dumps(parser)
-        except Exception as error:
-            raise DatasetError(
-                f"the parser cannot go to worker processes ({error}): define it at the "
-                "top level of a module, or give --workers 1"
-            ) from None
     bar = tqdm(
         total=len(smiles) - len(excluded),
         initial=finished,
@@ -168,7 +151,7 @@ def featurise(
     )
     with bar:
         waiting = []
-        for piece in in_workers(count, _featurise_rows, _calls(), user_data_dir):
+        for piece in in_workers(count, _featurise_rows, _calls(), start):
             waiting.append(piece)
             if len(waiting) == PART_CHUNKS:
                 if parts is not None:
@@ -178,79 +161,6 @@ def featurise(
             if bar.n == finished:
                 bar.unpause()  # starting the workers says nothing about the time left
             bar.update(piece.rows)
-
-
-def in_workers(
-    workers: int,
-    function: Callable[..., Result],
-    calls: Iterable[tuple[Any, ...]],
-    user_data_dir: str = "",
-) -> Iterator[Result]:
-    """Results of calls in their order, a bounded number of them at once.
-
-    Args:
-        workers: Processes; 0: this process.
-        function: Importable by its name.
-        calls: Its arguments.
-        user_data_dir: See `featurise`.
-
-    Raises:
-        WorkerError: See `in_order`.
-    """
-    if workers == 0:
-        return itertools.starmap(function, calls)
-    # Not fork: torch, OpenMP and the progress bar may hold locks in other threads.
-    # The fork server imports this package once and forks clean workers.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    how = {"initializer": start_worker, "initargs": (user_data_dir,)}
-    pool = ProcessPoolExecutor(workers, mp_context=context, **how)
-    return in_order(pool, workers, function, calls)
-
-
-def in_order(
-    pool: ProcessPoolExecutor,
-    workers: int,
-    function: Callable[..., Result],
-    calls: Iterable[tuple[Any, ...]],
-) -> Iterator[Result]:
-    """Results of calls in the processes of a pool, a bounded number of them at once.
-
-    The pool, which has this number of ``workers``, is shut down at the end.
-
-    Raises:
-        WorkerError: A worker died.
-    """
-    pending: deque[Future[Result]] = deque()
-    try:
-        for arguments in calls:
-            pending.append(pool.submit(function, *arguments))
-            if len(pending) >= 4 * workers:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    except BrokenProcessPool:
-        raise WorkerError(
-            f"a worker process died: out of memory (try fewer than {workers} workers), "
-            f"or a script that {UNGUARDED}"
-        ) from None
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def start_worker(user_data_dir: str = "") -> None:
-    """Leaves Ctrl-C to the parent, exits when the parent has died, and imports the modules
-    of a user, whose names pickled calls have."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-
-    def _watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=_watch, daemon=True).start()
-    if user_data_dir:
-        import_user_data(Path(user_data_dir))
 
 
 def _featurise_rows(

@@ -9,12 +9,13 @@ from rdkit import Chem
 from tqdm import tqdm
 
 from graphormer_plugin.data.descriptors import BLOCK, COMPUTED, rdkit_descriptors
-from graphormer_plugin.data.featurise import captured_rdkit_log, in_workers, num_workers
+from graphormer_plugin.data.featurise import captured_rdkit_log, num_workers
 from graphormer_plugin.data.labels import as_float32
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.registry import DatasetSource
 from graphormer_plugin.data.smiles import OGB_MOLS
+from graphormer_plugin.workers import in_workers
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ def graph_features(
 
     Raises:
         ValueError: The values are not [rows, K].
-        WorkerError: A worker died.
+        MemoryError: A worker died.
     """
     names, values = list(source.graph_features), given_values(source, rows)[kept]
     if options.descriptors:

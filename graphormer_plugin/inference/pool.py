@@ -11,9 +11,9 @@ from concurrent.futures import ProcessPoolExecutor
 import torch
 from threadpoolctl import threadpool_limits
 
-from graphormer_plugin.data.featurise import in_order, in_workers, start_worker
 from graphormer_plugin.inference.molecules import read_rows
 from graphormer_plugin.inference.table_run import PredictedRows, Rows, TableRun
+from graphormer_plugin.workers import in_order, in_workers, start_worker
 
 _run: TableRun | None = None  # in a process of the pool
 
@@ -35,13 +35,13 @@ def forked_pool(run: TableRun, workers: int) -> Iterator[ProcessPoolExecutor | N
         yield None
         return
     context = multiprocessing.get_context("fork")
-    pool = ProcessPoolExecutor(workers, context, _start, (run,))
+    pool = ProcessPoolExecutor(workers, context, _start, (os.getpid(), run))
     try:
         # Start them now: they would keep the lock of files that are opened later.
         pool.submit(os.getpid).result()
         yield pool
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        pool.shutdown()
 
 
 def predicted_rows(
@@ -54,11 +54,11 @@ def predicted_rows(
         pool: see `forked_pool`; None: the processes read SMILES only.
 
     Raises:
-        WorkerError: a process died.
+        MemoryError: a process died.
         ValueError: see `TableRun`.
     """
     if pool is not None:
-        yield from in_order(pool, workers, _predict, ((block,) for block in rows))
+        yield from in_order(pool, 4 * workers, _predict, ((block,) for block in rows))
         return
     rows, again = itertools.tee(rows)
     calls = ((run.reader, run.smiles(block)) for block in again)
@@ -66,9 +66,9 @@ def predicted_rows(
         yield run.predict(block, *read)
 
 
-def _start(run: TableRun) -> None:
+def _start(parent: int, run: TableRun) -> None:
     global _run
-    start_worker()
+    start_worker(parent)
     torch.set_num_threads(1)
     threadpool_limits(1)
     _run = run

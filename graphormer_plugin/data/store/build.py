@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import hashlib
 import logging
-import multiprocessing
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,11 +18,9 @@ from graphormer_plugin.data.descriptors import rdkit_descriptors
 from graphormer_plugin.data.errors import (
     DatasetError,
     StoreError,
-    WorkerError,
     one_line_of,
 )
 from graphormer_plugin.data.featurise import (
-    UNGUARDED,
     LimitedParser,
     featurise,
     part_rows,
@@ -91,10 +88,6 @@ def _prepared(options: DatasetOptions) -> GraphStore:
             return store
 
     def _waiting() -> None:
-        # A worker imports the main script first. If that prepares data at once, it waits
-        # for the lock of the process that waits for the worker.
-        if getattr(multiprocessing.current_process(), "_inheriting", False):
-            raise SystemExit(f"error: a script that {UNGUARDED}")
         logger.info("another process prepares %s; waiting for it", path.name)
 
     with contextlib.ExitStack() as held:
@@ -353,7 +346,7 @@ def _kept_if_killed(parts: SavedParts) -> Iterator[None]:
     """Keeps the parts only if the process or a worker is stopped from outside."""
     try:
         yield
-    except (WorkerError, MemoryError, OSError) as error:
+    except (MemoryError, OSError) as error:
         if is_full(error):
             parts.remove()
         raise
