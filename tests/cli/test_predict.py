@@ -381,4 +381,7 @@ def test_a_process_dies(checkpoint, many, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(TableRun, "__call__", lambda *_: os._exit(1))
     assert main([checkpoint("grpe_tiny"), many, "o.csv", "--workers", "2"]) == 2
-    assert "error: a worker process died, most likely out of memory" in capsys.readouterr().err
+    assert (
+        "error: a worker process died, most likely out of memory"
+        in capsys.readouterr().err
+    )
