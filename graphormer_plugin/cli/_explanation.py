@@ -52,8 +52,8 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
     else:
         (section,) = sections
         (_, panels), *rest = section.groups
-        groups = [(section.title, []), (section.text, panels), *rest]
-        content = draw(groups, kind)
+        heading = f"{section.title}\n{section.text}"
+        content = draw([(heading, panels), *rest], kind)
     with atomic_write(output) as file:
         file.write(content)
     for section in sections:

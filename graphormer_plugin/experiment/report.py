@@ -26,7 +26,7 @@ from graphormer_plugin.experiment.scores import IN_UNIT
 from graphormer_plugin.experiment.settings import HEAD, TABLES, Settings
 from graphormer_plugin.experiment.worst import Worst, neighbours, structure
 from graphormer_plugin.heads.prediction import per_target
-from graphormer_plugin.inference.prediction_columns import class_labels, class_word
+from graphormer_plugin.inference.prediction_columns import class_word, describe
 from graphormer_plugin.versions import versions
 
 TEMPLATE = "report.html.jinja"
@@ -101,14 +101,7 @@ def card(experiment: Experiment, runs: Sequence[Run], one: Worst) -> dict[str, A
     """A badly predicted molecule as the page shows it, with its neighbours in train."""
     table, run, target = experiment.table, runs[one.run], one.target
     targets, values = table.targets, run.predicted.values[one.row]
-    if targets.kind == "regression":
-        predicted = f"{values[target]:.3g}"
-        if run.std is not None:
-            predicted += f" ± {run.std[one.row, target]:.2g}"
-    elif targets.kind == "binary":
-        predicted = f"{values[target]:.0%} for {class_word(targets, target, 1.0)}"
-    else:
-        predicted = f"{values.max():.0%} for {class_labels(targets)[values.argmax()]}"
+    std = None if run.std is None else run.std[one.row]
     in_domain = per_target(run.predicted.in_domain, run.predicted.values)
     prints = experiment.features["fingerprint"]
     return {
@@ -116,7 +109,7 @@ def card(experiment: Experiment, runs: Sequence[Run], one: Worst) -> dict[str, A
         "label": shown_label(table, one.row, target),
         "target": targets.names[target],
         "unit": targets.unit and f" {targets.units[target]}",
-        "predicted": predicted,
+        "predicted": describe(targets, target, values, std),
         "in_domain": in_domain[one.row, target],
         "neighbours": [
             (table.smiles[row], shown_label(table, row, target), likeness)

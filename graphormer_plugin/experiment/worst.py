@@ -1,19 +1,17 @@
 """The worst predicted test molecules, and their nearest neighbours in train."""
 
-import base64
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from rdkit.Chem.Draw import rdMolDraw2D
 
 from graphormer_plugin.data.smiles import mol_of_any_smiles
 from graphormer_plugin.experiment.labelled_table import Table
 from graphormer_plugin.experiment.results import Run, label_spread
-from graphormer_plugin.heads.kernels import Reference
+from graphormer_plugin.explain.drawing import Molecule, address, molecule_picture
+from graphormer_plugin.heads.domain import most_similar
 
 WORST, NEIGHBOURS = 10, 3  # molecules that are shown
-WIDTH, HEIGHT = 240, 170  # of a structure
 
 
 class Worst(NamedTuple):
@@ -69,18 +67,11 @@ def neighbours(
     counts of Morgan's environments."""
     labels = table.trained_labels(run.split, bounds=True)[:, one.target]
     rows = run.split["train"][~np.isnan(labels)]
-    reference = Reference("fingerprint", fingerprints[rows])
-    likeness = reference.compare(fingerprints[[one.row]])[0]
-    nearest = np.argsort(-likeness, kind="stable")[:NEIGHBOURS]
-    return [(int(rows[at]), float(likeness[at])) for at in nearest]
+    found = most_similar(fingerprints[one.row], fingerprints[rows], NEIGHBOURS)
+    return [(int(rows[place]), likeness) for place, likeness in found]
 
 
 def structure(smiles: str) -> str:
-    """A molecule as RDKit draws it, an address of an SVG for a page."""
-    canvas = rdMolDraw2D.MolDraw2DSVG(WIDTH, HEIGHT)
-    canvas.drawOptions().fixedBondLength = 25
-    canvas.drawOptions().clearBackground = False
-    rdMolDraw2D.PrepareAndDrawMolecule(canvas, mol_of_any_smiles(smiles))
-    canvas.FinishDrawing()
-    text = base64.b64encode(canvas.GetDrawingText().encode()).decode()
-    return f"data:image/svg+xml;base64,{text}"
+    """A molecule as RDKit draws it, as an address for a page."""
+    panel = Molecule(smiles, mol_of_any_smiles(smiles), None, notes={})
+    return address(molecule_picture(panel, "svg", 210), "svg+xml")

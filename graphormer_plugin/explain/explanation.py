@@ -25,7 +25,7 @@ from graphormer_plugin.explain.masking import (
 )
 from graphormer_plugin.explain.neighbours import TrainingMolecules
 from graphormer_plugin.inference.molecules import Molecules
-from graphormer_plugin.inference.prediction_columns import class_word
+from graphormer_plugin.inference.prediction_columns import class_word, describe
 from graphormer_plugin.inference.predictor import Predictor
 
 NAMED = 3  # fragments with the largest contributions, beside the prediction
@@ -129,19 +129,14 @@ class Explainer:
             raise NoPredictionError(f"{smiles}: the prediction is not finite")
         output = self.output
         unit = targets.units[output].replace("dimensionless", "")
+        std = None if prediction.std is None else prediction.std[0]
+        text = f"{self.name}: {describe(targets, output, row, std)}"
+        outcome = float(row[output])
         if targets.kind == "multiclass":
             output = int(row.argmax())
             outcome = class_word(targets, 0, output)
-            text = f"{self.name}: {outcome}, probability {row[output]:.3f}"
         elif targets.kind == "binary":
-            outcome = class_word(targets, output, float(row[output] > 0.5))
-            of = "".join(f" of {word}" for word in targets.classes_of(output)[1:])
-            text = f"{self.name}: probability{of} {row[output]:.3f}"
-        else:
-            outcome = float(row[output])
-            std = prediction.std
-            spread = "" if std is None else f" ± {std[0, output]:.2g}"
-            text = f"{self.name}: {outcome:.4g}{spread} {unit}".rstrip()
+            outcome = class_word(targets, output, float(outcome > 0.5))
         mol = molecules.mol(0)
         rdDepictor.Compute2DCoords(mol)  # once for all panels
         parts = contributions(predictor, molecules, output)

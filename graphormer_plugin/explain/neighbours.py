@@ -6,15 +6,14 @@ from pathlib import Path
 
 import numpy as np
 from rdkit import Chem
-from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
-from rdkit.DataStructs import BulkTanimotoSimilarity
 
-from graphormer_plugin.data.descriptors import MORGAN_BITS, MORGAN_RADIUS
 from graphormer_plugin.data.files import read_text
 from graphormer_plugin.data.schema import LOG
 from graphormer_plugin.data.smiles import mol_of_any_smiles
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.explain.drawing import Molecule
+from graphormer_plugin.heads.domain import most_similar
+from graphormer_plugin.heads.kernels import raw_features
 from graphormer_plugin.inference.model_folder import (
     MOLECULES_FILE,
     SMILES_COLUMN,
@@ -62,8 +61,7 @@ class TrainingMolecules:
         self.mols = [mol_of_any_smiles(text) for text in texts]
         self.labels = np.array([cells[1] for cells in found])
         self.names = ["".join(cells[2:]) for cells in found]
-        self.generator = GetMorganGenerator(radius=MORGAN_RADIUS, fpSize=MORGAN_BITS)
-        self.counts = [self.generator.GetCountFingerprint(mol) for mol in self.mols]
+        self.counts = raw_features("fingerprint", None, self.mols)
 
     def nearest(
         self, mol: Chem.Mol, unit: str, among: np.ndarray | None = None
@@ -78,15 +76,14 @@ class TrainingMolecules:
             unit: of the labels; may be empty.
             among: which training molecules count [n]; None for all.
         """
-        counts = self.generator.GetCountFingerprint(mol)
-        similar = np.array(BulkTanimotoSimilarity(counts, self.counts))
-        order = np.argsort(-similar, kind="stable")
-        order = order if among is None else order[among[order]]
+        rows = np.arange(len(self.mols)) if among is None else np.flatnonzero(among)
+        (counts,) = raw_features("fingerprint", None, [mol])
         panels = []
-        for at in order[:SHOWN]:
+        for place, likeness in most_similar(counts, self.counts[rows], SHOWN):
+            at = rows[place]
             name = f"{self.names[at][:20]}: " if self.names[at] else ""
             label = f"{self.labels[at]} {unit}".rstrip()
-            title = f"{name}{label}, similarity {similar[at]:.2f}"
+            title = f"{name}{label}, similarity {likeness:.2f}"
             panels.append(Molecule(title, self.mols[at], None, notes={}))
         return panels
 

@@ -223,6 +223,17 @@ def nearest_of(squares: Floats, labelled: NDArray[np.bool_] | None) -> Floats:
     return result[:, of_target.reshape(-1)]
 
 
+def most_similar(
+    counts: NDArray, training: NDArray, most: int
+) -> list[tuple[int, float]]:
+    """The training molecules that are most like a molecule, and their Tanimoto
+    similarities to it, by Morgan counts [bits] and [n, bits]; the first of equal ones first.
+    """
+    (similar,) = Reference("fingerprint", training).compare(counts[None])
+    order = np.argsort(-similar, kind="stable")[:most]
+    return [(int(place), float(similar[place])) for place in order]
+
+
 def domain_file(checkpoint: str | os.PathLike[str]) -> Path:
     """Where the domain of a checkpoint without a head lies."""
     return Path(checkpoint).with_suffix(".domain.npz")

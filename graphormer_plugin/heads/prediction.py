@@ -159,10 +159,10 @@ def values_of(output: Tensor | ArrayLike, targets: TargetSchema) -> NDArray[np.f
     return output.cpu().numpy()
 
 
-def describe(targets: TargetSchema) -> str:
+def names_and_unit(targets: TargetSchema) -> str:
     """Names and unit of targets, for people.
 
-    >>> describe(TargetSchema(["gap"], "eV"))
+    >>> names_and_unit(TargetSchema(["gap"], "eV"))
     'gap (eV)'
     """
     meanings = {"binary": "probability", "multiclass": "class"}

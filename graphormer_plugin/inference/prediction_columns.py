@@ -153,6 +153,25 @@ def prediction_columns(
     ]
 
 
+def describe(
+    targets: TargetSchema, target: int, values: NDArray, std: NDArray | None = None
+) -> str:
+    """The prediction [C] for a target of a molecule in words.
+
+    >>> describe(TargetSchema(["gap"], "eV"), 0, np.array([1 / 3]), np.array([0.02]))
+    '0.3333 ± 0.02 eV'
+    """
+    if targets.kind == "multiclass":
+        best = int(values.argmax())
+        return f"{class_labels(targets)[best]}, probability {values[best]:.3f}"
+    if targets.kind == "binary":
+        of = "".join(f" of {word}" for word in targets.classes_of(target)[1:])
+        return f"probability{of} {values[target]:.3f}"
+    spread = "" if std is None else f" ± {std[target]:.2g}"
+    unit = targets.units[target].replace("dimensionless", "")
+    return f"{values[target]:.4g}{spread} {unit}".rstrip()
+
+
 def free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
     """Names of new columns; a name that the input has already ends in _predicted."""
     result: list[str] = []

@@ -19,8 +19,8 @@ from graphormer_plugin.heads.prediction import (
     Prediction,
     SpreadScale,
     combined,
-    describe,
     from_log,
+    names_and_unit,
     values_of,
 )
 from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
@@ -111,7 +111,7 @@ class Predictor:
         models = " | ".join(kinds)
         if len(self.members) > 1:
             models = f"{len(self.members)} models ({models})"
-        return f"<Predictor: {describe(self.targets)}; {models}>"
+        return f"<Predictor: {names_and_unit(self.targets)}; {models}>"
 
     @property
     def device(self) -> torch.device:

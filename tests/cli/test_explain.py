@@ -21,7 +21,7 @@ FOUR_CHANNELS = ["--rwse-dim", "2", "--encoder-embed-dim", "4"]
 @pytest.fixture(autouse=True)
 def small_pictures(monkeypatch):
     """A quarter of the pixels; test_drawing.py has those that people see."""
-    monkeypatch.setattr(drawing, "PNG_SCALE", 1)
+    monkeypatch.setattr(drawing, "PNG_DPI", 72)
 
 
 @pytest.fixture(params=["grpe_tiny", "graphormer_slim", "cgt_zinc", "gt_zinc"])

@@ -203,8 +203,8 @@ def test_a_logarithm_has_a_unit_of_its_own(page):
 @pytest.mark.parametrize(
     "kind, metric, predicted",
     [
-        ("binary", "a ROC-AUC of", "83% for 1"),
-        ("multiclass", "an accuracy of", "46% for 0"),
+        ("binary", "a ROC-AUC of", "probability 0.828"),
+        ("multiclass", "an accuracy of", "0, probability 0.457"),
     ],
 )
 def test_classes(page, kind, metric, predicted):
@@ -234,7 +234,7 @@ def test_the_worst_molecules_are_drawn(page):
     )
     # The last test molecule, with the largest error, and the most similar of train.
     assert smiles[0] == SMILES[-1] and smiles[1].endswith("Cl")
-    assert "1 y measured 59 eV, predicted 57.8 ± 1 in_domain 0.00" in words_of(text)
+    assert "1 y measured 59 eV, predicted 57.8 ± 1 eV in_domain 0.00" in words_of(text)
 
 
 @pytest.mark.skipif(BROWSER is None, reason="apt install chromium")
