@@ -29,7 +29,7 @@ if [[ $DATASET == zinc ]]; then
     fi
 else
     METRIC=weighted_accuracy patience=5 task=(--criterion weighted_cross_entropy)
-    DIRECTION=max TASK=node_prediction
+    TASK=node_prediction
     case $RECIPE in
         gcn | graphsage) batch=64 ;;
         gatedgcn) batch=32 ;;

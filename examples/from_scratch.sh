@@ -2,7 +2,7 @@
 # for all of them, tuned for none.
 
 GRAPHS=32901
-METRIC=roc_auc DIRECTION=max
+METRIC=roc_auc
 paper_budget 10 32
 
 recipe --criterion binary_logloss --dropout 0.1 \

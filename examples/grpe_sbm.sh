@@ -5,7 +5,7 @@
 # 6), a tenth of the updates as warm-up, and dropout, weight decay, noise and no clipping as
 # in the released zinc.py.
 
-GRAPHS=10000 METRIC=weighted_accuracy DIRECTION=max
+GRAPHS=10000 METRIC=weighted_accuracy
 TASK=node_prediction
 paper_budget 100 "$batch"
 

@@ -28,7 +28,7 @@ from rdkit import Chem, rdBase
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from graphormer_plugin.cli import CommandParser, command
-from graphormer_plugin.criterions.metrics import mean_of_defined
+from graphormer_plugin.criterions.metrics import METRICS
 from graphormer_plugin.data.checks import molecule_key
 from graphormer_plugin.data.datasets.csv_file import csv_dataset, find_split
 from graphormer_plugin.data.datasets.ogb import MOLHIV, MOLPCBA
@@ -40,11 +40,12 @@ from graphormer_plugin.data.options import (
     add_flag,
 )
 from graphormer_plugin.data.registry import DatasetSource
+from graphormer_plugin.data.schema import mean_of_defined
 from graphormer_plugin.data.smiles import mol_of_any_smiles, murcko_scaffold
 from graphormer_plugin.data.splits import scaffold_split
 from graphormer_plugin.data.store.build import hash_of_rows
 from graphormer_plugin.data.tables.formats import open_table
-from graphormer_plugin.experiment.scores import MAIN, METRICS, pairs, score
+from graphormer_plugin.experiment.scores import MAIN, pairs, score
 
 BENCHMARKS = {"ogbg-molhiv": MOLHIV, "ogbg-molpcba": MOLPCBA}
 MOST_NEGATIVES, NEGATIVES_PER_POSITIVE = 50_000, 20

@@ -4,7 +4,7 @@
 # A recipe sets what its paper fixes
 #     DATASET, ARCH    names for --dataset-name and --arch
 #     GRAPHS           training graphs, for the arithmetic of the schedule
-#     METRIC           of the table; DIRECTION=max where more is better
+#     METRIC           of the table
 #     TASK             where it is not graph_prediction
 #     TEST_SUBSET      where it is not test
 #     TEST_CHECKPOINT  last where the source reports its last epoch, not the best one
@@ -37,7 +37,7 @@ BENCHMARK="$(basename "$(cd "$(dirname "$0")" && pwd)")"
 RECIPE="$(basename "$0" .sh)"
 
 # What a recipe may set; variables of these names in the environment are something else.
-TASK=graph_prediction TEST_SUBSET=test TEST_CHECKPOINT=best DIRECTION=min WATCH= pretrained=()
+TASK=graph_prediction TEST_SUBSET=test TEST_CHECKPOINT=best WATCH= pretrained=()
 SEED="${SEED:-1}"
 export SMOKE_DIR="${SMOKE_DIR:-$ROOT/runs/smoke}"
 VARIANT="${VARIANT:-}" differs=
@@ -242,7 +242,6 @@ recipe() {
     train+=(${DATA_ROOT:+--data-root "$DATA_ROOT"} --arch "$ARCH")
     train+=("${devices[@]}" --num-workers "$WORKERS" --seed "$SEED")
     train+=(--best-checkpoint-metric "${WATCH:-$METRIC}" --no-epoch-checkpoints)
-    [[ $DIRECTION == min || $WATCH == loss ]] || train+=(--maximize-best-checkpoint-metric)
     train+=(--save-dir "$SAVE_DIR")
     if [[ -n ${SMOKE:-} && $ARCH == @(grpe|graphormer|cgt|gt)_* ]]; then
         train+=(--encoder-attention-heads 2)

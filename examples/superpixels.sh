@@ -1,7 +1,7 @@
 # Sourced by the recipes of MNIST and CIFAR10, which set DATASET and GRAPHS: what their
 # released settings share.
 
-METRIC=accuracy DIRECTION=max
+METRIC=accuracy
 
 # grpe_tiny FLAGS...: mnist.sh, cifar.sh, and the defaults of their gpp.py, which passes no
 # attention dropout on, so that the network's own 0.1 acts.

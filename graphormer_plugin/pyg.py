@@ -13,12 +13,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 
 from graphormer_plugin import models
+from graphormer_plugin.criterions.losses import (
+    VALUE_LOSSES,
+    binary_losses,
+    class_losses,
+    present_labels,
+)
 from graphormer_plugin.data.chunk import NODE_SPLITS, GraphChunk
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.fields.degrees import sum_of_logs
@@ -28,8 +32,6 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store.bond_numbers import BondNumbers
 from graphormer_plugin.inference.graphs import Batch, ModelGraphs
 from graphormer_plugin.modules.choices import check_choice
-
-REGRESSION_LOSSES = {"l1": F.l1_loss, "mse": F.mse_loss}
 
 
 def build_model(
@@ -189,23 +191,19 @@ class GraphLoss(nn.Module):
 
     def __init__(self, targets: TargetSchema, regression: str = "l1") -> None:
         super().__init__()
-        check_choice("regression loss", regression, sorted(REGRESSION_LOSSES))
+        check_choice("regression loss", regression, list(VALUE_LOSSES))
         self.targets, self.regression = targets, regression
 
     def forward(self, output: Tensor, target: Tensor) -> Tensor:
         """Output of the model [B, C] or [B, N, C], and labels of `graph_loader`."""
-        output, targets = output.float(), self.targets
-        if targets.kind == "multiclass":
-            labels = target.nan_to_num(nan=-1).long().flatten()
-            total = F.cross_entropy(
-                output.flatten(0, -2), labels, ignore_index=-1, reduction="sum"
-            )
-            return total / (labels >= 0).sum().clamp(min=1)
-        target = target.view(output.shape)
-        present = ~torch.isnan(target)  # no look-up, which a GPU would wait for
-        values = targets.standardise(target.nan_to_num()).to(output.dtype)
-        loss_of = F.binary_cross_entropy_with_logits
-        if targets.kind == "regression":
-            loss_of = REGRESSION_LOSSES[self.regression]
-        losses = loss_of(output, values, reduction="none")
+        output, kind = output.float(), self.targets.kind
+        shape = output.shape[:-1] if kind == "multiclass" else output.shape
+        labels, present = present_labels(target.view(shape))
+        if kind == "multiclass":
+            losses = class_losses(output, labels.long())
+        elif kind == "binary":
+            losses = binary_losses(output, labels)
+        else:
+            values = self.targets.standardise(labels).to(output.dtype)
+            losses = VALUE_LOSSES[self.regression](output, values, reduction="none")
         return losses.where(present, 0).sum() / present.sum().clamp(min=1)

@@ -64,7 +64,6 @@ def test_cluster(train, validate, tmp_path):
         "--task node_prediction --dataset-name cluster --dataset-source generated:24",
         "--criterion weighted_cross_entropy --max-epoch 3",
         "--batch-size-valid 2 --best-checkpoint-metric weighted_accuracy",
-        "--maximize-best-checkpoint-metric",
     )
     trained, valid = logged(text, "train"), logged(text, "valid")
     assert trained[-1]["train_loss"] < trained[0]["train_loss"]

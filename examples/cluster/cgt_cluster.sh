@@ -5,7 +5,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=cluster ARCH=cgt_cluster GRAPHS=10000 METRIC=weighted_accuracy DIRECTION=max
+DATASET=cluster ARCH=cgt_cluster GRAPHS=10000 METRIC=weighted_accuracy
 TASK=node_prediction
 paper_budget 100 16 # 625 updates an epoch
 

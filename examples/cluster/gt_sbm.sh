@@ -9,7 +9,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=cluster ARCH=gt_sbm GRAPHS=10000 METRIC=weighted_accuracy DIRECTION=max
+DATASET=cluster ARCH=gt_sbm GRAPHS=10000 METRIC=weighted_accuracy
 TASK=node_prediction
 WATCH=loss TEST_CHECKPOINT=last # as in the released code
 paper_budget 1000 32

@@ -7,7 +7,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=ogbg-molhiv ARCH=gin_pcqm4m GRAPHS=32901 METRIC=roc_auc DIRECTION=max
+DATASET=ogbg-molhiv ARCH=gin_pcqm4m GRAPHS=32901 METRIC=roc_auc
 paper_budget 100 32
 pretrained_by pcqm4m/gin_vn
 

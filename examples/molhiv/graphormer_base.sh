@@ -8,7 +8,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=ogbg-molhiv ARCH=graphormer_paper_base GRAPHS=32901 METRIC=roc_auc DIRECTION=max
+DATASET=ogbg-molhiv ARCH=graphormer_paper_base GRAPHS=32901 METRIC=roc_auc
 TASK=graph_prediction_with_flag
 paper_budget 8 128
 pretrained_by pcqm4m/graphormer_base

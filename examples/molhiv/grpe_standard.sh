@@ -9,7 +9,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=ogbg-molhiv ARCH=grpe_standard GRAPHS=32901 METRIC=roc_auc DIRECTION=max
+DATASET=ogbg-molhiv ARCH=grpe_standard GRAPHS=32901 METRIC=roc_auc
 paper_budget 5 72
 pretrained_by pcqm4m/grpe_standard
 

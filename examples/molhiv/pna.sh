@@ -8,7 +8,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=ogbg-molhiv ARCH=pna_molhiv GRAPHS=32901 METRIC=roc_auc DIRECTION=max
+DATASET=ogbg-molhiv ARCH=pna_molhiv GRAPHS=32901 METRIC=roc_auc
 paper_budget 200 128
 
 recipe --criterion binary_logloss \

@@ -7,7 +7,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=ogbg-molpcba ARCH=gin_pcqm4m GRAPHS=350343 METRIC=ap DIRECTION=max
+DATASET=ogbg-molpcba ARCH=gin_pcqm4m GRAPHS=350343 METRIC=ap
 paper_budget 100 32
 pretrained_by pcqm4m/gin_vn
 

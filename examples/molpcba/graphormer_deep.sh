@@ -6,7 +6,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=ogbg-molpcba ARCH=graphormer_paper_deep GRAPHS=350343 METRIC=ap DIRECTION=max
+DATASET=ogbg-molpcba ARCH=graphormer_paper_deep GRAPHS=350343 METRIC=ap
 TASK=graph_prediction_with_flag
 paper_budget 10 256
 pretrained_by pcqm4m/graphormer_deep

@@ -7,7 +7,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=ogbg-molpcba ARCH=grpe_large GRAPHS=350343 METRIC=ap DIRECTION=max
+DATASET=ogbg-molpcba ARCH=grpe_large GRAPHS=350343 METRIC=ap
 paper_budget 200 256
 pretrained_by pcqm4m/grpe_large
 

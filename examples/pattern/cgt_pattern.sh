@@ -6,7 +6,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=pattern ARCH=cgt_pattern GRAPHS=10000 METRIC=weighted_accuracy DIRECTION=max
+DATASET=pattern ARCH=cgt_pattern GRAPHS=10000 METRIC=weighted_accuracy
 TASK=node_prediction
 paper_budget 100 32 # 313 updates an epoch
 

@@ -8,7 +8,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=pattern ARCH=graphormer_paper_slim GRAPHS=10000 METRIC=weighted_accuracy DIRECTION=max
+DATASET=pattern ARCH=graphormer_paper_slim GRAPHS=10000 METRIC=weighted_accuracy
 TASK=node_prediction
 paper_budget 100 32 # 313 updates each
 

@@ -3,16 +3,13 @@
 import torch
 from fairseq.criterions import register_criterion
 from torch import Tensor
-from torch.nn import functional as F
 
 from graphormer_plugin.criterions.class_weights import ClassWeightsConfig
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
-from graphormer_plugin.criterions.metrics import (
-    RANKING_METRICS,
-    log_accuracy,
-    log_ranking,
-)
+from graphormer_plugin.criterions.log import log_accuracy, log_ranking
+from graphormer_plugin.criterions.losses import binary_losses
+from graphormer_plugin.criterions.metrics import RANKING_METRICS
 
 
 @register_criterion("binary_logloss", dataclass=ClassWeightsConfig)
@@ -38,9 +35,7 @@ class BinaryLogLoss(GraphCriterion):
 
     def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy of logits, in the shape of ``labels``."""
-        return F.binary_cross_entropy_with_logits(
-            output, labels.to(output.dtype), reduction="none"
-        )
+        return binary_losses(output, labels)
 
     def batch_metrics(
         self, output: Tensor, labels: Tensor, present: Tensor
@@ -60,8 +55,6 @@ class BinaryLogLoss(GraphCriterion):
         if evaluation is not None:
             log_ranking(evaluation)
 
-    def known_metrics(self) -> dict[str, bool]:
+    def known_metrics(self) -> list[str]:
         """See `GraphCriterion`."""
-        return super().known_metrics() | dict.fromkeys(
-            ["accuracy", *RANKING_METRICS], True
-        )
+        return [*super().known_metrics(), "accuracy", *RANKING_METRICS]

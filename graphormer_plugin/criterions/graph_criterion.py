@@ -9,15 +9,12 @@ import torch
 from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
 from torch import Tensor
-from torch.nn import functional as F
 
 from graphormer_plugin.criterions.class_weights import weight_table
 from graphormer_plugin.criterions.evaluation import Evaluation
-from graphormer_plugin.criterions.metrics import (
-    log_accuracy,
-    log_mean_error,
-    metric_names,
-)
+from graphormer_plugin.criterions.log import log_accuracy, log_mean_error
+from graphormer_plugin.criterions.losses import class_losses, present_labels
+from graphormer_plugin.criterions.metrics import metric_names
 from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.schema import TargetSchema
 
@@ -73,8 +70,7 @@ class GraphCriterion(FairseqCriterion):
         Args:
             target: as in the sample, float64 ``[B, C]`` with NaN where missing.
         """
-        present = ~torch.isnan(target)
-        return target.where(present, 0), present
+        return present_labels(target)
 
     def output_shape(self, labels: Tensor) -> list[int]:
         """Shape that the model's output must have for these labels."""
@@ -112,10 +108,10 @@ class GraphCriterion(FairseqCriterion):
         """
         raise NotImplementedError
 
-    def known_metrics(self) -> dict[str, bool]:
+    def known_metrics(self) -> list[str]:
         """Names for ``--best-checkpoint-metric``: the loss and the metrics that
-        `log_metrics` logs in an evaluation; True where a larger value is better."""
-        return {"loss": False}
+        `log_metrics` logs in an evaluation."""
+        return ["loss"]
 
     def forward(
         self, model, sample: dict[str, Any], reduce: bool = True
@@ -304,7 +300,7 @@ class RegressionCriterion(GraphCriterion):
         """Whether ``nrmse`` is logged."""
         return len(self.targets.names) > 1 and bool(self.targets.std)
 
-    def known_metrics(self) -> dict[str, bool]:
+    def known_metrics(self) -> list[str]:
         """See `GraphCriterion`."""
         names = metric_names(self.targets.names) if len(self.targets.names) > 1 else []
         errors = [
@@ -313,7 +309,7 @@ class RegressionCriterion(GraphCriterion):
             for end in ("", *(f"_{name}" for name in names))
         ]
         errors += ["nrmse"] * self.compares_targets
-        return super().known_metrics() | dict.fromkeys(errors, False)
+        return super().known_metrics() + errors
 
 
 class ClassCriterion(GraphCriterion):
@@ -329,10 +325,9 @@ class ClassCriterion(GraphCriterion):
     def labels(self, target: Tensor) -> tuple[Tensor, Tensor]:
         """Labels int64 ``[B]`` or ``[B, N]``, and a mask."""
         if self.targets.level == "graph":
-            label, present = super().labels(target)
-            return label.squeeze(1).long(), present.squeeze(1)
-        present = target >= 0
-        return target.where(present, 0), present
+            target = target.squeeze(1)
+        labels, present = present_labels(target)
+        return labels.long(), present
 
     def output_shape(self, labels: Tensor) -> list[int]:
         """A logit per class for every label."""
@@ -340,10 +335,7 @@ class ClassCriterion(GraphCriterion):
 
     def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy of logits ``[..., classes]``."""
-        loss = F.cross_entropy(
-            output.flatten(0, -2), labels.flatten(), reduction="none"
-        )
-        return loss.view(labels.shape)
+        return class_losses(output, labels)
 
     def batch_metrics(
         self, output: Tensor, labels: Tensor, present: Tensor
@@ -367,6 +359,6 @@ class ClassCriterion(GraphCriterion):
         """See `GraphCriterion`."""
         log_accuracy(sums["hits"].sum().view(1), sums["labelled"].sum().view(1))
 
-    def known_metrics(self) -> dict[str, bool]:
+    def known_metrics(self) -> list[str]:
         """See `GraphCriterion`."""
-        return super().known_metrics() | {"accuracy": True}
+        return [*super().known_metrics(), "accuracy"]

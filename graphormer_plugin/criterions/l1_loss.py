@@ -5,6 +5,7 @@ from fairseq.dataclass import FairseqDataclass
 from torch import Tensor
 
 from graphormer_plugin.criterions.graph_criterion import RegressionCriterion
+from graphormer_plugin.criterions.losses import VALUE_LOSSES
 
 
 @register_criterion("l1_loss", dataclass=FairseqDataclass)
@@ -15,4 +16,4 @@ class L1Loss(RegressionCriterion):
 
     def value_loss(self, output: Tensor, value: Tensor) -> Tensor:
         """Absolute error."""
-        return (output - value).abs()
+        return VALUE_LOSSES["l1"](output, value, reduction="none")

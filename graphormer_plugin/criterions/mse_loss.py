@@ -5,6 +5,7 @@ from fairseq.dataclass import FairseqDataclass
 from torch import Tensor
 
 from graphormer_plugin.criterions.graph_criterion import RegressionCriterion
+from graphormer_plugin.criterions.losses import VALUE_LOSSES
 
 
 @register_criterion("mse_loss", dataclass=FairseqDataclass)
@@ -15,4 +16,4 @@ class MSELoss(RegressionCriterion):
 
     def value_loss(self, output: Tensor, value: Tensor) -> Tensor:
         """Squared error."""
-        return (output - value).square()
+        return VALUE_LOSSES["mse"](output, value, reduction="none")

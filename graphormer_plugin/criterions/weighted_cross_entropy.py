@@ -7,7 +7,7 @@ from torch import Tensor
 
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.graph_criterion import ClassCriterion
-from graphormer_plugin.criterions.metrics import batch_recall, log_weighted_accuracy
+from graphormer_plugin.criterions.log import batch_recall, log_weighted_accuracy
 from graphormer_plugin.processes import gathered
 
 
@@ -58,7 +58,7 @@ class WeightedCrossEntropy(ClassCriterion):
             sums["hits"], sums["labelled"], sums["batch_recall"], sums["batches"]
         )
 
-    def known_metrics(self) -> dict[str, bool]:
+    def known_metrics(self) -> list[str]:
         """See `GraphCriterion`."""
-        weighted = {"weighted_accuracy": True, "weighted_accuracy_batch": True}
-        return super().known_metrics() | weighted
+        weighted = ["weighted_accuracy", "weighted_accuracy_batch"]
+        return super().known_metrics() + weighted

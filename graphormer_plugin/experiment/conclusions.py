@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.schema import mean_of_defined
 from graphormer_plugin.experiment.labelled_table import Table
 from graphormer_plugin.experiment.plan import FEW_TESTED
 from graphormer_plugin.experiment.results import MetricsOfTest, Run, tested
-from graphormer_plugin.experiment.scores import COUNT, FALLING, main_metric, spread_text
+from graphormer_plugin.experiment.scores import COUNT, main_metric, spread_text
 from graphormer_plugin.experiment.worst import relative_errors
 from graphormer_plugin.heads.prediction import per_target
 
@@ -28,7 +29,7 @@ def conclusions(
         ``ratio``, see `far_to_near`. NaN where it is unknown.
     """
     metric = main_metric(table.targets).name
-    falls = metric in FALLING
+    falls = metric not in RISING
     *references, model = [
         (name, mean_of_defined(of[metric]), spread_text(of[metric], metric))
         for name, of in found[""].items()

@@ -279,7 +279,7 @@ class Experiment:
         as of a validation split that lacks a class."""
         labels = self.table.scored_labels(self.splits[run], "valid")
         metric = main_metric(self.table.targets)
-        return metric if metric.is_defined(labels) else Metric("loss", rises=False)
+        return metric if metric.is_defined(labels) else Metric("loss")
 
     def members(self) -> list[Member]:
         """All models, in their order. A head has its spread by itself: a head per run."""

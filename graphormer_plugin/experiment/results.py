@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphormer_plugin.criterions.metrics import METRICS, RISING
 from graphormer_plugin.data.errors import DatasetError, listed
 from graphormer_plugin.data.files import atomic_write, read_arrays
 from graphormer_plugin.data.schema import mean_of_defined, target_statistics
@@ -17,10 +18,8 @@ from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.experiment.labelled_table import Split, Table
 from graphormer_plugin.experiment.scores import (
     COUNT,
-    FALLING,
     IN_UNIT,
     MAIN,
-    METRICS,
     Cell,
     main_metric,
     metric_cells,
@@ -232,7 +231,7 @@ def worse_than_references(table: Table, found: MetricsOfTest) -> list[str]:
                     continue
                 *_, own = models
                 values = [mean_of_defined(models[x][metric]) for x in (own, reference)]
-                sign = -1 if metric in FALLING else 1
+                sign = 1 if metric in RISING else -1
                 if sign * values[0] < sign * values[1]:
                     texts = [spread_text([value], metric) for value in values]
                     worse.append(f"{name} ({texts[0]}, {texts[1]})")

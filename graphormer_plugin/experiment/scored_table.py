@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from graphormer_plugin.criterions.metrics import METRICS
 from graphormer_plugin.data.schema import LOG, TargetSchema
 from graphormer_plugin.data.tables.cells import Column, shown
 from graphormer_plugin.data.tables.formats import open_table
@@ -38,7 +39,7 @@ def scored_text(
         warn: Takes a line for each column with cells that are no labels.
     """
     targets = run.predictor.targets
-    metrics = scores.METRICS[targets.kind]
+    metrics = METRICS[targets.kind]
     numbers = [n for n, name in enumerate(targets.names) if name in table.places]
     lines: list[list[scores.Cell | str]] = [["endpoint", scores.COUNT, *metrics]]
     parts = (numbers[at : at + TOGETHER] for at in range(0, len(numbers), TOGETHER))

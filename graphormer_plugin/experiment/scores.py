@@ -10,15 +10,20 @@ import numpy as np
 from scipy.stats import spearmanr
 from sklearn import metrics as of_sklearn
 
+from graphormer_plugin.criterions.metrics import METRICS, RISING
 from graphormer_plugin.data.schema import TargetSchema, mean_of_defined
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric by its name in the logs of fairseq, and whether larger is better."""
+    """A metric by its name in the logs of fairseq."""
 
     name: str
-    rises: bool
+
+    @property
+    def rises(self) -> bool:
+        """Whether larger is better."""
+        return self.name in RISING
 
     def is_defined(self, labels: np.ndarray) -> bool:
         """Whether it has a value for labels [n, T], a mean over targets with a value."""
@@ -27,21 +32,11 @@ class Metric:
         return any({0.0, 1.0} <= {*column.tolist()} for column in labels.T)
 
 
-MAIN = {  # of one target
-    "regression": Metric("rmse", False),
-    "binary": Metric("roc_auc", True),
-    "multiclass": Metric("accuracy", True),
-}
+MAIN = {kind: Metric(names[0]) for kind, names in METRICS.items()}  # of one target
 # Of several regressions, whose units differ: RMSE over the standard deviation in train.
-NRMSE = Metric("nrmse", False)
-METRICS = {
-    "regression": ("rmse", "mae", "r2", "spearman"),
-    "binary": ("roc_auc", "ap", "accuracy"),
-    "multiclass": ("accuracy", "balanced_accuracy", "log_loss"),
-}
+NRMSE = Metric("nrmse")
 COUNT = "n"  # of the labels
 IN_UNIT = ("rmse", "mae")  # of the target
-FALLING = (*IN_UNIT, NRMSE.name, "log_loss")  # less is better
 SMALL = 0.01  # below it three decimals say too little
 TWO_LABELS = ("roc_auc", "ap", "r2", "spearman")  # metrics that need two labels
 # Of labels [n] and predictions [n], or probabilities of classes [n, classes].
@@ -157,7 +152,7 @@ def metric_cells(
         for name in metrics
     }
     best = {
-        name: (np.nanmin if name in FALLING else np.nanmax)(found)
+        name: (np.nanmax if name in RISING else np.nanmin)(found)
         for name, found in means.items()
         if name != COUNT and np.isfinite(found).sum() > 1
     }

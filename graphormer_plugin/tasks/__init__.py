@@ -12,6 +12,7 @@ with quick_imports():
     from graphormer_plugin.compat import patches
     from graphormer_plugin.components import import_modules
 
-    import_modules(sys.modules[__name__])
+    for package in (criterions, sys.modules[__name__]):
+        import_modules(package)
 
 patches.apply()

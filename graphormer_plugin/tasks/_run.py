@@ -11,6 +11,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from omegaconf import DictConfig
 
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
+from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.finetune.transfer import Pretrained
 from graphormer_plugin.inference.split_predictions import check_results_path
@@ -125,10 +126,10 @@ def settle_metric(run: DictConfig, criterion: FairseqCriterion) -> None:
             f"{', '.join(known)}"
         )
     maximize = run.checkpoint.maximize_best_checkpoint_metric
-    if maximize and not known[name]:
+    if maximize and name not in RISING:
         flag = "--maximize-best-checkpoint-metric"
         raise ValueError(f"{flag}: {name} is better when it is smaller; leave it out")
-    if known[name] and not maximize:
+    if name in RISING and not maximize:
         for options in (run.checkpoint, run.lr_scheduler):  # the second: of plateaus
             if "maximize_best_checkpoint_metric" in options:
                 options.maximize_best_checkpoint_metric = True

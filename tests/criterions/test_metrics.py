@@ -9,12 +9,14 @@ import torch
 from fairseq.logging import metrics
 
 from graphormer_plugin.criterions.evaluation import Evaluation
-from graphormer_plugin.criterions.metrics import (
+from graphormer_plugin.criterions.log import (
     OutputsMeter,
-    average_precision,
     log_accuracy,
     log_mean_error,
     log_ranking,
+)
+from graphormer_plugin.criterions.metrics import (
+    average_precision,
     metric_names,
     roc_auc,
 )

@@ -27,7 +27,7 @@ def search(tmp_path):
             folder = tmp_path / line["save_dir"]
             folder.mkdir(parents=True, exist_ok=True)
             failed = isinstance(found, Exception)
-            name = f"valid_{search.metric.name if search.metric else 'rmse'}"
+            name = f"valid_{(search.metric or metric).name}"
             lines = [
                 json.dumps({"epoch": 1, "valid_num_updates": x} | {name: str(y)})
                 for x, y in enumerate([0, 9] if failed else found)
@@ -37,11 +37,12 @@ def search(tmp_path):
             if failed:
                 raise found
 
+        metric = Metric("r2" if rises else "rmse")
         experiment = SimpleNamespace(
             settings=Settings("a.csv", str(tmp_path), trials=trials, **options),
             folder=tmp_path,
             start=start,
-            metric=lambda run: search.metric or Metric("rmse", rises),
+            metric=lambda run: search.metric or metric,
             line=lambda member, options: {"trial": options},
             train=train,
             warn=search.warned.append,
