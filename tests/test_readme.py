@@ -49,7 +49,7 @@ WRAPPERS = {
         more=(--max-update 2 --batch-size 8 --update-freq 1 --num-workers 0 --cpu)
         more+=(--prepare-workers 1)
         # The model in the package has the sizes of its preset.
-        [[ " $* " == *" grpe_small_descriptors "* || " $* " == *" --arch gcn "* ]] ||
+        [[ " $* " == *" grpe_minimol "* || " $* " == *" --arch gcn "* ]] ||
             more+=(--encoder-layers 3 --encoder-embed-dim 32 --encoder-ffn-embed-dim 48
                 --encoder-attention-heads 4)
         [[ " $* " != *" --arch cgt_"* ]] || more+=(--rwse-dim 4)

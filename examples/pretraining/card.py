@@ -1,10 +1,9 @@
 """Figures of a model that was trained on the table, for its card.
 
-    python examples/pretraining/card.py grpe_small_descriptors \\
-        runs/pretraining/molecules.csv.gz
+    python examples/pretraining/card.py grpe_minimol runs/pretraining/taught.parquet
 
 reads the validation rows of the table, predicts them, and puts the figures into README.md
-between the lines `<!-- card: grpe_small_descriptors -->` and `<!-- end -->`.
+between the lines `<!-- card: grpe_minimol -->` and `<!-- end -->`.
 """
 
 import argparse

@@ -17,8 +17,6 @@ Our choices:
   training rows with a smaller value, plus half of the rows with the same value.
   (scikit-learn's ``QuantileTransformer`` would put the lowest value at -5.2, even if
   99 % of the molecules have it, as with counts of rare groups.)
-- With --fingerprint-bits the bits of a folded Morgan fingerprint (radius 2) are targets,
-  too, and are treated like descriptors.
 - A descriptor is left out if it stands in `LEFT_OUT` of data/descriptors.py, is nearly
   constant, is often not finite, or repeats an earlier one; the limits are constants
   below. A single value that is not finite (partial charges of some metals) becomes an
@@ -51,7 +49,6 @@ from graphormer_plugin.data.descriptors import (
     DESCRIPTORS,
     LEFT_OUT,
     descriptors_of_mols,
-    morgan_counts,
 )
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.smiles import choose_fragment, mol_of_smiles
@@ -116,23 +113,17 @@ def read_keys(path: Path) -> set[str]:
     return set(keys)
 
 
-def target_names(bits: int) -> list[str]:
-    """Descriptors, then the bits of a fingerprint of that length."""
-    return [*DESCRIPTORS, *(f"morgan_{bit}" for bit in range(bits))]
-
-
-def compute(smiles: list[str], folder: Path, bits: int = 0) -> Path:
-    """Descriptors and fingerprints of some molecules as a file, which is named after them.
+def compute(smiles: list[str], folder: Path) -> Path:
+    """Descriptors of some molecules as a file, which is named after them.
 
     Returns:
         Path of arrays smiles [n], key [n] (`constitution`), whole [n] (`first_block` of the
-        molecule with all its fragments), value float64
-        [n, descriptors and bits], without the molecules that RDKit refuses (their number is
-        ``refused``), and the seconds that it took.
+        molecule with all its fragments), value float64 [n, descriptors], without the
+        molecules that RDKit refuses (their number is ``refused``), and the seconds that it
+        took.
     """
     RDLogger.DisableLog("rdApp.*")
-    names = target_names(bits)
-    text = "\n".join([rdBase.rdkitVersion, KEYS, *names, *smiles])
+    text = "\n".join([rdBase.rdkitVersion, KEYS, *DESCRIPTORS, *smiles])
     digest = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
     path = folder / f"{digest}.npz"
     if path.exists():
@@ -148,24 +139,20 @@ def compute(smiles: list[str], folder: Path, bits: int = 0) -> Path:
         keys.append(constitution(mol))
         wholes.append(first_block(mol) if "." in text else keys[-1])
         values.append(descriptors_of_mols([mol])[0])
-        if bits:
-            values[-1] = np.append(values[-1], morgan_counts([text], bits)[0] > 0)
     with atomic_write(path) as file:
         np.savez(
             file,
             smiles=np.array(kept, str),
             key=np.array(keys, str),
             whole=np.array(wholes, str),
-            value=np.array(values, np.float64).reshape(len(kept), len(names)),
+            value=np.array(values, np.float64).reshape(len(kept), len(DESCRIPTORS)),
             refused=len(smiles) - len(kept),
             seconds=time.perf_counter() - started,
         )
     return path
 
 
-def compute_all(
-    sources: Sequence[Path], folder: Path, processes: int, bits: int
-) -> list[Path]:
+def compute_all(sources: Sequence[Path], folder: Path, processes: int) -> list[Path]:
     """`compute` for all molecules, part by part, in some processes."""
     folder.mkdir(parents=True, exist_ok=True)
     everything = (smiles for path in sources for smiles in molecules(path))
@@ -179,7 +166,7 @@ def compute_all(
 
     with ProcessPoolExecutor(processes) as pool:
         while part := list(islice(everything, PART)):
-            waiting.append(pool.submit(compute, part, folder, bits))
+            waiting.append(pool.submit(compute, part, folder))
             if len(waiting) > 2 * processes:  # so that few parts are in memory
                 finish()
         while waiting:
@@ -279,7 +266,6 @@ def write_lines(path: Path, rows: Iterator[list[Any]] | list[list[Any]]) -> None
 def write_table(
     paths: Sequence[Path],
     folder: Path,
-    names: Sequence[str],
     leave_out: set[str],
     seed: int,
     fraction: float,
@@ -294,7 +280,7 @@ def write_table(
     counts["train"], counts["valid"] = int(train.sum()), int((~train).sum())
     if not counts["train"] or not counts["valid"]:
         raise SystemExit(f"error: {len(keys)} molecules are too few for two splits")
-    shape = (len(names), len(keys))
+    shape = (len(DESCRIPTORS), len(keys))
     scratch = folder / "columns.tmp"
     columns = np.memmap(scratch, np.float64, "w+", shape=shape)
     start = 0
@@ -302,18 +288,18 @@ def write_table(
         columns[:, start : start + len(chosen)] = np.load(path)["value"][chosen].T
         start += len(chosen)
     reasons, compared = {}, {}
-    for name, values in zip(names, columns, strict=True):
+    for name, values in zip(DESCRIPTORS, columns, strict=True):
         reasons[name] = reason_against(name, values, train)
         if not reasons[name]:
             values[:] = normal_scores(values, train)
             compared[name] = values[train][:COMPARED].copy()
     for name, earlier in repeats(compared).items():
         reasons[name] = f"has the ranks of {earlier}"
-    kept = [index for index, name in enumerate(names) if not reasons[name]]
+    kept = [index for index, name in enumerate(DESCRIPTORS) if not reasons[name]]
     counts["targets"] = len(kept)
 
     def table() -> Iterator[list[Any]]:
-        yield ["smiles", "split", *(names[index] for index in kept)]
+        yield ["smiles", "split", *(DESCRIPTORS[index] for index in kept)]
         start = 0
         for path, chosen in zip(paths, rows, strict=True):
             smiles = np.load(path)["smiles"][chosen].tolist()
@@ -325,7 +311,7 @@ def write_table(
 
     decisions = [[name, "no" if why else "yes", why] for name, why in reasons.items()]
     write_lines(folder / "descriptors.csv", [["name", "kept", "reason"], *decisions])
-    write_lines(folder / "targets.txt", [[names[index] for index in kept]])
+    write_lines(folder / "targets.txt", [[DESCRIPTORS[index] for index in kept]])
     write_lines(folder / "molecules.csv.gz", table())
     scratch.unlink()
     return counts
@@ -358,13 +344,6 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("--valid-fraction", type=float, default=0.02, help="0.02")
     found.add_argument("--seed", type=int, default=1, help="of the split")
-    found.add_argument(
-        "--fingerprint-bits",
-        type=int,
-        default=0,
-        metavar="N",
-        help="targets beside the descriptors: a Morgan fingerprint folded to N bits; 0",
-    )
     found.add_argument("--processes", type=int, default=1, help="1")
     return found
 
@@ -372,20 +351,16 @@ def parser() -> argparse.ArgumentParser:
 @command
 def main(arguments: Sequence[str] | None = None) -> None:
     args = parser().parse_args(arguments)
-    bits = args.fingerprint_bits
-    if bits < 0:
-        raise ValueError(f"--fingerprint-bits {bits}, expected 0 or more")
     for path in (*args.sources, *args.leave_out):
         next(molecules(path), None)  # or an error, before hours of work
     RDLogger.DisableLog("rdApp.*")
     leave_out = constitutions(args.leave_out)
     if args.leave_out_keys:
         leave_out |= read_keys(args.leave_out_keys)
-    paths = compute_all(args.sources, args.folder / "parts", args.processes, bits)
+    paths = compute_all(args.sources, args.folder / "parts", args.processes)
     counts = write_table(
         paths,
         args.folder,
-        target_names(bits),
         leave_out,
         args.seed,
         args.valid_fraction,
