@@ -5,11 +5,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from graphormer_plugin.data.datasets import csv_file
+from graphormer_plugin.data.datasets.csv_file import TableDataset
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import ROWS, TABLE_OPTIONS, DatasetOptions
 from graphormer_plugin.data.registry import DATASETS, RegisteredDataset
 from graphormer_plugin.data.tables.formats import is_table
+from graphormer_plugin.data.tables.roles import find_split
 from graphormer_plugin.data.user_code import import_user_data
 
 
@@ -22,9 +23,10 @@ def locate(options: DatasetOptions) -> tuple[RegisteredDataset, Path, dict[str, 
     dataset = find_dataset(options)
     dataset.refuse(options, [o for o in TABLE_OPTIONS if o not in dataset.options])
     options = dataset.resolved(options)
+    table = dataset.table if isinstance(dataset, TableDataset) else None
     if not options.shard.is_whole:
         of_whole = options.split == "scaffold" or options.split_file
-        if dataset is not csv_file.CSV or of_whole:
+        if table is None or of_whole:
             raise DatasetError(
                 f"--shard is for tables of molecules, not for {dataset.name!r}, and not for "
                 "rows of a file or a scaffold split, whose shards would share scaffolds; "
@@ -37,24 +39,23 @@ def locate(options: DatasetOptions) -> tuple[RegisteredDataset, Path, dict[str, 
             used[name] = list(value) if isinstance(value, tuple) else value
     if options.split_file:
         used["split"] = ROWS  # the store has no splits, see `with_splits`
-    csv = csv_file.identity_of(options) if dataset is csv_file.CSV else None
-    has_splits = csv is not None and csv.has_splits
+    has_splits = table is not None and find_split(table, options) is not None
     if has_splits or used.get("split", "") not in ("", "random", "scaffold"):
         used.pop("seed", None)
-    source = {"name": "csv", **csv.content} if csv else dataset.origin(options)
+    source = dataset.origin(options)
     identity = {"source": source, "options": used}
     # The content of a CSV is part of its name, so that equal files share a store
     # wherever they lie; code under development replaces its own store instead.
     # The shards of a table are in one folder.
     key: list[Any] = [dataset.name, used]
-    if csv is not None:
-        key.append(csv.content)
+    if table is not None:
+        key.append(source)
     shard = options.shard
     if not shard.is_whole:
         used["shard"] = shard.name
-        key = [dataset.name, {**used, "shard": shard.count}, csv.shared]
+        key = [dataset.name, {**used, "shard": shard.count}, table.digest(0, 0)]
     digest = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
-    label = Path(options.name).name if csv else dataset.name
+    label = table.path.name if table else dataset.name
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", label).strip("-")[:40] or "dataset"
     path = options.root / "stores" / f"{slug}-{digest}"
     return dataset, path if shard.is_whole else path / shard.name, identity
@@ -71,7 +72,7 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
     if options.source == "csv" or (
         not options.source and options.name not in DATASETS and is_table(options.path)
     ):
-        return csv_file.CSV
+        return TableDataset.open(options)
     if options.name not in DATASETS:
         if options.path.is_file():
             was = f", not {options.source!r}" if options.source else ""
@@ -110,7 +111,7 @@ def molecules_of(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
         DatasetError: The source cannot be read.
     """
     dataset = find_dataset(options)
-    if dataset is csv_file.CSV:
-        return csv_file.molecules_of(options)
+    if isinstance(dataset, TableDataset):
+        return dataset.molecules(options)
     smiles = dataset.load(options).smiles if dataset.sources else None
     return ([], []) if smiles is None else (["smiles"], [[text] for text in smiles])

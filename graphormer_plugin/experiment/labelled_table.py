@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from graphormer_plugin.criterions.class_weights import given_weights
-from graphormer_plugin.data.datasets.csv_file import read_labels
+from graphormer_plugin.data.datasets.csv_file import Labels, read_labels
 from graphormer_plugin.data.errors import DatasetError, counted, listed
 from graphormer_plugin.data.featurise import LimitedParser, featurise
 from graphormer_plugin.data.labels import exact_labels
@@ -21,7 +21,6 @@ from graphormer_plugin.data.splits import SPLITS, splits_of_graphs
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.class_names import check_numbers
 from graphormer_plugin.data.tables.formats import open_table
-from graphormer_plugin.data.tables.joined import JoinedTable
 from graphormer_plugin.data.tables.roles import find_split
 from graphormer_plugin.data.tables.table import Table as InputTable
 from graphormer_plugin.experiment.log_targets import log_columns, spans_decades
@@ -166,17 +165,18 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         DatasetError: It cannot be read as asked; one line.
     """
     tables = [open_table(path) for path in settings.tables.values()]
-    table = JoinedTable(tables) if len(tables) > 1 else tables[0]
+    table, *more = tables
     options = find_options(table, settings)
-    find_kind = not settings.target_kind
-    read = read_labels(table, options, explore=True, find_kind=find_kind)
+    read = read_labels(
+        table, options, explore=True, find_kind=not settings.target_kind, more=more
+    )
     source = read.source
-    rows, scaffolds, keys, failures = parse_molecules(table, source, settings, progress)
+    rows, scaffolds, keys, failures = parse_molecules(read, settings, progress)
     labels = np.asarray(source.targets, np.float64)[rows]
     given_split = None
     parts = source.splits if options.split.startswith("column:") else None
-    if isinstance(table, JoinedTable):
-        parts = dict(zip(settings.tables, table.rows_of_tables(), strict=True))
+    if more:
+        parts = dict(zip(settings.tables, (numbers for _, numbers in read.parts)))
     if parts is not None:
         graph_of_row = np.full(len(source.smiles), -1, np.int64)
         graph_of_row[rows] = np.arange(len(rows))
@@ -208,7 +208,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
 
 
 def parse_molecules(
-    table: InputTable, source: DatasetSource, settings: Settings, progress: bool
+    read: Labels, settings: Settings, progress: bool
 ) -> tuple[list[int], list[str], list[int], list[tuple[int | str, str, str]]]:
     """Rows whose molecules can be parsed, scaffold and key of each, and the failures; see
     `Table`.
@@ -222,15 +222,16 @@ def parse_molecules(
     failures: list[tuple[int | str, str, str]] = []
     parser = smiles_parser(True, largest_fragment=settings.largest_fragment)
     for piece in featurise(
-        source.smiles,
+        read.source.smiles,
         LimitedParser(parser, settings.max_atoms),
-        progress=progress and len(source.smiles) > 5000,
+        progress=progress and len(read.source.smiles) > 5000,
         description=Path(settings.table).name,
     ):
         for row, smiles, reason in piece.failures:
-            of, number = table.where(row)
-            other = of.path != table.path
-            name = f"{number} of {of.path.name}" if other else number
+            of, numbers = next(part for part in read.parts if row <= part[1][-1])
+            number = int(row - numbers[0])
+            first = of is read.parts[0][0]
+            name = number if first else f"{number} of {of.path.name}"
             failures.append((name, smiles, reason))
         if piece.chunk is not None:
             rows += piece.chunk.row.tolist()

@@ -12,7 +12,7 @@ import torch
 
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.tables.cells import number_in
-from graphormer_plugin.data.tables.table import LONGEST_ROW, Table
+from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.heads.domain import unlike_training
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import Molecules, read_rows
@@ -51,17 +51,15 @@ class PredictedRows(NamedTuple):
 
 
 def rows_in_blocks(table: Table, first: int, end: int, size: int) -> Iterator[Rows]:
-    """Yield rows of a table, fewer than ``size`` if they have a `LONGEST_ROW` of text.
-    Batches do not cross blocks, and an interrupted run goes on at the end of a block.
+    """Yield ``size`` rows of a table at a time. Batches do not cross blocks, and an
+    interrupted run goes on at the end of a block.
     """
     block: list[list[str]] = []
-    characters = 0
     for row, _, cells in table.rows_between(table.header, first, end):
         block.append(cells)
-        characters += sum(map(len, cells))
-        if len(block) == size or characters > LONGEST_ROW:
+        if len(block) == size:
             yield Rows(row + 1 - len(block), block)
-            block, characters = [], 0
+            block = []
     if block:
         yield Rows(row + 1 - len(block), block)
 

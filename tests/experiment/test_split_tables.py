@@ -141,7 +141,7 @@ def test_files_of_test_and_valid(tmp_path, more, options, expected, drawn):
 @pytest.mark.parametrize(
     "row, message",
     [
-        ([2.0, "CCCC"], "no column 'y', which .*train.csv has"),
+        ([2.0, "CCCC"], "test.csv: no column 'y', the header has"),
         (["CCCC", "high"], "test.csv: row 1 .line 3., column 'y': 'high' is not a"),
         (["", 2.0], "test.csv: row 1 .line 3., column 'smiles': no SMILES"),
         (["C(", 2.0], "train.csv: 1 molecule cannot .*first: row 1 of test.csv, 'C"),

@@ -8,57 +8,54 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.errors import DatasetError, listed
-from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import DECISIVE, DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import random_split, random_split_of_rows, time_split
 from graphormer_plugin.data.tables.cells import Column, matches
 from graphormer_plugin.data.tables.formats import open_table, stem
-from graphormer_plugin.data.tables.roles import Roles, find_split
+from graphormer_plugin.data.tables.roles import Roles
 from graphormer_plugin.data.tables.rows import Rows, columns_of_whole
-from graphormer_plugin.data.tables.table import NAMES, Table, listed_columns, readable
+from graphormer_plugin.data.tables.table import NAMES, Table, listed_columns
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class TableIdentity:
-    """Properties that tell a table, or its shard, from others.
+@dataclass(frozen=True, kw_only=True)
+class TableDataset(RegisteredDataset):
+    """A table of molecules, opened."""
 
-    Attributes:
-        content: Hash of the rows that are read, and version of the rules of reading.
-        shared: Hash that all shards have: of a text its content, of Parquet its footers.
-        has_splits: Whether a column gives the split, so that the seed does not matter.
-            False for SDF, whose columns are known only when all records are read.
-    """
+    table: Table
 
-    content: dict[str, Any]
-    shared: str
-    has_splits: bool
+    @classmethod
+    def open(cls, options: DatasetOptions) -> "TableDataset":
+        """The table that options name.
+
+        Raises:
+            DatasetError: It cannot be read.
+        """
+        table = open_table(options.path)
+        return cls(
+            name="csv",
+            function=lambda options: _source(table, options),
+            source="csv",
+            options=DECISIVE,
+            content=lambda options: _content(table, options),
+            table=table,
+        )
+
+    def molecules(self, options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
+        """Columns of SMILES and, if there are some, of names, and their cells by row."""
+        columns = [self.table.find_smiles(options.smiles_column)]
+        columns += self.table.find_name(columns[0])
+        return columns, [cells for _, _, cells in self.table.rows(columns)]
 
 
-def identity_of(options: DatasetOptions) -> TableIdentity:
-    """Identity of the table that options name.
-
-    Raises:
-        DatasetError: It cannot be read.
-    """
-    path, shard, shared, has_splits = options.path, options.shard, "", False
-    is_sdf = path.name.lower().endswith((".sdf", ".sdf.gz"))
-    if is_sdf and shard.is_whole:
-        with readable(path):
-            digest = file_sha256(path)
-    else:
-        table = open_table(path)
-        if not is_sdf:
-            has_splits = find_split(table, options) is not None
-        if shard.is_whole:
-            digest = table.digest()
-        else:
-            digest = table.digest(*shard.rows(table.count()))
-            shared = table.digest(0, 0)
-    return TableIdentity({"file": digest, "rule": 1}, shared, has_splits)
+def _content(table: Table, options: DatasetOptions) -> dict[str, Any]:
+    """Hash of the rows that are read, and version of the rules of reading."""
+    shard = options.shard
+    part = () if shard.is_whole else shard.rows(table.count())
+    return {"file": table.digest(*part), "rule": 1}
 
 
 @dataclass(frozen=True)
@@ -71,6 +68,7 @@ class Labels:
         others: Names of the columns that no option uses.
         cells: Their cells, a list per row; empty if they are not asked for.
         times: Of the rows, for a split by time; else None.
+        parts: The tables that were read, each with the numbers of its rows.
     """
 
     source: DatasetSource
@@ -78,15 +76,16 @@ class Labels:
     others: list[str]
     cells: list[list[str]]
     times: np.ndarray | None
+    parts: list[tuple[Table, np.ndarray]]
 
 
 def csv_dataset(options: DatasetOptions) -> DatasetSource:
-    """Molecules and targets from a table with a header: CSV, TSV, SDF or Parquet.
+    """Molecules and targets from the table that options name; see `read_labels`."""
+    return _source(open_table(options.path), options)
 
-    Raises:
-        DatasetError: see `read_labels`.
-    """
-    labels = read_labels(open_table(options.path), options)
+
+def _source(table: Table, options: DatasetOptions) -> DatasetSource:
+    labels = read_labels(table, options)
     for text in labels.warnings:
         logger.warning("%s: %s", options.path, text)
     return labels.source
@@ -97,12 +96,9 @@ def read_labels(
     options: DatasetOptions,
     explore: bool = False,
     find_kind: bool = False,
+    more: Sequence[Table] = (),
 ) -> Labels:
     """Read the rows of a table, or of its shard.
-
-    A file is read once. It is read once more before, to hash it, where a store is looked
-    for; SDF and .smi to find their columns; and for a shard, to count its rows and to
-    find the columns of ``all``.
 
     Missing targets are empty cells, nan, na, n/a, null or none (in any case). Row numbers
     count data rows from 0, as in predictions; errors also give the line of the file, from
@@ -112,6 +108,7 @@ def read_labels(
         explore: Take the only column of numbers as target if none is named, and keep the
             cells of columns that no option uses.
         find_kind: Find the kind of the targets, in place of the kind of the options.
+        more: Further tables, whose rows follow.
 
     Raises:
         DatasetError: The file cannot be read, or a header, row or cell is wrong; a
@@ -123,12 +120,12 @@ def read_labels(
     roles = Roles(table, options, explore)
     part = (0, None) if whole else options.shard.rows(table.count())
     others = [n for n in table.header if n not in (roles.smiles, roles.split)]
-    rows = Rows(table, roles, options, part, others if explore else ())
+    rows = Rows([table, *more], roles, options, part, others if explore else ())
     judged = rows.columns
     if roles.names_all and not whole:
         reading = options.missing_labels, (), options.censored
         judged = columns_of_whole(table, roles.candidates, *reading)
-    names, counting = _choose_targets(roles, judged)
+    names, counting = _choose_targets(roles, judged, rows.starts)
     columns = [rows.columns[name] for name in names]
     kind = _found_kind(table, columns, options) if find_kind else options.target_kind
     if kind == "multiclass" and len(names) != 1:
@@ -174,7 +171,7 @@ def read_labels(
         first_row=rows.first,
         bounds=np.array([c.bounds for c in columns]).T if options.censored else None,
     )
-    warnings = [*table.notes]
+    warnings = rows.notes
     if counting:
         warnings.append(
             f"--target-columns all leaves out {listed_columns(counting)}, which only "
@@ -193,17 +190,17 @@ def read_labels(
         [others[at] for at in keep],
         [[cells[at] for at in keep] for cells in rows.cells],
         times,
+        rows.parts,
     )
 
 
 def _choose_targets(
-    roles: Roles, read: Mapping[str, Column]
+    roles: Roles, read: Mapping[str, Column], starts: Sequence[int]
 ) -> tuple[list[str], list[str]]:
     """Names of the targets, and of columns that ``all`` leaves out."""
     columns = [read[n] for n in roles.candidates if n.lower() not in NAMES]
     numeric = [column for column in columns if column.is_numeric]
-    ends = roles.table.ends
-    counting = [column.name for column in numeric if column.numbers_rows(ends)]
+    counting = [column.name for column in numeric if column.numbers_rows(starts)]
     left = [column for column in numeric if column.name not in counting]
     if roles.names_all:
         free = [column.name for column in left if column.name in roles.free]
@@ -261,7 +258,7 @@ def _weights(rows: Rows, name: str, whole: bool) -> np.ndarray:
     if (wrong := np.flatnonzero(~(weights >= 0))).size:
         raise rows.error(wrong[0], name, "a weight is a number, 0 or more")
     if whole and not weights.any():
-        raise rows.table.error(f"all weights in column {name!r} are 0")
+        raise rows.tables[0].error(f"all weights in column {name!r} are 0")
     return weights
 
 
@@ -276,7 +273,7 @@ def _splits(
     if roles.split:
         for name in needed:
             if whole and name not in rows.splits:
-                raise rows.table.error(
+                raise rows.tables[0].error(
                     f"no rows in split {name} (column {roles.split!r}); mark them with "
                     f"the word {name}, or give --split random or scaffold"
                 )
@@ -289,25 +286,4 @@ def _splits(
     try:
         return random_split(count, options.seed)
     except DatasetError as error:
-        raise rows.table.error(str(error)) from None
-
-
-def molecules_of(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
-    """Columns of SMILES and, if there are some, of names, and their cells by row.
-
-    Raises:
-        DatasetError: see `csv_dataset`.
-    """
-    table = open_table(options.path)
-    columns = [table.find_smiles(options.smiles_column)]
-    columns += table.find_name(columns[0])
-    return columns, [cells for _, _, cells in table.rows(columns)]
-
-
-CSV = RegisteredDataset(
-    name="csv",
-    function=csv_dataset,
-    source="csv",
-    options=DECISIVE,
-    content=lambda options: identity_of(options).content,
-)
+        raise rows.tables[0].error(str(error)) from None

@@ -204,14 +204,14 @@ class Column:
             advice = "write numbers as 1234.5, without commas"
         return f" ({total}: {words}); {advice}"
 
-    def numbers_rows(self, ends: Sequence[int] = ()) -> bool:
+    def numbers_rows(self, starts: Sequence[int] = (0,)) -> bool:
         """Whether numbers merely count the rows: an index by its name, as pandas writes
-        it, or 0, 1, 2, ... or 1, 2, 3, ..., perhaps anew in each table that is joined,
-        whose rows end before ``ends``."""
+        it, or 0, 1, 2, ... or 1, 2, 3, ..., perhaps anew in each of several tables, which
+        start at ``starts``."""
         count = np.arange(len(self.values))
-        begins = np.array([0, *ends])[np.searchsorted(ends, count, "right")]
+        anew = count - np.array(starts)[np.searchsorted(starts, count, "right") - 1]
         return is_index(self.name) or any(
             np.array_equal(self.values, rows + n)
-            for rows in (count, count - begins)
+            for rows in (count, anew)
             for n in (0, 1)
         )

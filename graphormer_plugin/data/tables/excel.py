@@ -1,11 +1,11 @@
-"""Excel workbooks of molecules, read with openpyxl."""
+"""Excel workbooks of molecules."""
 
-import contextlib
+import importlib.util
 from collections.abc import Iterator, Sequence
-from typing import Any
+
+import pandas
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import open_archive
 from graphormer_plugin.data.tables.table import Table, readable
 
 
@@ -20,47 +20,26 @@ class ExcelTable(Table):
     no_rows = "there are no rows below the header of the first sheet"
 
     def _read_header(self) -> Sequence[str]:
-        lines = [*self._lines()]
-        if not lines:
-            raise self.error("the first sheet is empty")
-        self.used = sorted({place for _, cells in lines for place in cells})
-        (_, header), *self.lines = lines
-        return [header.get(place, "") for place in self.used]
-
-    def _lines(self) -> Iterator[tuple[int, dict[int, str]]]:
-        """Yields (row of the sheet, text of each cell by its column) of rows with cells."""
-        try:
-            import openpyxl
-        except ImportError:
+        if importlib.util.find_spec("openpyxl") is None:
             raise DatasetError(
                 f"{self.path}: .xlsx needs openpyxl: pip install "
                 "'graphormer-plugin[excel]', or save the table as CSV"
-            ) from None
-        with readable(self.path), open_archive(self.path, compressed=True):
-            book = openpyxl.load_workbook(
-                self.path, read_only=True, data_only=True, keep_links=False
             )
-            with contextlib.closing(book):
-                sheet = book.worksheets[0]
-                sheet.reset_dimensions()  # some programs write wrong ones
-                for number, row in enumerate(sheet.rows, 1):
-                    texts = {place: _text(cell) for place, cell in enumerate(row)}
-                    if cells := {place: text for place, text in texts.items() if text}:
-                        size = sum(map(len, cells.values()))
-                        self.check_row("row", number, size)
-                        yield number, cells
+        with readable(self.path):
+            sheet = pandas.read_excel(
+                self.path, header=None, dtype=str, na_filter=False
+            ).fillna(
+                ""
+            )  # an error, such as #DIV/0!, is missing in any case
+        used = (sheet != "").to_numpy()
+        sheet = sheet.loc[used.any(1), used.any(0)]
+        if sheet.empty:
+            raise self.error("the first sheet is empty")
+        self.lines = [*zip(sheet.index + 1, sheet.to_numpy().tolist())][1:]
+        return sheet.iloc[0].tolist()
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
         """See `Table.rows`; lines are the rows of the sheet."""
-        places = [self.used[self.places[name]] for name in columns]
+        places = [self.places[name] for name in columns]
         for row, (line, cells) in enumerate(self.lines):
-            yield row, line, [cells.get(place, "") for place in places]
-
-
-def _text(cell: Any) -> str:
-    """A cell as pandas reads it as text; whole numbers have no decimal point."""
-    value = cell.value
-    if value is None or cell.data_type == "e":  # an error, such as #DIV/0!
-        return ""
-    whole = cell.data_type == "n" and value == int(value)
-    return str(int(value) if whole else value)
+            yield row, line, [cells[place] for place in places]

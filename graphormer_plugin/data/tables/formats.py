@@ -25,19 +25,27 @@ MOST_PLACED = 300  # atoms of the largest molecule that is drawn, which takes 20
 # A data item's first line: its name, or the number of a field.
 ITEM = re.compile(r">(?:.*?<(.+)>|\s+(DT\d+)\b)")
 
-READABLE = (
-    *(".csv", ".csv.gz", ".tsv", ".tsv.gz", ".sdf", ".sdf.gz"),
-    *(".smi", ".smi.gz", ".parquet", ".xlsx", ".xlsm"),
-)
+TEXTS = ".csv .tsv .sdf .sd .mol .smi .smiles .ism".split()  # also with .gz
+READABLE = (*TEXTS, *(f"{end}.gz" for end in TEXTS), ".parquet", ".xlsx", ".xlsm")
 WRITABLE = (".csv", ".tsv", ".sdf", ".parquet")
+REFUSED = {
+    **dict.fromkeys((".mol2", ".pdb", ".cif"), "convert it to .sdf"),
+    **dict.fromkeys((".bz2", ".xz", ".zst", ".zip"), "unpack it, or pack it as .gz"),
+    **dict.fromkeys((".xls", ".ods"), "save it as .xlsx"),
+}
 
 
 def is_table(path: Path) -> bool:
     """Whether it is the path of a table of molecules, or a folder of Parquet files."""
     # A SMILES may be too long for a path, which Path.is_dir raises.
-    return path.name.lower().endswith(READABLE) or (
+    return path.name.lower().endswith((*READABLE, *REFUSED)) or (
         os.path.isdir(path) and any(path.glob("*.parquet"))
     )
+
+
+def ending(path: Path) -> str:
+    """Ending of a file's name in lower case, without ``.gz``."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def stem(path: Path) -> str:
@@ -54,16 +62,19 @@ def open_table(path: Path) -> Table:
     Raises:
         DatasetError: It cannot be read.
     """
-    name = path.name.lower()
-    if name == "-" and not path.exists():
+    if path.name == "-" and not path.exists():
         raise DatasetError("-: standard input is not read; save the table in a file")
-    if name.endswith((".sdf", ".sdf.gz")):
+    end = ending(path)
+    advice = REFUSED.get(path.suffix.lower())
+    if advice and not path.is_dir():
+        raise DatasetError(f"{path}: {path.suffix} files are not read; {advice}")
+    if end in (".sdf", ".sd", ".mol"):
         return SdfTable(path)
-    if name.endswith((".smi", ".smi.gz")):
+    if end in (".smi", ".smiles", ".ism"):
         return SmilesTable(path)
-    if name.endswith((".xlsx", ".xlsm")):
+    if end in (".xlsx", ".xlsm"):
         return ExcelTable(path)
-    if name.endswith(".parquet") or path.is_dir():
+    if end == ".parquet" or path.is_dir():
         return ParquetTable(path)
     return CsvTable(path)
 
@@ -109,18 +120,19 @@ class SdfTable(TextTable):
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """Yields (line of the file from 1, lines but the last)."""
         record: list[str] = []
-        number = start = 1
-        size = 0
+        start = 1
         with self.open_lines() as lines:
             for number, line in enumerate(lines, 1):
                 if line.startswith(END_OF_RECORD):
                     yield start, record
-                    record, start, size = [], number + 1, 0
+                    record, start = [], number + 1
                 else:
                     record.append(line.rstrip("\r\n"))
-                    size += len(line)
-                    self.check_row("the record of line", start, size)
-        if any(line.strip() for line in record):
+        if not any(line.strip() for line in record):
+            return
+        if ending(self.path) == ".mol":  # a single mol block
+            yield start, record
+        else:
             end = f"does not end ({END_OF_RECORD} is missing)"
             raise self.error(f"the record of line {start} {end}")
 

@@ -1,6 +1,7 @@
 """The cells of a table, read in one pass, as numbers and classes."""
 
 import array
+import bisect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -29,11 +30,16 @@ _SPLIT_NAMES = {
 
 
 class Rows:
-    """Cells of a table, read once.
+    """Cells of tables, read once.
 
     Args:
+        tables: Read as one, one after the other, with the columns of the first.
         part: First row, and the row after the last; None: all rows.
         others: Columns whose cells are kept as text, numbers with a decimal point.
+
+    Attributes:
+        starts: First row of each table.
+        notes: What is unusual about the way they are read, a line each.
 
     Raises:
         DatasetError: There are no rows, or a row has no SMILES or no split.
@@ -41,13 +47,13 @@ class Rows:
 
     def __init__(
         self,
-        table: Table,
+        tables: Sequence[Table],
         roles: Roles,
         options: DatasetOptions,
         part: tuple[int, int | None] = (0, None),
         others: Sequence[str] = (),
     ) -> None:
-        self.table, self.first = table, part[0]
+        self.tables, self.first, self.starts = tables, part[0], array.array("q")
         self.smiles: list[str] = []
         self.cells: list[list[str]] = []
         self.splits: dict[str, list[int]] = {}
@@ -58,44 +64,58 @@ class Rows:
         self.columns = {column.name: column for column in columns}
         split = [roles.split] if roles.split else []
         names = [roles.smiles, *(column.name for column in columns), *split]
-        for row, line, cells in table.rows_between([*names, *others], *part):
-            self.lines.append(line)
-            self.smiles.append(cells[0].strip())
-            if not self.smiles[-1] and not options.skip_invalid:
-                text = f"{table.no_smiles}; --skip-invalid leaves such rows out"
-                raise self.error(row - self.first, roles.smiles, text)
-            for column, cell in zip(columns, cells[1:]):
-                column.add(cell)
-            if roles.split:
-                word = cells[len(names) - 1]
-                name = _SPLIT_NAMES.get(word.strip().lower(), "")
-                self.splits.setdefault(name, []).append(row - self.first)
-                if not name:
-                    text = (
-                        f"{shown(word)} is not a split, expected train|valid|test; "
-                        "--split random and scaffold do not read it"
-                    )
-                    raise self.error(row - self.first, roles.split, text)
-            if others:
-                self.cells.append(cells[len(names) :])
-        _read_commas(table, columns)
+        for table in tables:
+            self.starts.append(len(self.smiles))
+            read = [table.require(name) for name in (*names, *others)]
+            for _, line, cells in table.rows_between(read, *part):
+                row = len(self.smiles)
+                self.lines.append(line)
+                self.smiles.append(cells[0].strip())
+                if not self.smiles[-1] and not options.skip_invalid:
+                    text = f"{table.no_smiles}; --skip-invalid leaves such rows out"
+                    raise self.error(row, roles.smiles, text)
+                for column, cell in zip(columns, cells[1:]):
+                    column.add(cell)
+                if roles.split:
+                    self._add_split(row, roles.split, cells[len(names) - 1])
+                if others:
+                    self.cells.append(cells[len(names) :])
+            if len(self.smiles) == self.starts[-1]:
+                shard = "there are no rows in this shard"
+                raise table.error(table.no_rows if part == (0, None) else shard)
+        self.notes = [
+            f"{table.path}: {note}" if len(tables) > 1 else note
+            for table in tables
+            for note in table.notes
+        ]
+        self.notes += _read_commas(columns, all(one.decimal_comma for one in tables))
         for place, name in enumerate(others):
             if name in self.columns and self.columns[name].has_commas:
                 for row in self.cells:
                     row[place] = point(row[place])
-        if not self.smiles:
+
+    def _add_split(self, row: int, column: str, word: str) -> None:
+        name = _SPLIT_NAMES.get(word.strip().lower(), "")
+        if not name:
             text = (
-                table.no_rows
-                if part == (0, None)
-                else "there are no rows in this shard"
+                f"{shown(word)} is not a split, expected train|valid|test; "
+                "--split random and scaffold do not read it"
             )
-            raise table.error(text)
+            raise self.error(row, column, text)
+        self.splits.setdefault(name, []).append(row)
+
+    @property
+    def parts(self) -> list[tuple[Table, np.ndarray]]:
+        """The tables, each with the numbers of its rows."""
+        numbers = np.split(np.arange(len(self.smiles)), self.starts[1:])
+        return [*zip(self.tables, numbers)]
 
     def error(self, row: int, column: str, text: object) -> DatasetError:
         """Error of a cell in a row, counted from 0, the first row that was read."""
-        table, number = self.table.where(self.first + row)
+        place = bisect.bisect_right(self.starts, row) - 1
+        number = self.first + row - self.starts[place]
         where = f"row {number} (line {self.lines[row]}), column {column!r}"
-        return table.error(f"{where}: {text}")
+        return self.tables[place].error(f"{where}: {text}")
 
     def numbers(self, name: str, advice: str = "") -> np.ndarray:
         """Numbers of a column, float [rows]; ``advice`` is added to an error.
@@ -128,8 +148,8 @@ class Rows:
                 words = _of_rows(words, lambda row: is_molecule(self.smiles[row]))
                 dates = read_dates([*words])
         except ValueError as error:
-            raise self.table.error(f"column {name!r}: {error}") from None
-        # A date is no number.
+            raise self.tables[0].error(f"column {name!r}: {error}") from None
+        # Mixed columns count as dates.
         values = np.full(len(numbers), np.nan) if words else numbers
         for rows, date in zip(words.values(), dates):
             values[rows] = date
@@ -156,7 +176,7 @@ class Rows:
         try:
             names = class_order(column.words, kind, asked)
         except ValueError as error:
-            raise self.table.error(f"column {name!r}: {error}") from None
+            raise self.tables[0].error(f"column {name!r}: {error}") from None
         values = np.array(column.values)
         for number, word in enumerate(names):
             values[column.words.get(word, [])] = number
@@ -173,20 +193,18 @@ def columns_of_whole(
         for column, cell in zip(columns, cells, strict=True):
             if looks_numeric(cell) or all(map(looks_numeric, column.words)):
                 column.add(cell)
-    _read_commas(table, columns)
+    table.notes |= dict.fromkeys(_read_commas(columns, table.decimal_comma))
     return {column.name: column for column in columns}
 
 
-def _read_commas(table: Table, columns: Sequence[Column]) -> None:
-    """Read decimal commas of columns, and note it in the table."""
-    for column in columns:
-        if note := column.read_commas(table.decimal_comma):
-            table.notes[note] = None
+def _read_commas(columns: Sequence[Column], decimal: bool) -> list[str]:
+    """Read decimal commas of columns; returns a line about each; see `Column.read_commas`."""
+    return [note for column in columns if (note := column.read_commas(decimal))]
 
 
 def _of_rows(
     words: Mapping[str, Sequence[int]], is_used: Callable[[int], bool]
 ) -> dict[str, list[int]]:
-    """The words of some rows, each with its rows."""
+    """Words that occur in the selected rows, with those rows."""
     used = {word: [row for row in rows if is_used(row)] for word, rows in words.items()}
     return {word: rows for word, rows in used.items() if rows}

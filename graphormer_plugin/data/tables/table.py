@@ -2,7 +2,6 @@
 
 import contextlib
 import csv
-import functools
 import gzip
 import itertools
 import re
@@ -12,15 +11,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from graphormer_plugin.data.errors import DatasetError, listed, named_damage
-from graphormer_plugin.data.files import check_unpacked, file_sha256, open_to_read
+from graphormer_plugin.data.files import file_sha256, open_to_read
 from graphormer_plugin.data.tables.cells import shown
 
-SPLIT = "split"  # in any case; is a target only where it is named
-# Limits that honest tables keep far below; they bound the memory that a file can take.
-LONGEST_ROW = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
-csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))  # of all readers
+SPLIT = "split"  # in any case; a target only if it is named
+csv.field_size_limit(1 << 24)  # Python's own limit of 131,072 cuts a mol block
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8, for Python
+NOT_UTF8 = re.compile("[\udc80-\udcff]")  # Python's escapes of other bytes
 # Columns with the name of a molecule, in any case; the first that there is counts.
 NAMES = (
     "name title compound compound_name molecule molecule_name drug drug_name id "
@@ -35,7 +32,7 @@ class Table:
         header: Names of its columns; None: they are in the file.
 
     Attributes:
-        notes: How it is read where that is unusual, a line each.
+        notes: What is unusual about the way it is read, a line each.
 
     Raises:
         DatasetError: It cannot be read, or a column is named twice.
@@ -44,7 +41,6 @@ class Table:
     no_smiles = "no SMILES"  # what an empty cell of SMILES means
     no_rows = "there are no rows below the header"
     no_labels = ""  # what is in a file without labels, and what to do
-    ends: Sequence[int] = ()  # of joined tables, see `JoinedTable`
     decimal_comma = False  # whether a comma in a number can only be the decimal one
 
     def __init__(self, path: Path, header: Sequence[str] | None = None) -> None:
@@ -75,10 +71,6 @@ class Table:
     ) -> Iterator[tuple[int, int, list[str]]]:
         """The `rows` from ``first`` to before ``end``; None: to the last row."""
         return itertools.islice(self.rows(columns), first, end)
-
-    def where(self, row: int) -> tuple["Table", int]:
-        """The table with a row, and its number there."""
-        return self, row
 
     def count(self) -> int:
         """Number of rows. A text is read to its end, which finds all wrong rows."""
@@ -122,58 +114,46 @@ class Table:
         lower = {name.lower(): name for name in self.header if name != smiles_column}
         return [lower[name] for name in NAMES if name in lower][:1]
 
-    def check_row(self, kind: str, number: int, size: int) -> None:
-        """Raises DatasetError for more than `LONGEST_ROW` characters."""
-        if size > LONGEST_ROW:
-            raise self.error(
-                f"{kind} {number} has more than {LONGEST_ROW:,} characters"
-            )
-
     def _has(self) -> str:
         return f"the header has {listed_columns(self.header)}"
 
 
 class TextTable(Table):
-    """A text file of molecules in UTF-8, gzipped if it ends in ``.gz``; bytes that are not
-    UTF-8 are read as Windows-1252, which has the letters of Latin-1, with a note.
+    """A text file of molecules, gzipped if it ends in ``.gz``.
 
-    Raises:
-        DatasetError: See `readable`; a line is too long or not text, or a .gz expands to
-            far more than a table does.
+    It is UTF-8, or Windows-1252 (with a note), which has the letters of Latin-1: the first
+    line that is not ASCII decides.
     """
 
     @contextlib.contextmanager
     def open_lines(self) -> Iterator[Iterator[str]]:
         """The file's lines, while it is open."""
-        zipped = self.path.suffix.lower() == ".gz"
-        opener: Any = gzip.open if zipped else open
-        with readable(self.path):
-            if zipped:
-                state = self.path.stat()
-                _check_gzip(self.path, state.st_size, state.st_mtime_ns)
-            how = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
-            with opener(self.path, "rt", **how) as file:
-                yield self._decoded(file)
+        opener: Any = gzip.open if self.path.suffix.lower() == ".gz" else open
+        how = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
+        with readable(self.path), opener(self.path, "rt", **how) as file:
+            yield self._decoded(file)
 
     def _decoded(self, file: IO[str]) -> Iterator[str]:
-        lines = iter(lambda: file.readline(LONGEST_ROW + 1), "")
-        for number, line in enumerate(lines, 1):
-            self.check_row("line", number, len(line))
+        encoding = ""
+        for number, line in enumerate(file, 1):
             if "\0" in line:  # UTF-16, or an .xls
                 text = f"line {number} is not UTF-8 text"
                 raise self.error(f"{text}; save it as CSV in UTF-8, or as .xlsx")
-            if not line.isascii() and ESCAPED.search(line):
-                self.notes["text that is not UTF-8 is read as Windows-1252"] = None
-                line = ESCAPED.sub(_windows_1252, line)
+            if not line.isascii():
+                if not encoding and NOT_UTF8.search(line):
+                    encoding = "cp1252"
+                    self.notes["text that is not UTF-8 is read as Windows-1252"] = None
+                encoding = encoding or "utf-8"
+                data = line.encode(errors="surrogateescape")
+                line = data.decode(encoding, "replace")
             yield line
 
 
 class CsvTable(TextTable):
     """A CSV or TSV file, read strictly.
 
-    pandas fills short rows with NaN and renames repeated columns without a word, and
-    its errors do not give row and line; a training set should not be mended silently.
-    A row without any cell is no row, as a blank line.
+    pandas fills short rows with NaN and renames repeated columns without a word, and its
+    errors do not give row and line. Blank lines and rows of empty cells are skipped.
 
     Args:
         path: File; gzipped if it ends in ``.gz``, with tabs if it ends in ``.tsv`` before
@@ -207,7 +187,7 @@ class CsvTable(TextTable):
         return header
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
-        """Yields (row from 0, line of the file from 1, cells of ``columns``)."""
+        """See `Table.rows`."""
         places = [self.places[name] for name in columns]
         lines = itertools.islice(self._lines(), 1, None)
         if len(self.header) > 1:
@@ -231,19 +211,6 @@ class CsvTable(TextTable):
             except csv.Error as error:
                 line = f"line {reader.line_num}: {error}"
                 raise self.error(f"{line}; check the quotes there and before") from None
-
-
-def _windows_1252(escaped: re.Match[str]) -> str:
-    return bytes([ord(escaped[0]) & 0xFF]).decode("cp1252", "replace")
-
-
-@functools.lru_cache(maxsize=64)
-def _check_gzip(path: Path, size: int, changed: int) -> None:
-    """Raises DatasetError for a .gz that expands to far more than a table does; looks once
-    at a file of that size and time of change."""
-    with gzip.open(path) as file:
-        while file.read(1 << 20):
-            check_unpacked(path, file.tell())
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """Excel workbooks of molecules."""
 
-import sys
+import importlib.util
 import zipfile
 
 import openpyxl
@@ -10,7 +10,6 @@ from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.tables.formats import is_table, open_table, stem
-from support.limits import within
 
 ROWS = [["smiles", "y", None, "n"], ["CCO", 1.5, None, 1], [None] * 4]
 ROWS += [["CN", "#N/A", None, 20], ["C", -0.25, None, 3]]
@@ -43,17 +42,6 @@ def test_the_first_sheet(write):
     assert source.targets[1, 0] != source.targets[1, 0]
 
 
-def test_a_cell_far_away(write):
-    """Filled up to the last column of the last row, the sheet would have 17 billion cells."""
-    rows = [["smiles", "y"], ["CCO", 1], *[[]] * 5]
-    path = write(rows)
-    book = openpyxl.load_workbook(path)
-    book.active.cell(1_000_000, 16_384, "far")
-    book.save(path)
-    kind, message = within(200, lambda: csv_dataset(DatasetOptions(str(path))))
-    assert kind is DatasetError and "there are 'y', ''" in message
-
-
 def test_not_readable(write, tmp_path, monkeypatch):
     with pytest.raises(DatasetError, match="the first sheet is empty"):
         open_table(write([]))
@@ -67,12 +55,8 @@ def test_not_readable(write, tmp_path, monkeypatch):
         file.writestr("[Content_Types].xml", "<")
     with pytest.raises(DatasetError, match="wrong.xlsx: damaged or incomplete"):
         open_table(path)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("xl/workbook.xml", b" " * (1 << 27))
-    with pytest.raises(DatasetError, match="unpacks to more than"):
-        open_table(path)
     with pytest.raises(DatasetError, match="none.xlsx: No such file"):
         open_table(tmp_path / "none.xlsx")
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DatasetError, match=r"pip install 'graphormer-plugin\[excel\]'"):
         open_table(path)
