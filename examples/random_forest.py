@@ -30,7 +30,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.criterions.metrics import METRICS
 from graphormer_plugin.data.checks import molecule_key
-from graphormer_plugin.data.datasets.csv_file import csv_dataset, find_split
+from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.datasets.ogb import MOLHIV, MOLPCBA
 from graphormer_plugin.data.descriptors import morgan_counts
 from graphormer_plugin.data.errors import DatasetError
@@ -45,6 +45,7 @@ from graphormer_plugin.data.smiles import mol_of_any_smiles, murcko_scaffold
 from graphormer_plugin.data.splits import scaffold_split
 from graphormer_plugin.data.store.build import hash_of_rows
 from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.data.tables.roles import find_split
 from graphormer_plugin.experiment.scores import MAIN, pairs, score
 
 BENCHMARKS = {"ogbg-molhiv": MOLHIV, "ogbg-molpcba": MOLPCBA}
