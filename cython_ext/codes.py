@@ -1,4 +1,5 @@
-"""Codes in the batch fields ``dist`` and ``relations``. Imports nothing.
+"""Codes in the batch fields ``dist`` and ``relations``, and numbers of a hash. Imports
+nothing.
 
 A relation is one number for the distance and the bond of a node pair.
 """
@@ -12,6 +13,10 @@ RELATION_VIRTUAL = 0  # a pair with the virtual node; also padding
 RELATION_SELF = 1  # a node with itself
 RELATION_UNREACHABLE = 2  # no path
 RELATION_FAR = 3  # a path of more than `max_hop` hops
+
+# SplitMix64 (Steele et al. 2014): the step of its state, and shifts and factors of its output.
+GOLDEN = 0x9E3779B97F4A7C15
+MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
 
 
 def hop_relation(hop: int) -> int:

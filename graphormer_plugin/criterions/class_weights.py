@@ -1,6 +1,6 @@
 """Weights of classes in a loss, from numbers or from the labels of the training split."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Optional
 
 import numpy as np
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from graphormer_plugin.data.options import CLASS_WEIGHTS
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.modules.encoder_config import option
 
 BALANCED = "balanced"
 
@@ -19,7 +20,7 @@ BALANCED = "balanced"
 class ClassWeightsConfig(FairseqDataclass):
     """Options of a loss on classes."""
 
-    class_weights: Optional[str] = field(default=None, metadata={"help": CLASS_WEIGHTS})
+    class_weights: Optional[str] = option(None, CLASS_WEIGHTS)
 
 
 def weight_table(text: str, task: Any) -> Tensor:

@@ -3,15 +3,17 @@
 import torch
 from torch import Tensor
 
+from cython_ext.codes import GOLDEN, MIXING
+
 # One stream of numbers for each purpose.
 FLAG, SIGNS, NOISE = 1, 2, 3
 
-_GOLDEN = 0x9E3779B97F4A7C15 - 2**64
+_GOLDEN = GOLDEN - 2**64
 
 
 def _mixed(bits: Tensor) -> Tensor:
     """The output function of SplitMix64, int64 -> int64."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+    for shift, factor in MIXING:
         # torch shifts in the sign
         bits = bits ^ ((bits >> shift) & ((1 << (64 - shift)) - 1))
         bits = bits * (factor - 2**64 if factor >> 63 else factor)

@@ -1,6 +1,6 @@
 """Self-attention in which queries, keys and values meet a vector per relation."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -251,18 +251,11 @@ class RelativeAttention(nn.Module):
             )
         return self.out_proj(out)
 
-    def attention_weights(
-        self,
-        x: Tensor,
-        tables: RelationTables,
-        relation_index: Tensor,
-        attn_bias: Tensor | None = None,
-        edges: EdgeTerms | None = None,
-    ) -> Tensor:
+    def attention_weights(self, x: Tensor, *arguments: Any) -> Tensor:
         """Attention weights of `forward` with the same arguments, without dropout:
         [B, H, T, T], row i for query i."""
         q, k, _ = self._heads(x)
-        return self._weights(q, k, tables, relation_index, attn_bias, edges)
+        return self._weights(q, k, *arguments)
 
     def _heads(self, x: Tensor) -> list[Tensor]:
         """Queries, keys and values [H, B, T, D / H]."""
@@ -277,8 +270,8 @@ class RelativeAttention(nn.Module):
         k: Tensor,
         tables: RelationTables,
         relation_index: Tensor,
-        attn_bias: Tensor | None,
-        edges: EdgeTerms | None,
+        attn_bias: Tensor | None = None,
+        edges: EdgeTerms | None = None,
     ) -> Tensor:
         H, B, T, _ = q.shape
         query, key, _ = (table.to(q.dtype).unsqueeze(1) for table in tables)

@@ -21,6 +21,8 @@ from functools import cache
 import numpy as np
 from tqdm import tqdm
 
+from cython_ext.codes import GOLDEN, MIXING
+
 LISTED_DEGREE = 6
 _EDGES_AT_ONCE = 1 << 21
 
@@ -109,7 +111,7 @@ def _listed() -> dict[int, int]:
 
 def _mix(numbers: np.ndarray) -> np.ndarray:
     """splitmix64 of integers, uint64."""
-    z = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    z = numbers.astype(np.uint64) + np.uint64(GOLDEN)
+    for shift, factor in MIXING:
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    return z
