@@ -8,7 +8,7 @@
 `papers.tsv` holds what the papers report. A table stands between the lines
 `<!-- results: zinc -->` and `<!-- end -->` of a README, the order of the models of each
 benchmark at `<!-- results: order -->`, electronic gaps of few molecules at
-`<!-- results: gaps -->`, and the random forests on all data at `<!-- results: forests -->`.
+`<!-- results: gaps -->`.
 """
 
 import argparse
@@ -86,19 +86,15 @@ def groups(results: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:
     same = "recipe variant source fingerprint arch batch epochs subset metric"
     found: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in results:
-        # Where the schedule says when to end, each seed has its own number of updates,
-        # and each random forest has its own number of nodes.
+        # Where the schedule says when to end, each seed has its own number of updates.
         updates = "" if ended_early(row) else row["updates"]
-        size = "" if row["arch"] == "random_forest" else row["parameters"]
-        key = (*(row[name] for name in same.split()), size, updates)
+        key = (*(row[name] for name in same.split()), row["parameters"], updates)
         found.setdefault(key, {})[row["seed"]] = row
     return {key: list(by_seed.values()) for key, by_seed in found.items()}
 
 
 def budget(rows: list[Row]) -> str:
     row = rows[0]
-    if row["updates"] == "0":  # a random forest
-        return f"{mean_seconds(rows):.0f} s, {row['device']}"
     updates = statistics.fmean(int(row["updates"]) for row in rows)
     minutes = mean_seconds(rows) / 60
     where = row["device"] + (f" x {row['devices']}" if row["devices"] != "1" else "")
@@ -302,24 +298,6 @@ def gaps(results: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def forests(results: list[Row]) -> str:
-    """Random forests (`random_forest.py`), one row per data set."""
-    head = "| data | split | metric | test | seeds | nodes of the trees | time |"
-    lines = [head, "|---" * 7 + "|"]
-    found = groups(row for row in results if row["arch"] == "random_forest")
-    for group in sorted(found.values(), key=lambda group: group[0]["recipe"]):
-        row, values = group[0], [float(row["value"]) for row in group]
-        variant = f", {row['variant']}" if row["variant"] else ""
-        cells = [
-            f"`{row['recipe'].split('/')[0]}`{variant}",
-            row["source"] or "official",
-        ]
-        cells += [metric_name(row["metric"]), plus_minus(values, row["metric"])]
-        cells += [str(len(group)), parameters(group), budget(group)]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
 def fill(text: str, papers: list[Row], results: list[Row]) -> str:
     """A page with its tables made anew."""
 
@@ -330,8 +308,6 @@ def fill(text: str, papers: list[Row], results: list[Row]) -> str:
             new = orders(papers, results)
         elif what == "gaps":
             new = gaps(results)
-        elif what == "forests":
-            new = forests(results)
         return found[1] + (new or table(what, papers, results)) + found[3]
 
     return MARKED.sub(made, text)

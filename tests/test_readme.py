@@ -68,20 +68,13 @@ WRAPPERS = {
         more=()
         case "$1" in
             # They start Pythons of their own, which would take a minute.
-            */*_memory.py | */prepare.py | */preparation.py) more=(--help) ;;
+            */*_memory.py | */prepare.py) more=(--help) ;;
             */graph_size.py | */eigenvectors.py | */many_graphs.py) more=(--help) ;;
             # It needs instructions that older processors lack.
             */bfloat16.py) more=(--help) ;;
-            # Trainings of half an hour.
-            */fidelity/*.py | */time_to_accuracy.py) more=(--help) ;;
-            */random_forest.py) more=(--trees 5) ;;
             */attention_layer.py) more=(--rounds 1) ;;
             */collate.py) more=(--batch-size 8 --rounds 1) ;;
-            */data_wait.py) more=(--dataset-name zinc --epochs 1 --num-workers 0) ;;
-            */edge_attention.py) more=(--batch-size 2 --molecules 8 --layers 1 --rounds 1) ;;
-            */message_passing.py) more=(--batch-size 1 --rounds 1) ;;
-            */predict_step.py | */descriptors.py | */featurise.py)
-                more=(--molecules 20 --rounds 1) ;;
+            */featurise.py) more=(--molecules 20 --rounds 1) ;;
             */train_step.py) more=(--batch-size 8 --batches 1 --rounds 1 --threads 1) ;;
         esac
         exec "$SHIMS/python" "$@" "${more[@]}" """,
@@ -198,10 +191,7 @@ def provide(page, clone, trained):
         log = clone / "runs/zinc/grpe_small/seed1/train.log"
         log.parent.mkdir(parents=True)
         log.write_text(LOG)
-        rings = [f"C1{'C' * size}1,{size % 4 // 2}" for size in range(2, 32)]
-        (clone / "bbbp.csv").write_text("\n".join(["smiles,p_np", *rings]) + "\n")
     if page == "examples/speed/README.md":
-        (clone / "lipophilicity.csv").write_text(csv_file(["smiles"]))
         packed = gzip.compress(csv_file(["smiles"]).encode())
         for name in ("molhiv", "pcqm4mv2"):
             (clone / f"{name}.csv.gz").write_bytes(packed)

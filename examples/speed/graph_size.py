@@ -5,25 +5,21 @@
 
 A graph is molecules of `nci` joined by single bonds into a tree, which keeps distances
 short. Each system has a process of its own with one thread. A step is forward, backward and
-Adam on one batch of graphs of one size, ``--nodes-per-batch`` nodes together. Writes
-``graph_size.tsv`` (processor time of a step and the rise of resident memory, both per
-graph) and ``graph_size.svg``.
+Adam on one batch of graphs of one size, ``--nodes-per-batch`` nodes together. Prints the
+processor time of a step and the rise of resident memory, both per graph.
 
-``--largest`` adds ``largest.tsv``: the largest graph whose step succeeds, up to 10 %, in
-a process whose data (``ulimit -d``: all its private memory) are limited to 8 GiB.
+``--largest`` prints the largest graph whose step succeeds, up to 10 %, in a process whose
+data (``ulimit -d``: all its private memory) are limited to 8 GiB.
 """
 
 import argparse
-import csv
 import ctypes
 import gc
 import multiprocessing
 import resource
 import statistics
 import time
-from pathlib import Path
 
-import matplotlib
 import numpy as np
 import torch
 from measuring import memory, restart_peak
@@ -33,10 +29,6 @@ from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.fields.field_cache import compute_columns
 from graphormer_plugin.models import build_model
 
-matplotlib.use("svg")
-from matplotlib import pyplot
-
-HERE = Path(__file__).parent
 ARCHITECTURES = ["grpe_small", "graphormer_slim", "cgt_zinc", "gt_zinc"]
 SIZES = [16, 32, 64, 128, 256, 512, 1024, 2000]
 LIMIT = 8 << 30
@@ -133,60 +125,24 @@ def largest(arch: str, start: int) -> tuple[int, float]:
     return good, seconds
 
 
-def draw(rows: list[dict[str, str]], path: Path) -> None:
-    """Time and memory of a graph over its nodes, on logarithmic axes."""
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    for place, name in zip(axes, ("ms", "MiB")):
-        for arch in dict.fromkeys(row["arch"] for row in rows):
-            own = [row for row in rows if row["arch"] == arch]
-            nodes = [int(row["nodes"]) for row in own]
-            place.loglog(nodes, [float(row[name]) for row in own], "o-", label=arch)
-        place.set_xlabel("nodes of the graph")
-        place.set_ylabel(f"{name} per graph and step")
-        place.grid(alpha=0.3)
-    axes[0].legend(frameon=False)
-    pyplot.rcParams["svg.hashsalt"] = "graph_size"
-    figure.savefig(path, metadata={"Date": None})
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes-per-batch", type=int, default=2048)
     parser.add_argument("--arch", choices=ARCHITECTURES, help="only this")
     parser.add_argument("--largest", action="store_true", help="the largest graph only")
     parser.add_argument("--start", type=int, default=2500, help="of --largest: nodes")
-    parser.add_argument("--output", type=Path, default=HERE, help="folder")
     args = parser.parse_args()
-    name = "largest.tsv" if args.largest else "graph_size.tsv"
-    path = args.output / name
-    header = ["arch", "nodes", "s" if args.largest else "ms", "MiB"]
-    rows = []
-    if path.exists():  # other architectures, measured before
-        with open(path, newline="") as file:
-            rows = list(csv.DictReader(file, delimiter="\t"))
-    archs = [args.arch] if args.arch else ARCHITECTURES
-    rows = [row for row in rows if row["arch"] not in archs]
-    for arch in archs:
+    for arch in [args.arch] if args.arch else ARCHITECTURES:
         if args.largest:
             nodes, seconds = largest(arch, args.start)
-            cells = [arch, nodes, f"{seconds:.0f}", LIMIT >> 20]
-            rows.append(dict(zip(header, map(str, cells))))
-        else:
-            with multiprocessing.get_context("spawn").Pool(1) as pool:
-                for nodes in SIZES:
-                    at_once = max(1, args.nodes_per_batch // nodes)
-                    found = pool.apply(measure, (arch, nodes, at_once, 0))
-                    ms, mib = found["seconds"] * 1e3, found["bytes"] / 2**20
-                    cells = [arch, nodes, f"{ms:.3g}", f"{mib:.3g}"]
-                    rows.append(dict(zip(header, map(str, cells))))
-                    print("\t".join(map(str, cells)), flush=True)
-        rows.sort(key=lambda row: ARCHITECTURES.index(row["arch"]))
-        with open(path, "w", newline="") as file:
-            writer = csv.DictWriter(file, header, delimiter="\t", lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
-        if not args.largest:
-            draw(rows, path.with_suffix(".svg"))
+            print(f"{arch}: {nodes} nodes, {seconds:.0f} s", flush=True)
+            continue
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            for nodes in SIZES:
+                at_once = max(1, args.nodes_per_batch // nodes)
+                found = pool.apply(measure, (arch, nodes, at_once, 0))
+                ms, mib = found["seconds"] * 1e3, found["bytes"] / 2**20
+                print(f"{arch}, {nodes} nodes: {ms:.3g} ms, {mib:.3g} MiB", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from measuring import memory
-from preparation import descendants
+from measuring import descendants, memory
 
 from graphormer_plugin.data import DatasetOptions, get_store, write_store
 from graphormer_plugin.data.chunk import GraphChunk

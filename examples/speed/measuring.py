@@ -1,7 +1,8 @@
 """What scripts of this folder measure with: memory, ways in turn, batches of a store."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.collator import GraphCollator
@@ -21,6 +22,18 @@ def memory(field: str, pid: int | str = "self") -> int:
             if line.startswith(field):
                 return 1024 * int(line.split()[1])
     raise ValueError(f"/proc/{pid}/status has no {field}")
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """Processes that a process has started, and theirs."""
+    try:
+        tasks = Path(f"/proc/{pid}/task").glob("*/children")  # of every thread
+        children = " ".join(task.read_text() for task in tasks).split()
+    except OSError:
+        return
+    for child in map(int, children):
+        yield child
+        yield from descendants(child)
 
 
 def restart_peak() -> int:

@@ -42,8 +42,7 @@ POSITIONS = ("none", "laplacian", "wl")
 FORMS = ("auto", "sparse", "dense")
 
 # With fewer padded pairs to an edge, the dense form is faster: on a CPU up to about 8
-# where graphs have 120 nodes, up to about 5 where they have 15
-# (examples/speed/edge_attention.py).
+# where graphs have 120 nodes, up to about 5 where they have 15 (measured).
 DENSE_PAIRS_PER_EDGE = 6
 
 

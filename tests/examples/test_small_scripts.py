@@ -1,23 +1,13 @@
-"""examples/gap_table.py, plot_training.py, random_forest.py and the scripts
-of fidelity."""
+"""examples/gap_table.py and plot_training.py; the scripts of speed can be imported."""
 
-import csv
 import gzip
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+import importlib
 
 import gap_table
-import numpy as np
 import plot_training
 import pytest
-import random_forest
-import summarise
-from fidelity import curves, differences
 
-from support.benchmark_files import REFUSED, SMILES, write_ogbg
+from support.recipes import EXAMPLES
 
 # Rows of PCQM4Mv2 with the hydrogens of its 3D structures, and as a table here has them.
 FOLDED = {
@@ -79,106 +69,10 @@ def test_reads_what_fairseq_prints(text):
     assert curves["lr"] == {"train": [(6, 0.001)]}
 
 
-def write_logs(folder, runs):
-    """Logs of complete trainings: after ten epochs an MAE of 1.01, and 1 more by run."""
-    for number, run in enumerate(runs):
-        for seed in (1, 2):
-            path = folder / run / f"seed{seed}"
-            path.mkdir(parents=True)
-            with open(path / "train.log", "w") as log:
-                for epoch in range(1, 11):
-                    mae = 1.01 + number + seed / 10 - epoch / 100
-                    for split in ("valid", "train"):
-                        stats = {"epoch": epoch, f"{split}_mae": str(mae)}
-                        stats[f"{split}_num_updates"] = str(157 * epoch)
-                        log.write(f"2026 | INFO | {split} | {json.dumps(stats)}\n")
-
-
-def test_curves_of_complete_runs(tmp_path, monkeypatch, capsys):
-    """Nothing is trained again; the last checkpoint is tested, not the best one."""
-    tested = []
-    monkeypatch.setattr(
-        curves.record, "measure", lambda *what: tested.append(what) or "0.987654"
-    )
-    write_logs(tmp_path, curves.MODELS)
-    assert curves.main([str(tmp_path)]) == 0
-    last = tmp_path / "grpe_small" / "seed1" / "checkpoint_last.pt"
-    assert len(tested) == 6 and tested[0] == (last, "test", "mae")
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[2].startswith("| `grpe_small` | 1 | 0.454 | 1.010 | 0.482 | 0.988 |")
-    lines = (tmp_path / "curves.tsv").read_text().splitlines()
-    assert len(lines) == 1 + 3 * 2 * 10 and lines[10].endswith("\t0.987654")
-    assert (tmp_path / "curves.png").exists()
-
-
-def test_differences_of_complete_runs(tmp_path, capsys):
-    write_logs(
-        tmp_path, [f"difference{i}" for i in range(len(differences.DIFFERENCES))]
-    )
-    assert differences.main([str(tmp_path)]) == 0
-    rows = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines()]
-    rows = [[cell.strip() for cell in row] for row in rows]
-    assert rows[2] == ["none: the model here", "1.010", "1.110", "1.060"]
-    assert rows[7] == ["all four", "6.010", "6.110", "6.060"]
-    assert rows[8] == ["the released code itself", "0.454", "0.460", "0.457"]
-
-
-ROWS = """
-import json, sys
-from types import SimpleNamespace
-from cython_ext.codes import RELATION_FAR, RELATION_SELF, RELATION_UNREACHABLE, hop_relation
-from fidelity.released_rows import ReleasedRows, ReleasedRowsConfig
-from support.architectures import SCHEMA, TARGETS
-config = ReleasedRowsConfig(**json.loads(sys.argv[1]))
-model = ReleasedRows.build_model(config, SimpleNamespace(schema=SCHEMA, targets=TARGETS))
-hops, bonds = model.encoder.encodings[0].rows
-assert (hops[RELATION_FAR] == hops[hop_relation(config.max_hop)]) == config.far_is_last
-same = bonds[RELATION_SELF] == bonds[RELATION_UNREACHABLE]
-assert same == config.self_is_no_edge and hops[RELATION_SELF] == 0
-"""
-
-
-@pytest.mark.parametrize("flag", [None, "far_is_last", "self_is_no_edge"])
-def test_rows_of_the_released_code(flag):
-    """A process of its own: the folder registers an architecture."""
-    options = json.dumps({flag: True} if flag else {})
-    folders = [str(Path(curves.__file__).parents[1]), str(Path(__file__).parents[1])]
-    path = os.pathsep.join([*folders, *sys.path])
-    subprocess.run(
-        [sys.executable, "-c", ROWS, options],
-        check=True,
-        env={**os.environ, "PYTHONPATH": path},
-    )
-
-
-def test_the_page_has_the_table_of_the_curves():
-    folder = Path(curves.__file__).parent
-    with open(folder / "curves.tsv", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
-    assert curves.table(rows) in (folder / "README.md").read_text(encoding="utf-8")
-
-
-def test_ogb(tmp_path):
-    """OGB's list of SMILES and splits, with a molecule that RDKit refuses."""
-    labels = np.arange(len(SMILES) + 1)[:, None] // 10 % 2.0
-    write_ogbg(tmp_path, "ogbg-molhiv", [*SMILES, REFUSED], labels)
-    words = f"--data-root {tmp_path} --dataset-name ogbg-molhiv --trees 5 --results"
-    results = tmp_path / "results.tsv"
-    for seed in ("1", "2"):
-        random_forest.main([*words.split(), str(results), "--seed", seed])
-    rows = summarise.read_results(results)
-    assert [row["seed"] for row in rows] == ["1", "2"]
-    assert rows[0]["recipe"] == "molhiv/random_forest"
-    assert rows[0]["metric"] == "roc_auc" and 0 <= float(rows[0]["value"]) <= 1
-
-
-def test_negatives_that_train():
-    """The released code's rule: 50,000, or 20 for each positive one."""
-    labels = np.zeros(60_000)
-    labels[:3000], labels[-10:] = 1, np.nan
-    rows = random_forest.training_rows(labels, "binary", 1)
-    assert len(rows) == 59_990  # 20 x 3,000 negatives may stay
-    labels[1000:3000] = 0
-    rows = random_forest.training_rows(labels, "binary", 1)
-    assert len(rows) == 51_000 and (labels[rows] == 1).sum() == 1000
-    assert len(random_forest.training_rows(labels, "regression", 1)) == 59_990
+@pytest.mark.parametrize(
+    "script", sorted(EXAMPLES.glob("speed/*.py")), ids=lambda p: p.stem
+)
+def test_scripts_of_speed_are_imported(script, monkeypatch):
+    """The page's test runs their commands, which `make test` does not."""
+    monkeypatch.syspath_prepend(script.parent)  # they import each other
+    importlib.import_module(script.stem)

@@ -58,8 +58,6 @@ def test_pages_are_up_to_date():
     for row in papers + results:
         what = row["recipe"] if row["variant"] else row["recipe"].split("/")[0]
         folder = "ablations" if row["variant"] else what
-        if row.get("arch") == "random_forest" and what not in marked:
-            what, folder = "forests", "."
         assert marked[what] == EXAMPLES / folder / "README.md"
     assert marked["order"] == EXAMPLES / "README.md"
 
