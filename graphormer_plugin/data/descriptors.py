@@ -28,6 +28,7 @@ def morgan_counts(
     bits: int = MORGAN_BITS,
     radius: int = MORGAN_RADIUS,
     parse: Callable[[str], Chem.Mol] = mol_of_smiles,
+    chirality: bool = False,
 ) -> np.ndarray:
     """Morgan fingerprints with counts, folded.
 
@@ -35,6 +36,7 @@ def morgan_counts(
         bits: Length of the folded fingerprint.
         radius: Bonds from the centre of an environment; 2 is ECFP4.
         parse: SMILES -> molecule with known rings.
+        chirality: Whether CIP codes of atoms and bonds tell environments apart.
 
     Returns:
         uint32 [n, bits], how often each environment occurs.
@@ -42,7 +44,9 @@ def morgan_counts(
     Raises:
         ValueError: RDKit refuses a molecule.
     """
-    generator = GetMorganGenerator(radius=radius, fpSize=bits)
+    generator = GetMorganGenerator(
+        radius=radius, fpSize=bits, includeChirality=chirality
+    )
     counts = np.zeros((len(smiles), bits), np.uint32)
     for row, text in zip(counts, smiles, strict=True):
         row[:] = generator.GetCountFingerprintAsNumPy(parse(text))

@@ -176,6 +176,7 @@ class GaussianProcesses:
             "spread_scale": ones.copy(),
             "slope": ones.copy(),
             "intercept": 0 * ones,
+            "logit_std": 0 * ones,
         }
         # Targets with equal keys follow each other.
         for target in sorted(range(count), key=keys.__getitem__):
@@ -192,6 +193,10 @@ class GaussianProcesses:
                 positive = self.labels[rows[at], target] > 0.5
                 line = platt(held_out, positive, self.trust[target][at])
                 numbers["slope"][target], numbers["intercept"][target] = line
+                if line[0] == 0:  # the standard error of a share
+                    share = (positive.sum() + 1) / (len(positive) + 2)
+                    squares = len(positive) * share * (1 - share)
+                    numbers["logit_std"][target] = 1 / np.sqrt(squares)
                 continue
             # As of a label of weight 1, which a prediction stands for.
             usual = np.sqrt(std**2 + kernels[target].noise * (1 - ratio[at]))

@@ -36,7 +36,10 @@ _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(16)
 _SHARES /= _SHARES.sum()
 # Attributes of `Head`.
 _ARRAYS = ("weights", "lengths", "dual", "spread_of_target", "curve_at", "curve")
-_NUMBERS = ("offset", "scale", "noise", "spread_scale", "slope", "intercept")
+_NUMBERS = (
+    *("offset", "scale", "noise", "spread_scale"),
+    *("slope", "intercept", "logit_std"),
+)
 
 
 @dataclass
@@ -70,7 +73,8 @@ class Head:
         lengths: [T, B] length of its kernel.
         numbers: per target [T]: ``offset`` and ``scale`` of its labels; ``noise``, the
             variance of the noise over scale^2; ``spread_scale``, the calibration of the
-            spread; ``slope`` and ``intercept`` of the probability's logit.
+            spread; ``slope`` and ``intercept`` of the probability's logit, and
+            ``logit_std``, the standard deviation of an intercept without slope.
         dual: [n, T], 0 for a molecule without label.
         spread_rows: training molecules that a variance is computed with [m].
         spread_factor: W [m, m], an upper triangle: the variance is
@@ -140,14 +144,13 @@ class Head:
         mean, variance, in_domain = map(np.concatenate, parts)
         numbers = self.numbers
         if self.targets.kind != "regression":
-            spread = np.sqrt(variance) * numbers["spread_scale"]
-            latent = mean[..., None] + spread[..., None] * _NODES
-            samples = _expit(
-                numbers["slope"][:, None] * latent + numbers["intercept"][:, None]
+            logits = numbers["slope"] * mean + numbers["intercept"]
+            spread = np.sqrt(
+                numbers["slope"] ** 2 * variance + numbers["logit_std"] ** 2
             )
+            samples = _expit(logits[..., None] + spread[..., None] * _NODES)
             centred = samples - (samples @ _SHARES)[..., None]
-            values = _expit(numbers["slope"] * mean + numbers["intercept"])
-            std = np.sqrt(centred**2 @ _SHARES)
+            values, std = _expit(logits), np.sqrt(centred**2 @ _SHARES)
             if self.targets.kind == "multiclass":  # one class against all others
                 total = values.sum(1, keepdims=True)
                 values, std = values / total, std / total

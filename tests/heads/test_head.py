@@ -55,15 +55,31 @@ def labels(raw, rng):
     return (np.sin(x[:, 0]) + x[:, 1] + 0.2 * rng.normal(size=len(x)))[:, None]
 
 
-def test_spellings_of_a_molecule_have_equal_features():
+@pytest.mark.parametrize(
+    "text",
+    [
+        "OCC(CO)N1C=Cc2c(NC(=O)CC34CC5CC(CC(C5)C3)C4)cccc2C1=O",
+        r"C[C@H](N)c1ccc(cc1)/C=C\[C@@H]1CCCO1",
+    ],
+)
+def test_spellings_of_a_molecule_have_equal_features(text):
     """RDKit's sums over the atoms differ in their last bits, which ranks would magnify."""
-    text = "OCC(CO)N1C=Cc2c(NC(=O)CC34CC5CC(CC(C5)C3)C4)cccc2C1=O"
     mol = Chem.MolFromSmiles(text)
     others = [Chem.MolToSmiles(mol, rootedAtAtom=atom) for atom in range(12)]
     for block in ("fingerprint", "descriptors"):
         first, *more = raw_features(block, None, [text, *others])
         for one in more:
             np.testing.assert_array_equal(one, first)
+
+
+def test_stereoisomers_have_different_fingerprints():
+    """Whether they are parsed here or by the user."""
+    texts = ["C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O", "CC(N)C(=O)O"]
+    texts += ["C/C=C/Cl", r"C/C=C\Cl"]
+    counts = raw_features("fingerprint", None, texts)
+    assert len(np.unique(counts, axis=0)) == 5
+    mols = [Chem.MolFromSmiles(text) for text in texts]
+    np.testing.assert_array_equal(raw_features("fingerprint", None, mols), counts)
 
 
 def test_marginal_likelihood_equals_scikit_learn(rng):
@@ -314,6 +330,19 @@ def test_classes(rng):
     numbers = head.numbers
     sampled = 1 / (1 + np.exp(-numbers["slope"] * latent - numbers["intercept"]))
     np.testing.assert_allclose(found.std[:4, 0], sampled.std(1), rtol=0.03)
+
+
+def test_a_constant_probability_has_a_spread():
+    """Labels that no feature explains: the standard error of their share."""
+    vectors = np.zeros((100, WIDTH), np.float32)
+    y = (np.arange(100) % 4 == 0).astype(float)[:, None]
+    schema = TargetSchema(["y"], kind="binary")
+    head = fit_on_features(
+        {"vectors": vectors}, ["C"] * 100, y, schema, blocks=["vectors"]
+    )
+    found = head.predict_features({"vectors": vectors[:2]})
+    np.testing.assert_allclose(found.values, 0.25)
+    np.testing.assert_allclose(found.std, np.sqrt(0.25 * 0.75 / 100), rtol=0.03)
 
 
 def processes_of(y, raw, seed=1, kind=gaussian_processes.GaussianProcesses):
