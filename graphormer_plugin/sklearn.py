@@ -145,7 +145,7 @@ class MoleculeEstimator:
         split = {"train": np.sort(train), "valid": np.sort(valid), "test": order[:0]}
         with tempfile.TemporaryDirectory() as folder:
             settings = replace(settings, folder=folder)
-            start = find_start(settings, {})
+            start = find_start(settings)
             experiment = Experiment(settings, table, [split], start, warnings.warn)
             experiment.molecules, experiment.bar = molecules, tqdm(disable=True)
             _train(experiment)
@@ -399,9 +399,7 @@ def _train(experiment: Experiment) -> None:
     which predict."""
     experiment.check()
     write_molecules(experiment.folder, experiment.table, experiment.splits)
-    run, of_kinds = results.Run(experiment.splits[0]), {}
-    for member in experiment.members():
-        predicted = steps.model_predictions(experiment, member)
-        of_kinds.setdefault(member.model, []).append(predicted)
-    steps.choose(experiment, run, 0, of_kinds)
+    run = results.Run(experiment.splits[0])
+    predictions = [steps.model_predictions(experiment, m) for m in experiment.members()]
+    steps.take_members(experiment, run, 0, predictions)
     results.write_models(experiment.folder, experiment.table, [run], ())

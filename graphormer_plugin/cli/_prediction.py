@@ -186,8 +186,6 @@ def run_key(
     parts += [arguments.shard.number, arguments.shard.count]
     parts.append([file_sha256(path) for path in models.checkpoints])
     parts += [models.spread_scale, models.spread_floor]
-    if models.weights:
-        parts.append(models.weights)
     parts += models.log_targets
     if models.factors:
         parts += [models.coverage, models.factors]

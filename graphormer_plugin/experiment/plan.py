@@ -19,12 +19,9 @@ from graphormer_plugin.experiment.results import kept_arrays
 from graphormer_plugin.experiment.scores import Metric, main_metric
 from graphormer_plugin.experiment.settings import (
     AUTO,
-    AUTO_MODELS,
-    AUTO_TRAINED,
     CONFORMAL,
     FINETUNE,
     HEAD,
-    MANY_MOLECULES,
     SCRATCH,
     Settings,
     Training,
@@ -37,9 +34,10 @@ from graphormer_plugin.experiment.training import (
     run_training,
     table_flags,
 )
+from graphormer_plugin.heads import MAX_ROWS
 from graphormer_plugin.heads.calibration import least_scores
 from graphormer_plugin.heads.domain import domain_file
-from graphormer_plugin.heads.fit import MAX_ROWS, unfit_targets
+from graphormer_plugin.heads.fit import unfit_targets
 from graphormer_plugin.heads.head import HEAD_FILE
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.molecules import Molecules, read
@@ -125,15 +123,14 @@ class Experiment:
         return usable_device(self.settings.device)
 
     @property
-    def models(self) -> list[str]:
-        """Kinds of models to train in each run."""
+    def model(self) -> str:
+        """Kind of the models: head, finetune or scratch."""
         if self.settings.model != AUTO:
-            return [self.settings.model]
+            return self.settings.model
         train = [self.table.trained_labels(split) for split in self.splits]
         labels = max((~np.isnan(part)).sum(0).max() for part in train)
-        many = labels >= MANY_MOLECULES
-        trains = many or self.settings.training_flags or any(self.unfit)
-        return list(AUTO_TRAINED if trains else AUTO_MODELS)
+        trains = labels > MAX_ROWS or self.settings.training_flags or any(self.unfit)
+        return FINETUNE if trains else HEAD
 
     @cached_property
     def unfit(self) -> list[list[str]]:
@@ -145,7 +142,7 @@ class Experiment:
         texts = []
         fitted = [fitted_rows(split) for split in self.splits]
         most = max(map(len, fitted))
-        if HEAD in self.models and most > MAX_ROWS:
+        if self.model == HEAD and most > MAX_ROWS:
             texts.append(f"heads are fitted to {MAX_ROWS:,} of {most:,} molecules")
         tested = set[int]()
         for split in self.splits:
@@ -205,7 +202,7 @@ class Experiment:
                         f"valid, --coverage {self.settings.coverage:g} takes {least} or "
                         f"more; {advice}"
                     )
-        if self.models == [HEAD]:
+        if self.model == HEAD:
             return
         for name in (name for name in names if "," in name):
             header = [*names, *self.table.extra_names]
@@ -284,10 +281,9 @@ class Experiment:
     def members(self) -> list[Member]:
         """All models, in their order. A head has its spread by itself: a head per run."""
         return [
-            Member(run, model, number)
+            Member(run, self.model, number)
             for run in range(len(self.splits))
-            for model in self.models
-            for number in range(1 if model == HEAD else self.settings.ensemble)
+            for number in range(1 if self.model == HEAD else self.settings.ensemble)
         ]
 
     def trainings(self) -> list[Member]:

@@ -55,15 +55,14 @@ def report(
     settings, table = experiment.settings, experiment.table
     templates = PackageLoader("graphormer_plugin.experiment", ".")
     pages = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
-    options = {
-        TITLES[model]: ", ".join(
+    options = {}
+    if experiment.model != HEAD:
+        training = vars(experiment.options(experiment.model))
+        options[TITLES[experiment.model]] = ", ".join(
             f"{name} {value:g}"
-            for name, value in vars(experiment.options(model)).items()
+            for name, value in training.items()
             if value is not None  # the model's own
         )
-        for model in experiment.models
-        if model != HEAD
-    }
     given = {**given_settings(settings), **options, **versions()}
     if experiment.start is not None:
         given["start"] = f"{experiment.start.name}, sha256 {experiment.start.sha256}"

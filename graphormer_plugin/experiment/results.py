@@ -65,10 +65,9 @@ class Run:
         split: Molecules of train, valid and test.
         predictions: For all n molecules by the name of the model; NaN for molecules that
             the random forest does not predict, all but test.
-        chosen: Name of the model that the experiment chooses.
-        checkpoints: Of the chosen model, in the folder of the experiment.
-        weights: How much each of them counts; their sum is 1.
-        reason: Why it was chosen.
+        chosen: Name of the model of the experiment.
+        checkpoints: Its files, in the folder of the experiment.
+        reason: Its name and metric in valid.
         calibrates: Its spread is to be calibrated on the validation molecules.
         scale: That calibration.
         interval: Conformal intervals of the chosen model, or None.
@@ -78,7 +77,6 @@ class Run:
     predictions: dict[str, Prediction] = field(default_factory=dict)
     chosen: str = ""
     checkpoints: list[str] = field(default_factory=list)
-    weights: list[float] = field(default_factory=list)
     reason: str = ""
     calibrates: bool = False
     scale: SpreadScale | None = None
@@ -356,7 +354,6 @@ def write_models(
         [path for run in runs for path in run.checkpoints],
         {name: x for name, x in zip(names, scale.factor.tolist()) if x != 1},
         {name: x for name, x in zip(names, scale.floor.tolist()) if x},
-        [weight for run in runs for weight in run.weights],
         [names[target] for target in table.logs],
         *(
             (interval.coverage, dict(zip(names, interval.factor.tolist())))

@@ -35,9 +35,7 @@ from graphormer_plugin.experiment.settings import (
     HEAD,
     TABLES,
     Settings,
-    as_begun,
     claim,
-    recorded,
     refuse_links,
 )
 from graphormer_plugin.experiment.starts import find_start
@@ -81,11 +79,9 @@ def run_experiment(
     usable_device(settings.device)  # or an error, before anything is computed
     if settings.trials:
         optuna_module()
-    begun = recorded(folder)
-    settings = as_begun(settings, begun)
     table = read_table(settings, progress)
     settings = dataclasses.replace(settings, split=table.split)
-    start = find_start(settings, begun)
+    start = find_start(settings)
     identity = identity_of(settings, table, start)
     if folder.exists():
         claim(folder, identity, write=False)
@@ -180,22 +176,14 @@ def do_runs(experiment: Experiment) -> list[Run]:
         run.predictions[results.MEAN] = Prediction(np.broadcast_to(of_mean, shape))
         with experiment.progress(f"{name}, random forest", FOREST_STEPS):
             run.predictions[results.FOREST] = steps.forest(experiment, number)
-        of_kinds: dict[str, list[Prediction]] = {}
+        predictions = []
         for member in (member for member in members if member.run == number):
-            model, title = member.model, f"{name}, {TITLES[member.model]}"
-            if model != HEAD:
+            title = f"{name}, {TITLES[member.model]}"
+            if member.model != HEAD:
                 title += f" {member.number + 1}"
-            try:
-                with experiment.progress(title, experiment.cost(model)):
-                    predicted = steps.model_predictions(experiment, member)
-            except (ValueError, MemoryError) as error:
-                if model != HEAD or len(experiment.models) == 1:
-                    raise
-                reason = str(error) or "not enough memory"
-                experiment.warn(f"{name} has no head: {reason}")
-            else:
-                of_kinds.setdefault(model, []).append(predicted)
-        steps.choose(experiment, run, number, of_kinds)
+            with experiment.progress(title, experiment.cost(member.model)):
+                predictions.append(steps.model_predictions(experiment, member))
+        steps.take_members(experiment, run, number, predictions)
         # Not by other runs: their validation molecules may be test molecules of this run.
         run.scale = results.calibration(table, [run])
         if settings.interval == CONFORMAL:

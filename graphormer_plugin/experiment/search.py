@@ -6,7 +6,6 @@ from types import ModuleType
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment.plan import Experiment, Member
-from graphormer_plugin.experiment.scores import NRMSE
 from graphormer_plugin.experiment.settings import FINETUNE, SCRATCH, Training
 from graphormer_plugin.experiment.training import LOG_FILE, read_curves
 
@@ -79,8 +78,7 @@ def search(experiment: Experiment) -> Training:
 
     study = optuna.create_study(
         storage=f"sqlite:///{folder.resolve()}/trials.db",
-        # Earlier trials on several targets have values in their units.
-        study_name=metric.name if metric is NRMSE else "trials",
+        study_name="trials",
         load_if_exists=True,
         direction="maximize" if metric.rises else "minimize",
     )

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,11 @@ from graphormer_plugin.data.files import home_path, read_text, write_text
 from graphormer_plugin.data.options import CLASS_WEIGHTS, TableOptions, flag_of, option
 from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.splits import RATIOS, Ratios
+from graphormer_plugin.heads import MAX_ROWS
 
 HEAD, FINETUNE, SCRATCH, AUTO = "head", "finetune", "scratch", "auto"
 NORMAL, CONFORMAL = "normal", "conformal"
 MODELS = (AUTO, HEAD, FINETUNE, SCRATCH)
-# Models of auto with a start. For many molecules, or with options of a training, each run
-# chooses the head or the mean of both by validation. examples/small_data measures for how
-# many molecules which is better.
-AUTO_MODELS = (HEAD,)
-AUTO_TRAINED = (HEAD, FINETUNE)
-MANY_MOLECULES = 2000  # labels of a target in train
 TRAINING_OPTIONS = ("epochs", "patience", "lr", "batch_size")
 MOST_SEED = 2**31 - 1  # NumPy takes 2**32 - 1; members and replicates add to it
 SETTINGS_FILE = "settings.json"
@@ -152,10 +147,9 @@ class Settings(TableOptions, Places):
     model: str = option(
         AUTO,
         "head: a Gaussian process on the frozen vectors of --start; finetune: train its "
-        "weights; scratch: start from random weights; auto: head, and from "
-        f"{MANY_MOLECULES:,} training labels of a target on, or with options of a training such "
-        "as --epochs, the head or its mean with finetune, whichever is better in "
-        "validation (default)",
+        "weights; scratch: start from random weights; auto: head up to "
+        f"{MAX_ROWS:,} training labels of a target, finetune above that or with an "
+        "option of a training such as --epochs (default)",
         words=MODELS,
         group="model",
     )
@@ -234,6 +228,9 @@ class Settings(TableOptions, Places):
                 self.split.startswith("time:") and self.folds
             ),
             "--valid-file needs --test-file": self.valid_file and not self.test_file,
+            "--split does not go with --valid-file: the files are the split": (
+                self.split and self.valid_file
+            ),
             "--folds, --ratios and --split column:NAME do not go with --test-file": (
                 self.test_file
                 and (self.folds or self.ratios or self.split.startswith("column:"))
@@ -282,11 +279,6 @@ class Settings(TableOptions, Places):
         return dataclasses.replace(TRAININGS[model], **given)
 
 
-# Settings of folders of versions without them.
-EARLIER = {one.name: one.default for one in dataclasses.fields(Settings)[2:]}
-EARLIER |= {"canonical_smiles": False}
-
-
 def parse_ratios(text: str) -> Ratios:
     """Shares of train, valid and test from ``80,10,10`` or ``0.8,0.1,0.1``.
 
@@ -305,7 +297,7 @@ def parse_ratios(text: str) -> Ratios:
     return train / total, valid / total, test / total
 
 
-def claim(folder: Path, identity: Mapping[str, Any], write: bool = True) -> None:
+def claim(folder: Path, identity: dict[str, Any], write: bool = True) -> None:
     """Make a folder belong to one experiment.
 
     Args:
@@ -327,14 +319,15 @@ def claim(folder: Path, identity: Mapping[str, Any], write: bool = True) -> None
         if write:
             write_text(path, json.dumps(identity, indent=1))
         return
-    now, before = EARLIER | dict(identity), recorded(folder)
-    for name in before | now:
-        old, new = json.dumps(before.get(name)), json.dumps(now.get(name))
+    with named_damage(f"{path} is damaged; name a new folder with --out", DatasetError):
+        before = dict(json.loads(read_text(path)))
+    for name in before | identity:
+        old, new = json.dumps(before.get(name)), json.dumps(identity.get(name))
         if old != new:
             difference = f"{name} was {old}, now {new}"
             if name in FILES:
                 how = "is another file, or has changed"
-                if not (before.get(name) and now.get(name)):
+                if not (before.get(name) and identity.get(name)):
                     how = "was given" if before.get(name) else "was not given"
                     how += " for it"
                 difference = f"{FILES[name]} {how}"
@@ -342,35 +335,6 @@ def claim(folder: Path, identity: Mapping[str, Any], write: bool = True) -> None
                 f"{folder} holds another experiment: {difference}; name a new folder "
                 "with --out"
             )
-
-
-def recorded(folder: Path) -> dict[str, Any]:
-    """The settings of a folder; older versions did not write options that they did not
-    have. Empty for a new folder.
-
-    Raises:
-        DatasetError: They cannot be read.
-    """
-    path = folder / SETTINGS_FILE
-    if not path.exists():
-        return {}
-    with named_damage(f"{path} is damaged; name a new folder with --out", DatasetError):
-        return EARLIER | json.loads(read_text(path))
-
-
-def as_begun(settings: Settings, begun: Mapping[str, Any]) -> Settings:
-    """The settings, with SMILES as they are given in a folder that an earlier version has
-    begun, whose settings are `recorded`.
-
-    Raises:
-        DatasetError: A split beside the files that are the split, which only folders of
-            an earlier version have.
-    """
-    if settings.split and settings.valid_file and not begun:
-        text = "--split does not go with --valid-file: the files are the split"
-        raise DatasetError(text)
-    spelling = begun.get("canonical_smiles", True)
-    return dataclasses.replace(settings, canonical_smiles=spelling)
 
 
 def refuse_links(folder: Path) -> None:

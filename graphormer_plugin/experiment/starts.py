@@ -1,12 +1,11 @@
 """The pre-trained model that an experiment starts from."""
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import file_sha256, home_path
+from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.settings import SCRATCH, Settings
 from graphormer_plugin.experiment.training import Start
@@ -22,9 +21,8 @@ from graphormer_plugin.inference.checkpoint import (
 from graphormer_plugin.models import ARCHITECTURES
 
 
-def find_start(settings: Settings, begun: Mapping[str, Any]) -> Start | None:
-    """The start that the settings name; None trains from scratch. An experiment that was
-    begun with another default, by the settings that are `recorded`, goes on with it.
+def find_start(settings: Settings) -> Start | None:
+    """The start that the settings name; None trains from scratch.
 
     Raises:
         OSError, ValueError: There is no such model or architecture, or it cannot be read.
@@ -34,7 +32,7 @@ def find_start(settings: Settings, begun: Mapping[str, Any]) -> Start | None:
             raise DatasetError("--start does not go with --model scratch")
         check_arch(settings.arch)
         return None
-    name = settings.start or default_start(begun)
+    name = settings.start or DEFAULT_START
     path, published = home_path(name), None
     is_path = os.sep in name or path.suffix == ".pt" or path.exists()
     if is_path and name not in {*packaged_models(), *PUBLISHED}:
@@ -64,14 +62,6 @@ def find_start(settings: Settings, begun: Mapping[str, Any]) -> Start | None:
             flags[size] = options[size]
     layers = int(options["encoder_layers"])
     return Start(flags, Path(pretrained.path), arch, layers, published)
-
-
-def default_start(begun: Mapping[str, Any]) -> str:
-    """The start of a command line that names none: the model of the package that the folder
-    of the experiment records, else the default."""
-    digest = begun.get("start_sha256")
-    known = {file_sha256(path): name for name, path in packaged_models().items()}
-    return known.get(digest, DEFAULT_START)
 
 
 def start_state(start: Start) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from graphormer_plugin.experiment.plan import TITLES, Experiment, Member, fitted
 from graphormer_plugin.experiment.references import forest_predictions
 from graphormer_plugin.experiment.results import Run, kept_arrays, label_spread
 from graphormer_plugin.experiment.scores import (
-    NRMSE,
     main_metric,
     main_score,
     spread_text,
@@ -24,8 +23,6 @@ from graphormer_plugin.experiment.training import (
     BEST,
     COMMANDS_FILE,
     LAST,
-    LOG_FILE,
-    read_curves,
     shell_lines,
 )
 from graphormer_plugin.finetune.fit_head import (
@@ -40,7 +37,6 @@ from graphormer_plugin.heads.prediction import Prediction, combined, per_target
 from graphormer_plugin.inference.checkpoint import write_file
 
 PREDICTIONS = "predictions.npz"
-HEAD_SHARE = 2 / 3  # in a mean with trainings: examples/small_data has what was tried
 
 
 def is_made(experiment: Experiment, member: Member) -> bool:
@@ -51,7 +47,7 @@ def is_made(experiment: Experiment, member: Member) -> bool:
 
 def write_commands(experiment: Experiment) -> None:
     """Write the lines of fairseq-train that run."""
-    folder, has_head = experiment.folder, HEAD in experiment.models
+    folder, has_head = experiment.folder, experiment.model == HEAD
     lines = [experiment.line(member) for member in experiment.trainings()]
     comments = ["Heads (head.npz) are fitted by graphormer-train itself."] * has_head
     write_text(folder / COMMANDS_FILE, shell_lines(lines, folder, comments))
@@ -103,11 +99,8 @@ def model_predictions(experiment: Experiment, member: Member) -> Prediction:
     path = save_dir / PREDICTIONS
     if not is_made(experiment, member):
         path.unlink(missing_ok=True)
-    is_old = not path.exists() and main_metric(experiment.table.targets) is NRMSE
-    # Earlier versions compared epochs in the units of the targets.
-    is_old = is_old and (NRMSE.name, "valid") not in read_curves(save_dir / LOG_FILE)
     # A training that goes on may not write its best checkpoint again.
-    if is_old or not (save_dir / BEST).exists():
+    if not (save_dir / BEST).exists():
         (save_dir / LAST).unlink(missing_ok=True)
     predict = head_predictions if member.model == HEAD else trained_predictions
     return kept_prediction(
@@ -191,52 +184,22 @@ def head_predictions(experiment: Experiment, member: Member) -> Prediction:
     return predicted
 
 
-def choose(
-    experiment: Experiment, run: Run, number: int, members: dict[str, list[Prediction]]
+def take_members(
+    experiment: Experiment, run: Run, number: int, predictions: list[Prediction]
 ) -> None:
-    """Choose the model of a run by its validation metric: a kind of models, or the mean of
-    all with the weights of `shares`. The run gets the predictions of each kind too.
-
-    Trainings are not chosen without the head beside them: validation molecules flatter the
-    checkpoints that they have selected, and on test molecules the mean of both is better
-    (examples/small_data).
-    """
+    """Give a run the predictions of its models, whose mean counts."""
     targets, valid = experiment.table.targets, run.split["valid"]
-    labels = experiment.table.scored_labels(run.split, "valid")
-    spread = label_spread(experiment.table, run.split)
-    metric = main_metric(targets)
-    candidates = {TITLES[model]: [model] for model in members}
-    if len(members) > 1:
-        candidates[" + ".join(candidates)] = list(members)
-    scores, sign = {}, 1 if metric.rises else -1
-    for title, models in candidates.items():
-        predictions = [one for model in models for one in members[model]]
-        run.predictions[title] = combined(predictions, shares(models, members))
-        values = run.predictions[title].values[valid]
-        scores[title] = main_score(targets, values, labels, spread)
-    best = max(
-        (x for x in scores if HEAD in candidates[x] or HEAD not in members),
-        key=lambda title: np.nan_to_num(sign * scores[title], nan=-np.inf),
-    )
-    run.chosen = best
-    run.calibrates = candidates[best] != [HEAD]
+    run.chosen, run.calibrates = TITLES[experiment.model], experiment.model != HEAD
+    run.predictions[run.chosen] = combined(predictions)
     run.checkpoints = [
-        f"{Member(number, model, member).save_dir}/{BEST}"
-        for model in candidates[best]
-        for member in range(len(members[model]))
+        f"{Member(number, experiment.model, member).save_dir}/{BEST}"
+        for member in range(len(predictions))
     ]
-    run.weights = shares(candidates[best], members)
-    texts = {
-        title: spread_text([score], metric.name) for title, score in scores.items()
-    }
-    run.reason = f"{best}, valid {metric.name} {texts.pop(best)}"
-    others = ", ".join(f"{title}: {score}" for title, score in texts.items())
-    run.reason += f" ({others})" if others else ""
-
-
-def shares(models: list[str], members: dict[str, list[Prediction]]) -> list[float]:
-    """Weight of each model: of one kind all count the same, a head that comes before
-    trainings has `HEAD_SHARE`."""
-    parts = [1.0] if len(models) == 1 else [HEAD_SHARE, 1 - HEAD_SHARE]
-    pairs = zip(parts, (len(members[one]) for one in models), strict=True)
-    return [part / count for part, count in pairs for _ in range(count)]
+    score = main_score(
+        targets,
+        run.predicted.values[valid],
+        experiment.table.scored_labels(run.split, "valid"),
+        label_spread(experiment.table, run.split),
+    )
+    name = main_metric(targets).name
+    run.reason = f"{run.chosen}, valid {name} {spread_text([score], name)}"

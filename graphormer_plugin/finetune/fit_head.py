@@ -9,11 +9,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.heads import MAX_ROWS
 from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.domain import Domain, domain_file, save_domain
 from graphormer_plugin.heads.fit import (
     BLOCKS,
-    MAX_ROWS,
     check,
     fit_on_features,
     training_sample,

@@ -9,6 +9,7 @@ from rdkit import Chem
 
 from graphormer_plugin.data.labels import exact_labels
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.heads import MAX_ROWS
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.gaussian_processes import GaussianProcesses
 from graphormer_plugin.heads.head import SCORES, Head
@@ -18,7 +19,6 @@ from graphormer_plugin.heads.solver import sample
 logger = logging.getLogger(__name__)
 
 BLOCKS = ("vectors", "fingerprint", "descriptors")  # and extra, where it is given
-MAX_ROWS = 10_000  # molecules; the solution takes the cube of a target's labels
 
 
 def fit_on_features(

@@ -99,40 +99,19 @@ class SpreadScale(NamedTuple):
         return np.hypot(self.factor * std, self.floor)
 
 
-def mean_and_variance(
-    values: NDArray[np.float64], weights: Sequence[float] | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and unbiased variance of values [n, ...] over their first dimension.
+def combined(members: Sequence[Prediction]) -> Prediction:
+    """Mean of the members of an ensemble.
 
-    Args:
-        values: n values; the variance of a single value is 0.
-        weights: how much each counts [n], above 0; None: all the same, so that the
-            variance divides by n - 1.
-    """
-    share = np.ones(len(values)) if weights is None else np.asarray(weights, float)
-    share = share / share.sum()
-    mean = np.average(values, 0, share)  # no matrix product: equal columns, equal means
-    if len(values) == 1:
-        return mean, np.zeros_like(mean)
-    return mean, np.average((values - mean) ** 2, 0, share) / (1 - share @ share)
-
-
-def combined(
-    members: Sequence[Prediction], weights: Sequence[float] | None = None
-) -> Prediction:
-    """Prediction of an ensemble.
-
-    The variance is the variance of the members' values, see `mean_and_variance`, plus the
-    mean of their own variances. The score of the domain is the mean over the members that
-    have a domain. ``weights`` say how much each member counts; None: all the same.
+    The variance is the unbiased variance of the members' values plus the mean of their own
+    variances. The score of the domain is the mean over the members that have a domain.
     """
     values = np.stack([member.values for member in members])
     own = [np.zeros_like(values[0]) if m.std is None else m.std**2 for m in members]
     scores = [member.in_domain for member in members if member.in_domain is not None]
-    mean, variance = mean_and_variance(values, weights)
-    std = None
+    mean, std = values.mean(0), None
     if len(members) > 1 or members[0].std is not None:
-        std = np.sqrt(variance + mean_and_variance(np.stack(own), weights)[0])
+        between = values.var(0, ddof=1) if len(members) > 1 else 0
+        std = np.sqrt(between + np.mean(own, 0))
     if scores and max(score.ndim for score in scores) > 1:
         scores = [per_target(score, mean) for score in scores]
     return Prediction(mean, std, np.mean(scores, 0) if scores else None)

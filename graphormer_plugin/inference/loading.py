@@ -72,7 +72,7 @@ def together(members: list[Predictor], models: ModelFolder) -> Predictor:
     for other in members[1:]:
         check_agreement(members[0], other)
     result, targets = copy.copy(members[0]), members[0].targets
-    result.members, result.weights = members, models.weights
+    result.members = members
     result.scale, result.interval = models.scale(targets), models.interval(targets)
     names, logs = targets.names, models.log_targets
     if wrong := [name for name in logs if name not in names]:

@@ -29,7 +29,6 @@ class ModelFolder:
 
     Attributes:
         checkpoints: the models.
-        weights: how much each of them counts; None where all count the same.
         spread_scale: factor of the spread by the name of the target, see `SpreadScale`;
             1 where none is given.
         spread_floor: its floor; 0 where none is given.
@@ -40,7 +39,6 @@ class ModelFolder:
     """
 
     checkpoints: list[Path]
-    weights: list[float] | None = None
     spread_scale: dict[str, float] = field(default_factory=dict)
     spread_floor: dict[str, float] = field(default_factory=dict)
     log_targets: list[str] = field(default_factory=list)
@@ -88,29 +86,26 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         )
     with invalid_checkpoint_errors(path):
         content = json.loads(read_text(path))
-        names, weights = content["models"], content.get("weights")
+        names = content["models"]
         if not names or any(map(leads_out, names)):
             raise ValueError(f"models {names}, expected names inside of the folder")
         scales, floors = (
             {str(name): float(value) for name, value in content.get(key, {}).items()}
             for key in ("spread_scale", "spread_floor")
         )
-        if weights is not None:
-            weights = [float(weight) for weight, _ in zip(weights, names, strict=True)]
         logs = [str(name) for name in content.get("log_targets", ())]
         missing = [str(word) for word in content.get("missing_labels", ())]
         coverage = float(content.get("coverage", 0))
         factors = {str(n): float(x) for n, x in content.get("interval", {}).items()}
         if not 0 <= coverage < 1 or not 0 <= sum(factors.values()) < inf:
             raise ValueError(f"coverage {coverage} or interval {factors} is no number")
-        positive, floor = [*(weights or [1]), *scales.values()], [0, *floors.values()]
+        positive, floor = [1, *scales.values()], [0, *floors.values()]
         if min(positive) <= 0 or min(floor) < 0 or not sum([*positive, *floor]) < inf:
             raise ValueError(
-                "a weight or scale is not above 0, a floor is below 0, or a number is "
-                "infinite"
+                "a scale is not above 0, a floor is below 0, or a number is infinite"
             )
     paths = [Path(folder, name) for name in names]
-    return ModelFolder(paths, weights, scales, floors, logs, coverage, factors, missing)
+    return ModelFolder(paths, scales, floors, logs, coverage, factors, missing)
 
 
 def models_named(names: Sequence[str | os.PathLike[str]]) -> ModelFolder:
@@ -133,7 +128,6 @@ def write_folder(
     checkpoints: Sequence[str],
     spread_scale: Mapping[str, float] | None = None,
     spread_floor: Mapping[str, float] | None = None,
-    weights: Sequence[float] | None = None,
     log_targets: Sequence[str] = (),
     coverage: float = 0.0,
     factors: Mapping[str, float] | None = None,
@@ -142,7 +136,6 @@ def write_folder(
     """Write `MODELS_FILE` of a `ModelFolder`, with checkpoints relative to the folder."""
     content: dict[str, Any] = {
         "models": checkpoints,
-        "weights": weights if weights and len({*weights}) > 1 else None,
         "spread_scale": spread_scale,
         "spread_floor": spread_floor,
         "log_targets": log_targets,

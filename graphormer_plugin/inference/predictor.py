@@ -70,7 +70,6 @@ class Predictor:
         targets: targets that it predicts, by its head if it has one.
         extra_columns: names of numbers that predictions need beside the molecules.
         members: predictors with a single model each.
-        weights: how much each member counts; None where all count the same.
         scale: calibration of the spread of several members; None: as it is.
         logs: numbers of the targets of which the members predict the logarithm.
         interval: conformal intervals of the targets, for `prediction_columns`, or None.
@@ -97,7 +96,6 @@ class Predictor:
             names = self.schema.graph_features
             self.extra_columns = [n for n in names if not n.startswith(PREFIX)]
         self.members = [self]
-        self.weights: Sequence[float] | None = None
         self.scale: SpreadScale | None = None
         self.logs: list[int] = []
         self.interval: Interval | None = None
@@ -246,7 +244,7 @@ class Predictor:
             member._estimate(molecules, batch_size, numbers, domain)
             for member in self.members
         ]
-        result = each[0] if len(each) == 1 else combined(each, self.weights)
+        result = each[0] if len(each) == 1 else combined(each)
         if result.std is not None and self.scale is not None:
             result = result._replace(std=self.scale(result.std))
         return from_log(result, self.logs) if self.logs else result

@@ -53,9 +53,9 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
     )
     pretrained_model_name: str = option(
         NONE,
-        "published model to start from (examples/published), grpe_minimol or "
-        "grpe_small_descriptors, which come with the package, or NAME of a file NAME.pt "
-        "in --pretrained-dir; none starts from random weights",
+        "published model to start from (examples/published), grpe_minimol, which comes "
+        "with the package, or NAME of a file NAME.pt in --pretrained-dir; none starts "
+        "from random weights",
     )
     pretrained_dir: Optional[str] = option(
         None,

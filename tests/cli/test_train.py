@@ -29,7 +29,7 @@ from graphormer_plugin.heads import fit
 from graphormer_plugin.heads.calibration import SPREAD_SCORES
 from graphormer_plugin.heads.head import read_head
 from graphormer_plugin.inference.checkpoint import read_checkpoint
-from graphormer_plugin.inference.model_folder import read_folder, write_folder
+from graphormer_plugin.inference.model_folder import read_folder
 from support.published_weights import random_state
 from support.tables import rows
 from support.training import assert_same_weights, forked, server_environment
@@ -267,22 +267,17 @@ def test_it_goes_on_where_it_was(folder, checkpoint, tmp_path, capsys):
     assert "is finished" in capsys.readouterr().out
 
 
-def test_the_better_of_head_and_fine_tuning(folder, checkpoint, tmp_path):
-    """One update is worse than a head: alcohols differ in their length alone."""
-    words = [str(folder / "table.csv"), "--out", str(tmp_path / "model"), *SHORT]
+def test_a_head(folder, checkpoint, tmp_path):
+    words = [str(folder / "table.csv"), "--out", str(tmp_path / "model"), *QUICK]
     words += ["--start", checkpoint("grpe_tiny")]
     assert main(words) == 0
     model = tmp_path / "model"
     (listed,) = chosen(model)
     assert listed == "replicate1/head1/checkpoint_best.pt"
-    names = ("head", "fine-tuned", "head + fine-tuned")
-    head, tuned, both = (metric(model, name, "valid", "rmse") for name in names)
-    assert head < both < tuned
-    is_chosen = {line["model"]: line["chosen"] for line in rows(model / "results.csv")}
-    assert [is_chosen[name] for name in names] == ["yes", "no", "no"]
-    reason = f"fine-tuned: {tuned:.3f}, head + fine-tuned: {both:.3f}"
-    page = (model / "report.html").read_text()
-    assert f"head, valid rmse {head:.3g} ({reason})" in page
+    assert (
+        f"head, valid rmse {metric(model, 'head', 'valid', 'rmse'):.3g}"
+        in (model / "report.html").read_text()
+    )
     # The head that is kept has seen the validation molecules too, and reads back.
     fitted = read_head(model / "replicate1/head1/head.npz")
     assert len(fitted) == 27 and fitted.targets.names == ["gap"]
@@ -296,19 +291,9 @@ def test_the_better_of_head_and_fine_tuning(folder, checkpoint, tmp_path):
     # A model that was removed is made again.
     before = (model / "predictions_test.csv").read_bytes()
     shutil.rmtree(model / "replicate1/head1")
-    best = model / "replicate1/finetune1/checkpoint_best.pt"
-    best.rename(tmp_path / "best.pt")
     assert main(words) == 0
-    assert_same_weights(best, tmp_path / "best.pt")
     assert hub.load(model / listed).predict(smiles) == pytest.approx(values)
     assert (model / "predictions_test.csv").read_bytes() == before
-    # Both together predict as a folder of both does.
-    both = [listed, "replicate1/finetune1/checkpoint_best.pt"]
-    write_folder(model, both, weights=[2 / 3, 1 / 3])
-    errors = hub.load(model).predict(smiles)[:, 0]
-    errors -= [float(line["gap"]) for line in found]
-    together = metric(model, "head + fine-tuned", "test", "rmse")
-    assert np.sqrt(np.mean(errors**2)) == pytest.approx(together, rel=1e-4)
 
 
 def test_heads_of_published_weights(folder, tmp_path, monkeypatch, capsys):
@@ -321,10 +306,11 @@ def test_heads_of_published_weights(folder, tmp_path, monkeypatch, capsys):
     model = tmp_path / "model"
     words = [str(folder / "table.csv"), "--out", str(model), *QUICK]
     words += ["--start", "pcqm4mv2_graphormer_base", "--max-atoms", "40"]
+    words += ["--model", "head"]
     assert main([*words, "--replicates", "2"]) == 0
     # fairseq-train would not find it by itself
     start = starts.find_start(
-        Settings("a.csv", "out", start=words[words.index("--start") + 1]), {}
+        Settings("a.csv", "out", start=words[words.index("--start") + 1])
     )
     assert start.options["pretrained_dir"] == str(tmp_path)
     text = "arning: heads are fitted to 20 of 27 molecules"
@@ -345,7 +331,7 @@ def test_heads_of_published_weights(folder, tmp_path, monkeypatch, capsys):
 
 def test_the_model_of_the_package_is_the_start(checkpoint, tmp_path):
     def find(**options):
-        return starts.find_start(Settings("a.csv", "out", **options), {})
+        return starts.find_start(Settings("a.csv", "out", **options))
 
     options = find().options
     assert options["pretrained_model_name"] == starts.DEFAULT_START
@@ -381,7 +367,8 @@ def test_classes_from_scratch(quick, command, capsys):
     assert {"0", "1"} <= cells <= {"0", "1", ""}
 
 
-def test_words_weights_and_salts(quick, checkpoint, command, capsys):
+@pytest.mark.parametrize("model, options", [("head", QUICK), ("finetune", SHORT)])
+def test_words_weights_and_salts(quick, checkpoint, command, capsys, model, options):
     """Classes keep their words up to the predictions of the folder."""
     ends = {"O": "sweet", "N": "bitter", "Cl": "sour"}
     lines = [
@@ -389,8 +376,15 @@ def test_words_weights_and_salts(quick, checkpoint, command, capsys):
         for k in range(1, 13)
         for end, word in ends.items()
     ]
-    words = command("smiles,taste,trust", lines, *SHORT, "--largest-fragment")
-    words += ["--target-columns", "taste", "--class-names", "sweet,sour,bitter"]
+    words = command("smiles,taste,trust", lines, *options, "--largest-fragment")
+    words += [
+        "--model",
+        model,
+        "--target-columns",
+        "taste",
+        "--class-names",
+        "sweet,sour,bitter",
+    ]
     words += ["--weight-column", "trust", "--class-weights", "balanced"]
     assert main([*words, "--start", checkpoint("grpe_tiny")]) == 0
     out = capsys.readouterr().out
@@ -401,18 +395,17 @@ def test_words_weights_and_salts(quick, checkpoint, command, capsys):
     assert first["taste"] in ends.values() and first["taste_forest"] in ends.values()
     chances = {w: float(first[f"taste_probability_{w}"]) for w in ends.values()}
     assert first["taste_predicted"] == max(chances, key=chances.get)
-    assert chosen(Path("model")) == ["replicate1/head1/checkpoint_best.pt"]
+    assert chosen(Path("model")) == [f"replicate1/{model}1/checkpoint_best.pt"]
     assert predict.main(["model", "t.csv", "out.csv"]) == 0
     (found,) = [line for line in rows("out.csv") if line["smiles"] == first["smiles"]]
     assert found["taste_predicted"] == first["taste_predicted"]
     chance = float(found["taste_probability_sour"])
     assert chance == pytest.approx(chances["sour"], rel=1e-4)
-    # Without its salt a molecule is the same; the fine-tuned model knows that, too.
-    for name in ("head1", "finetune1"):
-        predictor = hub.load(f"model/replicate1/{name}/checkpoint_best.pt")
-        one, other = predictor.predict(["CCO.Cl", "CCO"])
-        np.testing.assert_allclose(one, other, rtol=1e-5)
-        assert predictor.targets.class_names == [["sweet", "sour", "bitter"]]
+    # Without its salt a molecule is the same.
+    predictor = hub.load("model")
+    one, other = predictor.predict(["CCO.Cl", "CCO"])
+    np.testing.assert_allclose(one, other, rtol=1e-5)
+    assert predictor.targets.class_names == [["sweet", "sour", "bitter"]]
     Path("salt.csv").write_text("smiles\nCCO.[Na+]\n")
     assert predict.main(["model", "salt.csv", "of_salt.csv"]) == 0
     assert "no training molecule has" not in capsys.readouterr().err
@@ -445,13 +438,15 @@ def test_columns_beside_the_molecule(quick, checkpoint, command, capsys):
         for k in range(1, 16)
         for ph in (2, 9)
     ]
-    words = command("smiles,gap,pH,id", lines, *SHORT, "--descriptors")
-    words += ["--target-columns", "gap", "--extra-columns", "pH", "--epochs", "5"]
-    assert main([*words, "--start", checkpoint("grpe_tiny")]) == 0
+    words = command("smiles,gap,pH,id", lines, "--start", checkpoint("grpe_tiny"))
+    words += ["--target-columns", "gap", "--extra-columns", "pH"]
+    assert main([*words, *QUICK]) == 0
+    words[words.index("model")] = "tuned"
+    assert main([*words, *SHORT, "--descriptors", "--epochs", "5"]) == 0
     capsys.readouterr()
     new, output, vectors = Path("new.csv"), Path("out.csv"), Path("vectors.npy")
-    for name in ("head1", "finetune1"):
-        path = f"model/replicate1/{name}/checkpoint_best.pt"
+    for name in ("model/replicate1/head1", "tuned/replicate1/finetune1"):
+        path, name = f"{name}/checkpoint_best.pt", name.replace("/", "_")
         predictor = hub.load(path)
         assert predictor.extra_columns == ["pH"]
         low, high = (
@@ -570,28 +565,6 @@ def test_a_target_without_some_labels_of_valid(checkpoint, command):
     lines = rows("model/predictions_valid.csv")
     scores = [[float(line[f"{name}_in_domain"]) for name in "ab"] for line in lines]
     assert all(a == b for a, b in scores) and min(scores)[0] < 1
-
-
-def test_an_unfinished_training_in_units_of_targets_starts_again(
-    quick, checkpoint, command
-):
-    """An earlier version compared its epochs by another metric; what is finished stays."""
-    lines = [f"{'C' * k}O,{k / 4},{1000 - 10 * k}" for k in range(1, 31)]
-    words = command("smiles,gap,large", lines, *SHORT, "--target-columns", "gap,large")
-    words += ["--start", checkpoint("grpe_tiny"), "--model", "finetune"]
-    assert main(words) == 0
-    log = Path("model/replicate1/finetune1/train.log")
-    earlier = log.read_text().replace("nrmse", "other")
-
-    def trained_again(removed):
-        log.write_text(earlier)
-        for name in removed:
-            Path("model", name).unlink()
-        assert main(words) == 0
-        return '"train_num_updates": "6"' in log.read_text()[len(earlier) :]
-
-    assert not trained_again(["report.html"])
-    assert trained_again(["report.html", "replicate1/finetune1/predictions.npz"])
 
 
 def test_logarithms(command, checkpoint, capsys):

@@ -14,7 +14,6 @@ from graphormer_plugin.experiment.results import kept_arrays
 from graphormer_plugin.experiment.settings import (
     FINETUNE,
     HEAD,
-    MANY_MOLECULES,
     SCRATCH,
     Settings,
 )
@@ -28,37 +27,18 @@ def set_model(experiment, model, **options):
     experiment.settings = Settings("a.csv", "out", model=model, **options)
 
 
-def test_the_better_model_by_validation(experiment):
+def test_the_mean_of_an_ensemble(experiment, tmp_path):
+    experiment.settings = Settings("a.csv", str(tmp_path), model=FINETUNE, ensemble=2)
     (run,) = running.do_runs(experiment)
-    assert run.chosen == "head + fine-tuned" and run.calibrates
+    assert run.chosen == "fine-tuned" and run.calibrates
     assert run.checkpoints == [
-        "replicate1/head1/checkpoint_best.pt",
-        "replicate1/finetune1/checkpoint_best.pt",
+        f"replicate1/finetune{number}/checkpoint_best.pt" for number in (1, 2)
     ]
-    assert run.reason == (
-        "head + fine-tuned, valid rmse 0.417 (head: 0.500, fine-tuned: 0.250)"
-    )
+    assert run.reason == "fine-tuned, valid rmse 0.250"
     assert run.predictions["mean"].values[0] == pytest.approx(LABELS[:10].mean())
-    experiment.errors[HEAD] = 0.1
+    experiment.settings = Settings("a.csv", str(tmp_path), model=HEAD)
     (run,) = running.do_runs(experiment)
     assert run.chosen == "head" and not run.calibrates
-
-
-def test_head_and_training_together(experiment):
-    """A head counts twice as much as all trainings together."""
-    experiment.settings = dataclasses.replace(experiment.settings, ensemble=2)
-    experiment.errors[HEAD] = -0.44
-    (run,) = running.do_runs(experiment)
-    assert run.chosen == "head + fine-tuned" and run.calibrates
-    assert run.predicted.values == pytest.approx(LABELS - 0.21)
-    variance = (2 * 0.23**2 + 0.46**2) / 3
-    std = (variance / (1 - (2 / 3) ** 2 - 2 / 6**2)) ** 0.5
-    assert run.predicted.std == pytest.approx(np.full((12, 1), std))
-    assert run.weights == pytest.approx([2 / 3, 1 / 6, 1 / 6])
-    assert run.checkpoints == [
-        f"replicate1/{name}/checkpoint_best.pt"
-        for name in ("head1", "finetune1", "finetune2")
-    ]
 
 
 def test_conformal_intervals_need_labels(experiment, tmp_path):
@@ -80,24 +60,24 @@ def test_conformal_intervals_need_labels(experiment, tmp_path):
         experiment.check()
 
 
-def test_what_auto_makes(experiment):
-    """A head; both with options of a training, for many molecules, or where no head can
-    be fitted."""
-    assert experiment.models == [HEAD, FINETUNE]
+def test_what_auto_makes(experiment, monkeypatch):
+    """A head; a training with options of it, above the limit of a head, or where no head
+    can be fitted."""
+
+    assert experiment.model == FINETUNE
     experiment.settings = Settings("a.csv", "out")
-    assert experiment.models == [HEAD]
+    assert experiment.model == HEAD
     options = {"ensemble": 2, "descriptors": True, "trials": 1, "lr": 1.0}
     given = Settings("a.csv", "out", **options).training_flags
     assert {*given} == {"--ensemble", "--descriptors", "--trials", "--lr"}
-    many = np.arange(MANY_MOLECULES) % 8
-    experiment.splits = [SPLIT, SPLIT | {"train": many[1:]}]
-    assert experiment.models == [HEAD]
-    experiment.splits = [SPLIT, SPLIT | {"train": many}]
-    assert experiment.models == [HEAD, FINETUNE]
+    monkeypatch.setattr(plan, "MAX_ROWS", 8)
+    assert experiment.model == HEAD
+    experiment.splits = [SPLIT, SPLIT | {"train": np.arange(9)}]
+    assert experiment.model == FINETUNE
     experiment.splits = [SPLIT]
     experiment.table.labels = np.ones((12, 1))
     del experiment.unfit
-    assert experiment.models == [HEAD, FINETUNE]
+    assert experiment.model == FINETUNE
 
 
 def test_a_target_that_cannot_be_named_alone(experiment):
@@ -184,11 +164,12 @@ def test_limits_of_the_results(experiment, monkeypatch):
     experiment.settings = Settings("a.csv", "out", trials=2)
     # Test molecules of all runs count, each once; two runs may differ in their seeds.
     experiment.splits = [SPLIT, SPLIT]
-    assert len(experiment.warnings()) == 2
+    assert len(experiment.warnings()) == 1
     experiment.splits = [SPLIT, SPLIT | {"test": np.array([8, 9])}]
-    first, second = experiment.warnings()
-    assert first == "heads are fitted to 9 of 10 molecules"
-    assert second.startswith("--trials searches on the first split, ")
+    (text,) = experiment.warnings()
+    assert text.startswith("--trials searches on the first split, ")
+    experiment.settings = Settings("a.csv", "out")
+    assert experiment.warnings() == ["heads are fitted to 9 of 10 molecules"]
     experiment.splits, experiment.table.given_split = [SPLIT], SPLIT
     experiment.table.labels = np.where(np.arange(12) == 11, np.nan, LABELS.T).T
     text = "metrics of test say little, it has 1 molecule with a label"
@@ -215,22 +196,6 @@ def test_weights_of_labels(experiment):
     assert found[3, 0] / found[0, 0] == pytest.approx(3)
     found = experiment.label_weights(np.array([0, 3]))
     assert found[3, 0] == pytest.approx(found[0, 0])
-
-
-def test_a_head_that_cannot_be_fitted(experiment):
-    experiment.errors[HEAD] = ValueError("target y has fewer than 2 different labels")
-    (run,) = running.do_runs(experiment)
-    assert run.chosen == "fine-tuned" and "head" not in run.predictions
-    assert experiment.warned == [
-        "replicate 1 has no head: target y has fewer than 2 different labels"
-    ]
-    experiment.errors[HEAD] = MemoryError()
-    (run,) = running.do_runs(experiment)
-    assert run.chosen == "fine-tuned"
-    assert experiment.warned[1] == "replicate 1 has no head: not enough memory"
-    experiment.errors[FINETUNE] = ValueError("no data")
-    with pytest.raises(ValueError, match="no data"):
-        running.do_runs(experiment)
 
 
 def test_the_forest_predicts_what_is_read(experiment, monkeypatch):

@@ -150,7 +150,7 @@ def test_settings_and_the_command(page):
         assert place not in text
     places = [text.index(f"Replicate {k}: head, best.") for k in range(1, 12)]
     assert places == sorted(places) and "over 11 replicates" in text
-    assert text.index("<details><summary>Choice of the model") < places[0]
+    assert text.index("<details><summary>Settings and versions") < places[0]
     text = page(table, runs=3, folds=3)
     assert "Fold 3: head, best." in text and "Replicate" not in text
 

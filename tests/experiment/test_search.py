@@ -9,7 +9,7 @@ import pytest
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment import search as searching
-from graphormer_plugin.experiment.scores import NRMSE, Metric
+from graphormer_plugin.experiment.scores import Metric
 from graphormer_plugin.experiment.settings import FINETUNE, TRAININGS, Settings
 
 BASE = TRAININGS[FINETUNE]
@@ -103,14 +103,6 @@ def test_trials_that_fail_are_the_worst(search, tmp_path, rises):
         with pytest.raises(DatasetError, match="all 3 trials failed, see .*trial1/tra"):
             search(3, lambda number, _: logs[number], rises)
         assert len(search.tried) == 3
-
-
-def test_trials_in_the_units_of_several_targets_do_not_count(search):
-    """An earlier version left them."""
-    search(2, lambda number, _: [0.001])
-    search.tried.clear()
-    search.metric = NRMSE
-    assert search(2, best_without) in search.tried and len(search.tried) == 2
 
 
 def test_without_optuna(monkeypatch):

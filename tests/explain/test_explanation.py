@@ -10,7 +10,7 @@ from graphormer_plugin.explain.explanation import Explainer
 from graphormer_plugin.finetune.fit_head import fit_head
 from graphormer_plugin.inference.checkpoint import checkpoint_path
 
-START = "grpe_small_descriptors"
+START = "grpe_minimol"
 TRAIN = [f"{group}{'C' * k}O" for group in ("", "Cl", "F", "Cl") for k in range(2, 10)]
 LABELS = np.array(["Cl" in smiles for smiles in TRAIN], float)
 

@@ -23,7 +23,7 @@ from graphormer_plugin.finetune.fit_head import fit_head
 from graphormer_plugin.inference.checkpoint import checkpoint_path
 from graphormer_plugin.inference.molecules import RowReader
 
-START = "grpe_small_descriptors"
+START = "grpe_minimol"
 DRUG = "CC(=O)Nc1ccc(OC[C@H](Cl)c2c[nH]c3ccccc23)cc1"
 MOLECULES = [
     *(DRUG, "F/C=C/Cl", "C[N+](C)(C)CC([O-])=O", "O=[N+]([O-])c1ccccc1"),

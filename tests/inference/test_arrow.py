@@ -20,7 +20,7 @@ from graphormer_plugin.inference import arrow
 from graphormer_plugin.inference.arrow import TablePredictor
 from graphormer_plugin.inference.checkpoint import packaged_models
 
-MODEL = "grpe_small_descriptors"
+MODEL = "grpe_minimol"
 ROOT = Path(__file__).parents[2]
 SMILES = ["CCO", "C1CC", None, "c1ccccc1O", "CC(=O)[O-].[Na+]", ""]
 

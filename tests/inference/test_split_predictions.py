@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.heads.prediction import mean_and_variance, values_of
+from graphormer_plugin.heads.prediction import values_of
 from graphormer_plugin.inference.split_predictions import SUBMISSIONS, write_predictions
 
 NAN = np.nan
@@ -109,17 +109,3 @@ def test_a_submission_is_complete_or_not_there(tmp_path, caplog):
     with np.load(files[1]) as file:  # the output in the unit
         assert file["y_pred"].tolist() == [7.0] and file["y_pred"].dtype == np.float32
     assert "OGB will not take y_pred_pcqm4m-v2_test-dev.npz: 1 graphs" in caplog.text
-
-
-def test_mean_and_variance(rng):
-    """Of equal weights as NumPy's with n - 1; an integer weight is no repetition."""
-    values = rng.normal(size=(4, 3, 2))
-    mean, variance = mean_and_variance(values)
-    np.testing.assert_allclose(mean, values.mean(0))
-    np.testing.assert_allclose(variance, values.var(0, ddof=1))
-    mean, variance = mean_and_variance(values[:2], [3, 1])
-    np.testing.assert_allclose(mean, 0.75 * values[0] + 0.25 * values[1])
-    # Unbiased: two values of variance s differ by sqrt(2 s) in the root mean square.
-    np.testing.assert_allclose(variance, (values[0] - values[1]) ** 2 / 2)
-    mean, variance = mean_and_variance(values[:1], [0.5])
-    assert (mean == values[0]).all() and not variance.any()
