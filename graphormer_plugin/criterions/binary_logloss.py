@@ -30,7 +30,7 @@ class BinaryLogLoss(GraphCriterion):
         """See `GraphCriterion`."""
         if self.class_weights is None:
             return None
-        low, high = self.class_weights.to(labels.device).unbind(1)
+        low, high = self.class_weights.unbind(1)
         return torch.where(labels > 0, high, low)
 
     def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:

@@ -149,6 +149,8 @@ class GraphCriterion(FairseqCriterion):
             present = present if self.training else exact
             beyond = bound * (self.targets.restore(output.double()) - labels) > 0
             entries = entries.masked_fill(beyond, 0)
+        if self.class_weights is not None:  # float32 on any device, so not a buffer
+            self.class_weights = self.class_weights.to(output.device)
         weights = self.weights(labels, present)
         sample_size = present.sum()
         if weights is not None and weights.shape != labels.shape:

@@ -11,6 +11,7 @@ of them: a metric that is dear, or has a value per target, belongs to `whole_spl
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from fairseq.logging import metrics
@@ -33,6 +34,23 @@ def whole_split() -> list[MetersDict]:
     # By name: a resumed run has another object of that name in `metrics.get_meters`.
     active = metrics._active_aggregators.items()
     return [aggregator for name, aggregator in active if name != "default"][:1]
+
+
+def on_cpu(logs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Logging outputs with their tensors on the CPU, as float64; a GPU is waited for once,
+    not for each of them."""
+    found = [x for log in logs for x in log.values() if isinstance(x, Tensor)]
+    if not found:
+        return [*map(dict, logs)]
+    flat = torch.cat([tensor.detach().double().flatten() for tensor in found]).cpu()
+    parts = iter(flat.split([tensor.numel() for tensor in found]))
+    return [
+        {
+            name: next(parts).view_as(x) if isinstance(x, Tensor) else x
+            for name, x in log.items()
+        }
+        for log in logs
+    ]
 
 
 def log_sums(

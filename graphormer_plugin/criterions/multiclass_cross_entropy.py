@@ -17,4 +17,4 @@ class MulticlassCrossEntropy(ClassCriterion):
         """See `GraphCriterion`."""
         if self.class_weights is None:
             return None
-        return self.class_weights[0].to(labels.device)[labels]
+        return self.class_weights[0][labels]

@@ -44,10 +44,11 @@ def listed(names: Iterable[object], most: int = 3) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether the memory of this machine, not of a GPU, was not enough."""
-    # torch has no class of its own for it.
+    """Whether the memory of this machine, or of a GPU, was not enough."""
+    # torch has no class of its own for this machine's.
     text = str(error) if isinstance(error, RuntimeError) else ""
-    return isinstance(error, MemoryError) or "DefaultCPUAllocator" in text
+    full = "DefaultCPUAllocator" in text or "out of memory" in text
+    return full or isinstance(error, MemoryError)
 
 
 def line_of(error: BaseException, arguments: Sequence[str]) -> str:

@@ -27,7 +27,9 @@ from graphormer_plugin.modules.sparse import NodeLayout
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
 MEMORY = ("auto", "plain", "lean")
-LARGE = 1 << 22  # elements of a [B, N, N, D] above which "auto" is "lean"
+# Elements of a [B, N, N, D] above which "auto" is "lean": on a CPU, and on a GPU, where ten
+# layers then keep some 10 GB (our choice; not measured).
+LARGE = {"cpu": 1 << 22, "cuda": 1 << 26}
 
 
 @dataclass
@@ -275,7 +277,8 @@ class CGTEncoder(Encoder):
         the compiled function does not fit."""
         if self.attention_memory != "auto" or torch.compiler.is_compiling():
             return self.attention_memory == "lean"
-        return x.shape[0] * x.shape[1] ** 2 * x.shape[2] > LARGE
+        limit = LARGE.get(x.device.type, LARGE["cuda"])
+        return x.shape[1] * x.numel() > limit
 
     def walk_powers(self, batch: dict[str, Tensor]) -> Tensor | None:
         """Powers of the random-walk matrix that nodes or pairs read, [B, N, N, K], in

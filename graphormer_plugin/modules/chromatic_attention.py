@@ -1,4 +1,15 @@
-"""Self-attention with one score per channel, filtered by features of node pairs."""
+"""Self-attention with one score per channel, filtered by features of node pairs.
+
+The last lines of `filter_messages` are the formula, and run for small batches on a GPU and
+in float64. Which code runs instead:
+
+- on a CPU in float32: the compiled function;
+- elsewhere, for large batches or with ``--attention-memory lean``: `_LeanAttention`, in
+  chunks that its backward pass computes again. It stays until a step on a GPU has been
+  measured with and without it.
+
+``GRAPHORMER_COMPILED=0`` switches both off.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -8,7 +19,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from graphormer_plugin.modules.choices import check_choice, check_heads
-from graphormer_plugin.modules.compiled_attention import CompiledChannels, compiled_fits
+from graphormer_plugin.modules.compiled_attention import (
+    CompiledChannels,
+    compiled_fits,
+    plain_only,
+)
 from graphormer_plugin.modules.dropout import Dropout
 
 KINDS = ("chromatic", "mono", "additive")
@@ -50,24 +65,25 @@ class PairVectors(NamedTuple):
 
 class _LeanAttention(torch.autograd.Function):
     """Chunked `filter_messages`, recomputed in the backward pass (activation
-    checkpointing). It keeps its inputs and [B, N, D], but no [B, N, N, D]."""
+    checkpointing). It keeps its inputs and [B, N, D], but no [B, N, N, D]. Sums over nodes
+    and over chunks are float32 at least."""
 
     @staticmethod
     def forward(ctx, base, v, keep, features, att, val):
         """[B, N, D]; see `filter_messages`, whose `pairs` come as three tensors."""
-        wide = torch.promote_types(v.dtype, torch.float32)
+        wide, work = torch.promote_types(v.dtype, torch.float32), _type_of_chunks(v)
         out, log_sum = (torch.empty(v.shape, dtype=wide, device=v.device) for _ in "ab")
         for at in _chunks(v):
-            part = _Part(at, base, v, keep, features, wide)
+            part = _Part(at, base, v, keep, features, work)
             logits = part.logits(att)
             largest = logits.amax(2, keepdim=True)
             filters = logits.sub_(largest).exp_()
-            total = filters.sum(2, keepdim=True)
-            log_sum[at] = (largest + total.log()).squeeze(2)
+            total = filters.sum(2, dtype=wide)
+            log_sum[at] = largest.squeeze(2) + total.log()
             filters.mul_(part.messages(val))
             if keep is not None:
                 filters.mul_(part.keep)
-            out[at] = filters.sum(2) / total.squeeze(2)
+            out[at] = filters.sum(2, dtype=wide) / total
         ctx.save_for_backward(base, v, keep, features, att, val, out, log_sum)
         return out.to(v.dtype)
 
@@ -76,7 +92,7 @@ class _LeanAttention(torch.autograd.Function):
     def backward(ctx, grad):
         """Gradients of base, v, att and val."""
         base, v, keep, features, att, val, out, log_sum = ctx.saved_tensors
-        wide = out.dtype
+        wide, work = out.dtype, _type_of_chunks(v)
         grad = grad.to(wide)
         # The gradient of a softmax is relative to its mean.
         mean = grad * out
@@ -85,20 +101,20 @@ class _LeanAttention(torch.autograd.Function):
         grad_att = torch.zeros(att.shape, dtype=wide, device=v.device)
         grad_val = None if val is None else torch.zeros_like(grad_att)
         for at in _chunks(v):
-            part = _Part(at, base, v, keep, features, wide)
+            part = _Part(at, base, v, keep, features, work)
             filters = part.logits(att).sub_(log_sum[at].unsqueeze(2)).exp_()
-            upstream = grad[at].unsqueeze(2)
+            upstream = grad[at].unsqueeze(2).to(work)
             sent = upstream * filters
             if keep is not None:
                 sent.mul_(part.keep)
-            grad_v[at[0]] += sent.sum(1)
+            grad_v[at[0]] += sent.sum(1, dtype=wide)
             if val is not None:
-                grad_val.addmm_(part.features.T, sent.flatten(0, 2))
+                grad_val += part.features.T @ sent.flatten(0, 2)
             # d filters * filters = messages * sent, less the mean
             grad_logits = sent.mul_(part.messages(val))
             grad_logits.sub_(filters.mul_(mean[at].unsqueeze(2)))
-            grad_att.addmm_(part.features.T, grad_logits.flatten(0, 2))
-            grad_base_part = part.split(grad_logits).sum(-1)
+            grad_att += part.features.T @ grad_logits.flatten(0, 2)
+            grad_base_part = part.split(grad_logits).sum(-1, dtype=wide)
             if base.shape[1] == 1:
                 grad_base[at[0]] += grad_base_part.sum(1, keepdim=True)
             else:
@@ -111,16 +127,16 @@ class _LeanAttention(torch.autograd.Function):
 
 
 class _Part:
-    """A chunk: some queries of some graphs, in the number format of the computation."""
+    """A chunk: some queries of some graphs, in the type `work`."""
 
-    def __init__(self, at, base, v, keep, features, wide):
+    def __init__(self, at, base, v, keep, features, work):
         graphs, _ = at
         self.base = base[graphs] if base.shape[1] == 1 else base[at]
-        self.base = self.base.to(wide)  # [g, n or 1, N, H]
-        self.v = v[graphs].unsqueeze(1).to(wide)  # [g, 1, N, D]
-        self.keep = None if keep is None else keep[at].unsqueeze(-1).to(wide)
+        self.base = self.base.to(work)  # [g, n or 1, N, H]
+        self.v = v[graphs].unsqueeze(1).to(work)  # [g, 1, N, D]
+        self.keep = None if keep is None else keep[at].unsqueeze(-1).to(work)
         self.shape = (*features[at].shape[:3], v.shape[2])  # [g, n, N, D]
-        self.features = features[at].flatten(0, 2).to(wide)  # [g * n * N, F]
+        self.features = features[at].flatten(0, 2).to(work)  # [g * n * N, F]
 
     def split(self, channels: Tensor) -> Tensor:
         """[g, n, N, D] -> [g, n, N, H, D/H]."""
@@ -138,6 +154,12 @@ class _Part:
             return self.v
         messages = torch.mm(self.features, val.to(self.features)).view(self.shape)
         return messages.add_(self.v)
+
+
+def _type_of_chunks(v: Tensor) -> torch.dtype:
+    """That of v on a GPU, half under autocast; on a CPU float32 at least, which is faster."""
+    on_cpu = v.device.type == "cpu"
+    return torch.promote_types(v.dtype, torch.float32) if on_cpu else v.dtype
 
 
 def _chunks(v: Tensor) -> Iterator[tuple[slice, slice]]:
@@ -173,7 +195,7 @@ def filter_messages(
         tensor is None or compiled_fits(tensor) for tensor in tensors
     ):
         return CompiledChannels.apply(*tensors)
-    if pairs.lean and not torch.compiler.is_compiling():
+    if pairs.lean and not plain_only():
         with torch.autocast(v.device.type, enabled=False):
             return _LeanAttention.apply(base, v, keep, *pairs[:3])
     att, val = (pairs if pairs.dense else pairs.with_dense()).dense

@@ -1,4 +1,12 @@
-"""Attention on a CPU as compiled functions with gradients (`cython_ext`)."""
+"""Attention on a CPU as compiled functions with gradients (`cython_ext`).
+
+They compute the attention of GRPE, Graphormer and CGT in float32 on a CPU, so that a change
+of its formula in Python has no effect there. ``GRAPHORMER_COMPILED=0`` in the environment
+switches to the plain operations of torch, which say what is computed; `plain_only` is the
+switch.
+"""
+
+import os
 
 import torch
 from torch import Tensor
@@ -13,13 +21,20 @@ from cython_ext.attention import (
 from cython_ext.channels import channel_attention, channel_attention_gradient
 
 
+def plain_only() -> bool:
+    """Whether attention is plain operations of torch alone: where ``GRAPHORMER_COMPILED`` is
+    0, and in an exported program, which has no functions of others."""
+    compiling = torch.compiler.is_compiling()
+    return compiling or os.environ.get("GRAPHORMER_COMPILED") == "0"
+
+
 def compiled_fits(x: Tensor, dtypes: tuple = (torch.float32,)) -> bool:
     """Whether the compiled functions take this tensor, if they take these types."""
     return (
         HAS_ATTENTION
         and x.device.type == "cpu"
         and x.dtype in dtypes
-        and not torch.compiler.is_compiling()
+        and not plain_only()
     )
 
 

@@ -1,4 +1,14 @@
-"""Self-attention in which queries, keys and values meet a vector per relation."""
+"""Self-attention in which queries, keys and values meet a vector per relation.
+
+`RelativeAttention._plain` is the formula. Which code runs instead:
+
+- on a CPU in float32 and bfloat16, with heads of at most 32 numbers: the compiled function;
+- elsewhere `_RelativeAttention`, the same operations with a backward pass of its own, which
+  keeps less. It stays until a step on a GPU has been measured with and without it.
+
+``GRAPHORMER_COMPILED=0`` switches both off. Real features of edges, and exported programs,
+always have the formula.
+"""
 
 from typing import Any, NamedTuple
 
@@ -11,6 +21,7 @@ from graphormer_plugin.modules.choices import check_heads
 from graphormer_plugin.modules.compiled_attention import (
     compiled_attention,
     compiled_attention_fits,
+    plain_only,
 )
 from graphormer_plugin.modules.dropout import Dropout, keep_mask
 from graphormer_plugin.modules.sparse import add_by_index
@@ -227,8 +238,7 @@ class RelativeAttention(nn.Module):
         Returns:
             [B, T, D]. A row in which everything is forbidden is finite and meaningless.
         """
-        # An exported program has no autograd functions.
-        if edges is not None or torch.compiler.is_compiling():
+        if edges is not None or plain_only():
             return self._plain(x, tables, relation_index, attn_bias, edges)
         qkv = self.qkv_proj(x)
         tables = [table.to(qkv.dtype) for table in tables]

@@ -18,4 +18,4 @@ class AdamL2(AdamW):
     @staticmethod
     def make(params: Any, **options: Any) -> torch.optim.Optimizer:
         """The optimizer of torch."""
-        return torch.optim.Adam(params, **options)
+        return torch.optim.Adam(params, fused=True, **options)

@@ -17,8 +17,10 @@ from graphormer_plugin.compat.plateau import ReduceLROnPlateau
 from graphormer_plugin.criterions.class_weights import BALANCED, class_weights
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
+from graphormer_plugin.criterions.log import on_cpu
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import BUCKET_RATIO, GraphDataset, dataset_of_split
+from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.fields.degrees import mean_log_degree
 from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.data.iterator import GraphBatchIterator, batch_iterator
@@ -339,7 +341,13 @@ class GraphPredictionTask(FairseqTask):
         sample = {**sample, "net_input": net_input}
         arguments = (sample, model, criterion, optimizer, update_num, ignore_grad)
         if not ignore_grad:
-            return self.passes(*arguments)
+            try:
+                return self.passes(*arguments)
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+                # torch's own: fairseq would skip the batch, in every epoch.
+                raise MemoryError(str(error)) from error
         with filler_batch() if several_processes() else running_statistics_kept():
             loss, size, log = self.passes(*arguments)
         return loss, size * 0, {name: value * 0 for name, value in log.items()}
@@ -383,7 +391,7 @@ class GraphPredictionTask(FairseqTask):
 
         A user's criterion of another kind logs what its own `reduce_metrics` does.
         """
-        logging_outputs = [log for log in logging_outputs if log]
+        logging_outputs = on_cpu([log for log in logging_outputs if log])
         super().reduce_metrics(logging_outputs, criterion)
         if not isinstance(criterion, GraphCriterion):
             return

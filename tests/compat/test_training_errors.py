@@ -58,9 +58,18 @@ def test_a_training_that_diverges(train):
     assert "diverges" not in train("calm", "--max-epoch", 1)
 
 
-def test_no_memory_for_a_step(train, monkeypatch, error):
+def no_room(*_, **__):
+    return torch.empty(1 << 58)
+
+
+def no_room_on_a_gpu(*_, **__):
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 80.00 GiB")
+
+
+@pytest.mark.parametrize("forward", [no_room, no_room_on_a_gpu])
+def test_no_memory_for_a_step(forward, train, monkeypatch, error):
     """torch's own error, of an array that no machine has room for."""
-    monkeypatch.setattr(GRPEEncoder, "forward", lambda *_, **__: torch.empty(1 << 58))
+    monkeypatch.setattr(GRPEEncoder, "forward", forward)
     line = error(train, "run")
     pattern = (
         r"out of memory in a batch of 16 graphs \(\d+, .*; the largest is graph \d+ "

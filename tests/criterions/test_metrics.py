@@ -14,12 +14,27 @@ from graphormer_plugin.criterions.log import (
     log_accuracy,
     log_mean_error,
     log_ranking,
+    on_cpu,
 )
 from graphormer_plugin.criterions.metrics import (
     average_precision,
     metric_names,
     roc_auc,
 )
+
+
+def test_one_copy_of_all_logs(monkeypatch):
+    """A GPU is waited for once; "meta" would have no values."""
+    vector, number = torch.arange(3, dtype=torch.float64), torch.tensor(2.5)
+    logs = [{"hits": vector, "loss": number, "ntokens": 1}, {"loss": number}]
+    copies, cpu = [], torch.Tensor.cpu
+    counted = lambda tensor: copies.append(1) or cpu(tensor)  # noqa: E731
+    monkeypatch.setattr(torch.Tensor, "cpu", counted)
+    one, other = on_cpu(logs)
+    assert len(copies) == 1
+    assert torch.equal(one["hits"], vector) and one["ntokens"] == 1
+    assert one["loss"] == other["loss"] == 2.5 and one["loss"].shape == ()
+    assert on_cpu([{"ntokens": 1}]) == [{"ntokens": 1}]
 
 
 @pytest.fixture

@@ -179,6 +179,26 @@ def test_halves(kind, dtype, lean):
     assert (out.float() - expected)[others].abs().max() < 0.1
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_chunks_in_halves(dtype, monkeypatch):
+    """As on a GPU: gradients are those of float64 but for the rounding of halves."""
+    monkeypatch.setattr(chromatic_attention, "_type_of_chunks", lambda v: v.dtype)
+    pairs = random_pairs(lean=True)
+    shapes = (B, N, N, H), (B, N, D)
+    tensors = [*(torch.randn(*shape).double() for shape in shapes), *pairs[1:3]]
+    keep, found = torch.rand(B, N, N), []
+    for kind in (torch.float64, dtype):
+        base, v, att, val = inputs = [t.to(kind).requires_grad_() for t in tensors]
+        features = pairs.features.to(kind)
+        out = filter_messages(base, v, keep, PairVectors(features, att, val, True))
+        assert out.dtype == kind
+        gradients = torch.autograd.grad(out.square().sum(), inputs)
+        found.append([out, *(gradient[..., :3, :] for gradient in gradients)])
+    rounding = 20 * torch.finfo(dtype).eps
+    for ours, wanted in zip(found[1], found[0], strict=True):
+        assert (ours - wanted).abs().max() < rounding * wanted.abs().max()
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["chromatic", "mono", "additive"])
 def test_three_kinds_of_dropout(kind, lean):

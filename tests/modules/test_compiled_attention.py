@@ -7,6 +7,7 @@ from graphormer_plugin.modules import (
     BiasedAttention,
     RelativeAttention,
     compiled_attention,
+    relative_attention,
 )
 from graphormer_plugin.modules.chromatic_attention import PairVectors, filter_messages
 from graphormer_plugin.modules.encoder import Encoder
@@ -53,9 +54,11 @@ class Case:
 KINDS = ["graphormer", "grpe", "grpe, key from row", "grpe, bias"]
 
 
-@pytest.fixture
-def without(monkeypatch):
-    """Switches the compiled function off."""
+@pytest.fixture(params=["own backward pass", "plain"])
+def without(request, monkeypatch):
+    """Switches the compiled function off, and the operations with a backward pass too."""
+    if request.param == "plain":
+        return lambda: monkeypatch.setenv("GRAPHORMER_COMPILED", "0")
     return lambda: monkeypatch.setattr(compiled_attention, "HAS_ATTENTION", False)
 
 
@@ -133,7 +136,9 @@ def test_bfloat16_is_computed_in_float32(kind):
 
 
 @pytest.mark.parametrize("kind", ["graphormer", "grpe"])
-@pytest.mark.parametrize("reason", ["float64", "wide heads", "float16", "compiling"])
+@pytest.mark.parametrize(
+    "reason", ["float64", "wide heads", "float16", "compiling", "switched off"]
+)
 def test_operations_of_torch_take_the_rest(kind, reason, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("compiled attention")
@@ -142,6 +147,10 @@ def test_operations_of_torch_take_the_rest(kind, reason, monkeypatch):
     monkeypatch.setattr(compiled_attention, "relative_attention", refuse)
     if reason == "compiling":
         monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    elif reason == "switched off":
+        monkeypatch.setenv("GRAPHORMER_COMPILED", "0")
+        own = relative_attention._RelativeAttention
+        monkeypatch.setattr(own, "apply", refuse)
     elif reason != "wide heads":
         dtype = getattr(torch, reason)
         case.layer.to(dtype)

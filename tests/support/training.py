@@ -202,7 +202,8 @@ def server_environment(root=ROOT):
     atexit.register(shutil.rmtree, folder)
     bin = Path(folder, "bin")
     shims(bin)
-    found = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
+    paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
+    found = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ":".join(paths)}
     found |= {"PYTHONWARNINGS": "ignore", "SHIMS": str(bin)}
     found.pop("PYTHONSAFEPATH", None)  # of a command of fairseq in this process
     server = subprocess.Popen(
