@@ -1,4 +1,7 @@
-"""Training on a device: nothing waits for it, and it gives the numbers of a CPU."""
+"""Training on a device: nothing waits for it, and it gives the numbers of a CPU.
+
+Without a GPU the tests of numbers run on the CPU alone, in the same types.
+"""
 
 import contextlib
 from types import SimpleNamespace
@@ -7,12 +10,30 @@ import pytest
 import torch
 
 from graphormer_plugin.criterions.l1_loss import L1Loss
+from graphormer_plugin.modules.batch_norm import has_batch_norm
+from graphormer_plugin.modules.graph_random import FLAG, uniform
 from graphormer_plugin.pyg import GraphLoss
-from support.architectures import SMALLEST, TARGETS, make_batch, tiny_model
+from support.architectures import SMALLEST, TARGETS, has_option, make_batch, tiny_model
+
+DEVICES = ["cpu"]
+if torch.cuda.is_available():
+    DEVICES.append("cuda")
+TARGET = torch.tensor([[0.5, -1.0], [1.0, float("nan")], [-0.5, 2.0]]).double()
+# Weights, type of autocast, and how far norms may be off, with a BatchNorm too.
+PRECISIONS = {
+    "float32": (torch.float32, None, 1e-3, 1e-3),
+    "float16": (torch.float16, None, 2e-2, 2e-1),
+    "bfloat16": (torch.bfloat16, None, 1e-1, 4e-1),
+    "amp float16": (torch.float32, torch.float16, 2e-2, 2e-1),
+    "amp bfloat16": (torch.float32, torch.bfloat16, 1e-1, 4e-1),
+}
 
 
-def moved(tensors, device):
-    return {name: tensor.to(device) for name, tensor in tensors.items()}
+def moved(tensors, device, dtype=None):
+    return {
+        name: tensor.to(device, dtype if tensor.is_floating_point() else None)
+        for name, tensor in tensors.items()
+    }
 
 
 @pytest.mark.parametrize("arch", SMALLEST)
@@ -23,7 +44,7 @@ def test_a_step_reads_no_value_of_a_tensor(arch, monkeypatch):
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda *_: False)
     model = tiny_model(arch).train().to("meta")
     batch = moved(make_batch(model, [0, 2, 3]), "meta")
-    target = torch.empty(3, 2, dtype=torch.float64, device="meta")
+    target = TARGET.to("meta")
     sample = {"net_input": {"batch": batch}, "target": target}
     sample |= {"id": torch.arange(3), "ntokens": 1, "nsamples": 3}
     loss, size, _ = L1Loss(SimpleNamespace(targets=TARGETS)).train()(model, sample)
@@ -31,18 +52,78 @@ def test_a_step_reads_no_value_of_a_tensor(arch, monkeypatch):
     GraphLoss(TARGETS)(model(batch), target).backward()
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def without_dropout(arch):
+    rates = ("dropout", "attention_dropout", "act_dropout")
+    return tiny_model(arch, **{name: 0.0 for name in rates if has_option(arch, name)})
+
+
+def step(model, device, dtype, autocast=None, perturb=None):
+    """Output, gradients of all weights, and of the perturbation, float64 on the CPU."""
+    model.to(device, dtype).zero_grad()
+    batch = moved(make_batch(model, [0, 2, 3]), device, dtype)
+    batch["seed"] = torch.tensor([1, 2, 3], device=device)  # signs of eigenvectors
+    if perturb is not None:
+        perturb = perturb.to(device, dtype).requires_grad_()
+    with torch.autocast(device, autocast, enabled=autocast is not None):
+        output = model(batch, perturb)
+        loss = GraphLoss(TARGETS)(output, TARGET.to(device))
+    loss.backward()
+    found = [weight.grad for weight in model.parameters()]
+    found += [] if perturb is None else [perturb.grad]
+    flat = torch.cat([tensor.detach().flatten().double().cpu() for tensor in found])
+    return output.detach().double().cpu(), flat
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("arch", SMALLEST)
-def test_a_gpu_gives_the_numbers_of_a_cpu(arch):
+def test_outputs_and_gradients_are_those_of_float64(arch, precision, device):
+    """In training mode, where a BatchNorm reads the batch."""
     torch.manual_seed(0)
-    model = tiny_model(arch).eval()
-    batch = make_batch(model, [0, 2, 3])
-    found = []
-    for device in ("cpu", "cuda"):
-        model.to(device).zero_grad()
-        output = model(moved(batch, device))
-        output.square().sum().backward()
-        gradients = [weight.grad for weight in model.parameters()]
-        found.append([tensor.cpu().clone() for tensor in (output.detach(), *gradients)])
-    for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-3)
+    model = without_dropout(arch).train()
+    expected = step(model, "cpu", torch.float64)
+    dtype, autocast, *tolerances = PRECISIONS[precision]
+    found = step(model, device, dtype, autocast)
+    for ours, wanted in zip(found, expected, strict=True):
+        off = (ours - wanted).norm() / wanted.norm()
+        assert off < tolerances[has_batch_norm(model)], off
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("arch", SMALLEST)
+def test_the_gradient_of_a_perturbation(arch, device):
+    """FLAG: random numbers of a graph do not depend on the device."""
+    torch.manual_seed(0)
+    model = without_dropout(arch).eval().double()
+    mask = make_batch(model, [0, 2, 3])["node_mask"]
+    shape = torch.Size([*mask.shape, model.embed_dim])
+    seed = torch.tensor([1, 2, 3])
+    drawn = [
+        uniform(seed.to(on), shape, FLAG, mask.to(on).float()) for on in ("cpu", device)
+    ]
+    assert torch.equal(drawn[0], drawn[1].cpu())
+    perturb = drawn[0] * mask.unsqueeze(-1)
+    expected = step(model, "cpu", torch.float64, perturb=perturb)
+    found = step(model, device, torch.float32, perturb=perturb)
+    for ours, wanted in zip(found, expected, strict=True):
+        assert (ours - wanted).norm() < 1e-3 * wanted.norm()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("autocast", [None, torch.bfloat16])
+@pytest.mark.parametrize("arch", SMALLEST)
+def test_a_training_with_dropout_learns(arch, autocast, device):
+    torch.manual_seed(0)
+    model = tiny_model(arch).to(device).train()
+    batch = moved(make_batch(model, range(6)), device)
+    target = torch.linspace(-1, 1, 12, device=device).view(6, 2).double()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3, fused=True)
+    losses = []
+    for _ in range(20):
+        optimiser.zero_grad()
+        with torch.autocast(device, autocast, enabled=autocast is not None):
+            loss = GraphLoss(TARGETS, "mse")(model(batch), target)
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert sum(losses[-5:]) < sum(losses[:5])
