@@ -1,14 +1,21 @@
 """Warnings about probable mistakes in data: duplicates, contradictions, classes as numbers."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
 from graphormer_plugin.data.errors import counted, listed
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.smiles import is_molecule
+from graphormer_plugin.data.tables.cells import is_index
+from graphormer_plugin.data.tables.table import NAMES
 
 SAME = 1e-6  # relative difference of two labels that are equal as float32
+FAR = 10  # robust deviations of a label that is probably a mistake; our choice
+MOSTLY = 0.9  # share of labels that decides on their logarithms; our choice
+FEWEST = 20  # labels that tell where others lie; our choice
+FEWEST_OF_THREE = 30  # labels 0, 1 and 2 that may be classes; our choice
 TRAIN = "train"
 
 
@@ -20,6 +27,7 @@ def warnings_about(
     extra: np.ndarray | None = None,
     learned: Sequence[str] = (TRAIN,),
     drawn: bool = True,
+    unread: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> list[str]:
     """All warnings about a table of molecules, a line each.
 
@@ -31,6 +39,7 @@ def warnings_about(
         extra: Float [G, K], numbers that models read beside the molecule, NaN = missing.
         learned: Splits that models are fitted to, in their order.
         drawn: Whether the molecules may as well be split by scaffold.
+        unread: Cells [G] of the columns that no option reads, by name.
     """
     target = np.asarray(target, dtype=np.float64)
     _, groups = np.unique(np.asarray(molecules, np.uint64), return_inverse=True)
@@ -42,21 +51,15 @@ def warnings_about(
     duplicates = len(np.unique(equal)) == len(np.unique(groups))
     warnings = [
         _classes_as_regression(targets, target),
-        _contradicting_labels(targets, target, equal),
+        _contradicting_labels(targets, target, equal, unread),
         _shared_molecules(splits, groups, duplicates, learned, drawn),
     ]
     return [text for text in warnings if text]
 
 
-def molecule_key(canonical_smiles: str) -> int:
-    """Key of a molecule, equal for equal canonical SMILES; below 2**64."""
-    digest = hashlib.blake2b(canonical_smiles.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
-
-
 def _classes_as_regression(targets: TargetSchema, target: np.ndarray) -> str:
     """Warning about regression targets whose labels are two whole numbers, such as 0 and
-    1, -1 and 1 or 1 and 2; else empty."""
+    1, -1 and 1 or 1 and 2, or often 0, 1 and 2; else empty."""
     if targets.kind != "regression":
         return ""
     names_of: dict[tuple[int, ...], list[str]] = {}
@@ -64,24 +67,30 @@ def _classes_as_regression(targets: TargetSchema, target: np.ndarray) -> str:
         values = values[~np.isnan(values)]
         numbers = np.unique(values)
         repeated = len(numbers) == 2 <= len(values) / 2  # two rows always differ
-        if repeated and (numbers == numbers.round()).all():
+        three = np.array_equal(numbers, [0, 1, 2]) and len(values) >= FEWEST_OF_THREE
+        if three or repeated and (numbers == numbers.round()).all():
             key = tuple(map(int, numbers.tolist()))
             names_of.setdefault(key, []).append(f"{name} ({len(values):,} labels)")
     texts = []
-    for both, names in sorted(names_of.items()):
+    for numbers, names in sorted(names_of.items()):
         changes = [
-            f"{new} in place of {old}" for new, old in enumerate(both) if new != old
+            f"{new} in place of {old}" for new, old in enumerate(numbers) if new != old
         ]
         write = f"write {' and '.join(changes)} and give" if changes else "give"
+        *first, last = numbers
+        kind = "binary" if len(numbers) == 2 else "multiclass"
         texts.append(
-            f"{listed(names)} has only the labels {both[0]} and {both[1]} and is learned "
-            f"as a number; for classes {write} --target-kind binary"
+            f"{listed(names)} has only the labels {listed(first)} and {last} and is "
+            f"learned as a number; for classes {write} --target-kind {kind}"
         )
     return "; ".join(texts)
 
 
 def _contradicting_labels(
-    targets: TargetSchema, target: np.ndarray, groups: np.ndarray
+    targets: TargetSchema,
+    target: np.ndarray,
+    groups: np.ndarray,
+    unread: Mapping[str, Sequence[str]],
 ) -> str:
     """Warning about molecules with several rows that differ in a label; else empty.
     ``groups`` [G] has the number of each row's molecule, from 0."""
@@ -100,10 +109,63 @@ def _contradicting_labels(
         column = gap.max(0).argmax()
         details += f"; {targets.names[column]} differs by up to {gap.max():.4g} "
         details = f"{details}{targets.units[column]}".rstrip()
+    concerned = np.flatnonzero(differs[groups])
+    columns = _deciding_columns(unread, groups, concerned)
+    advice = "keep one row of each, or their mean"
+    if columns:
+        advice = (
+            f"such rows differ in {listed(columns)}, which the model does not read: keep "
+            "the rows of one value, or give numbers with --extra-columns (a second "
+            "molecule per row is not read)"
+        )
     return (
         f"{counted(molecules, 'molecule')} with several rows and contradicting "
-        f"labels ({details}); keep one row of each, or their mean"
+        f"labels ({details}); {advice}"
     )
+
+
+def _deciding_columns(
+    unread: Mapping[str, Sequence[str]], groups: np.ndarray, rows: np.ndarray
+) -> list[str]:
+    """Columns in which some of the rows of a molecule differ, without those whose cells
+    merely name the rows."""
+    found = []
+    for name, cells in unread.items():
+        values = {*cells} - {""}
+        if len(values) == len(cells) or name.lower() in NAMES or is_index(name):
+            continue
+        if len({(groups[row], cells[row]) for row in rows}) == len({*groups[rows]}):
+            continue
+        some = [text for text in sorted(values)[:20] if text]
+        of_molecules = len(max(some, key=len)) > 2 and all(map(is_molecule, some))
+        found.append(f"{name!r}{' (molecules)' * of_molecules}")
+    return found
+
+
+def strange_label(name: str, values: np.ndarray) -> tuple[int, str] | None:
+    """First row of a label, float [rows], that lies far from all others, and a line about it;
+    or None. Such a label is a code of a missing one, or a mistake.
+
+    Labels that are positive, or nearly all are, are compared by their logarithms.
+    """
+    known = values[~np.isnan(values)]
+    for label in np.unique(known)[[0, -1]] if len(known) else ():
+        others = known[known != label]
+        if len(others) < FEWEST:
+            continue
+        y, x = others, label
+        if x > 0 and (positive := others > 0).mean() > MOSTLY:
+            y, x = np.log(others[positive]), np.log(label)
+        deviation = 1.4826 * np.median(np.abs(y - np.median(y)))  # of normal labels
+        if 0 < FAR * deviation < np.abs(y - x).min():
+            rows = np.flatnonzero(values == label)
+            many = f" ({len(rows):,} rows)" if len(rows) > 1 else ""
+            return int(rows[0]), (
+                f"label {label:.15g}{many} lies more than {FAR} robust "
+                f"deviations from all others; if it is a mistake or means that there is no "
+                f"label, give --missing-labels={label:.15g}"
+            )
+    return None
 
 
 def _shared_molecules(

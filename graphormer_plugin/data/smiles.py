@@ -1,7 +1,9 @@
 """Graphs of SMILES with OGB's features."""
 
 import functools
+import hashlib
 import importlib.util
+import re
 import types
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,9 @@ from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from cython_ext import read_molecule
 from cython_ext.molecule import CODES
-from graphormer_plugin.data.checks import molecule_key
 from graphormer_plugin.data.chunk import MoleculeGraph, Parser
+
+HEAVY_HYDROGEN = re.compile(r"\[[23]H|/i")  # in a SMILES, or isotopes of an InChI
 
 
 def module_in(path: Path) -> types.ModuleType:
@@ -109,24 +112,30 @@ def edges_of_mol(mol: Any) -> np.ndarray:
 
 
 def parse_smiles(
-    smiles: str, scaffold: bool = False, identity: bool = False, **how: bool
+    smiles: str,
+    scaffold: bool = False,
+    identity: bool = False,
+    largest_fragment: bool = False,
+    canonical: bool = False,
 ) -> MoleculeGraph:
     """Graph of a SMILES with OGB's features; several fragments make a disconnected graph.
 
     Args:
         scaffold: Also put the Bemis-Murcko scaffold into ``extras["scaffold"]``.
-        identity: Also put `molecule_key` into ``extras["identity"]``.
-        **how: See `ogb_mol`.
+        identity: Also put `identity_of` the molecule into ``extras["identity"]``.
+        largest_fragment: See `ogb_mol`, also for ``canonical``.
 
     Raises:
         ValueError: RDKit refuses it.
     """
-    mol = ogb_mol(smiles, **how)
+    mol = ogb_mol(smiles, largest_fragment)
     extras: dict[str, Any] = {}
+    if identity:
+        extras["identity"] = identity_of(mol)
+    if canonical:
+        mol = from_canonical(mol)
     if scaffold:
         extras["scaffold"] = murcko_scaffold(mol)
-    if identity:
-        extras["identity"] = molecule_key(Chem.MolToSmiles(mol))
     return graph_of_mol(mol)._replace(extras=extras)
 
 
@@ -176,6 +185,8 @@ def ogb_mol(
         ValueError: RDKit refuses it.
     """
     mol = mol_of_smiles(smiles)
+    if HEAVY_HYDROGEN.search(smiles):
+        mol = without_hydrogens(mol)
     if largest_fragment:
         mol = choose_fragment(mol)
     return from_canonical(mol) if canonical else mol
@@ -225,22 +236,54 @@ def smiles_parser(scaffold: bool = False, **how: bool) -> Parser:
 
 
 def mol_of_smiles(smiles: str) -> Any:
-    """RDKit molecule.
+    """RDKit molecule of a SMILES, a CXSMILES or an InChI.
 
     Raises:
         ValueError: RDKit refuses it, or text follows it.
     """
     if not smiles:
         raise ValueError("no SMILES")
-    # RDKit takes text after a blank for the molecule's name: "[Na+] [Cl-]" would be a
-    # sodium ion. CXSMILES extensions stand between bars.
-    _, *rest = smiles.split(maxsplit=1) or [""]
-    if rest and not rest[0].startswith("|"):
-        raise ValueError(f"text after a blank in the SMILES: {rest[0]!r}")
-    mol = Chem.MolFromSmiles(smiles)
+    if smiles.startswith("InChI="):
+        mol = Chem.MolFromInchi(smiles)
+    else:
+        # RDKit takes text after a blank for the molecule's name: "[Na+] [Cl-]" would be a
+        # sodium ion. CXSMILES extensions stand between bars.
+        plain, *rest = smiles.split(maxsplit=1) or [""]
+        if rest and not rest[0].startswith("|"):
+            raise ValueError(f"text after a blank in the SMILES: {rest[0]!r}")
+        mol = Chem.MolFromSmiles(smiles)
+        if mol is None and rest:  # RDKit knows fewer extensions than programs write
+            mol = Chem.MolFromSmiles(plain)
+        if mol is None and plain.replace("->", "").count(">") == 2:
+            raise ValueError("it is a reaction, which is not read")
     if mol is None:
         raise ValueError("RDKit refuses it")
     return mol
+
+
+def without_hydrogens(mol: Any) -> Any:
+    """A molecule without explicit hydrogens as atoms; deuterium and tritium count as
+    hydrogen."""
+    parameters = Chem.RemoveHsParameters()
+    parameters.removeIsotopes = True
+    mol = Chem.RemoveHs(mol, parameters)
+    Chem.AssignStereochemistry(mol, cleanIt=True, force=True)  # CHD is no centre now
+    return mol
+
+
+def molecule_key(canonical_smiles: str) -> int:
+    """Key of a molecule, equal for equal canonical SMILES; below 2**64."""
+    digest = hashlib.blake2b(canonical_smiles.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def identity_of(mol: Any) -> int:
+    """`molecule_key` of a molecule; a racemate is another molecule than its enantiomers."""
+    absolute = Chem.StereoGroupType.STEREO_ABSOLUTE
+    if all(group.GetGroupType() == absolute for group in mol.GetStereoGroups()):
+        return molecule_key(Chem.MolToSmiles(mol))
+    stereo = Chem.CXSmilesFields.CX_ENHANCEDSTEREO
+    return molecule_key(Chem.MolToCXSmiles(mol, Chem.SmilesWriteParams(), stereo))
 
 
 def is_molecule(smiles: str) -> bool:

@@ -23,7 +23,12 @@ from graphormer_plugin.data.tables.class_names import check_numbers
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.roles import find_split
 from graphormer_plugin.data.tables.table import Table as InputTable
-from graphormer_plugin.experiment.log_targets import log_columns, spans_decades
+from graphormer_plugin.experiment.log_targets import (
+    AUTO_LOGS,
+    log_columns,
+    spans_decades,
+    without_logarithm,
+)
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.heads.fit import unfit_targets
 from graphormer_plugin.inference.prediction_columns import class_word, unlogged_cell
@@ -293,13 +298,16 @@ def with_logarithms(table: Table, settings: Settings) -> Table:
         f"labels of {listed(advised)} are positive and span more than two decades; "
         "--log-targets auto learns their logarithms"
     )
+    lines = [advice] * bool(advised and not asked)
+    if [*asked] == [AUTO_LOGS]:
+        lines = without_logarithm(targets.names, table.labels)
     table.labels[:, logs] = np.log10(table.labels[:, logs])
     names = [LOG * (at in logs) + name for at, name in enumerate(targets.names)]
     return dataclasses.replace(
         table,
         targets=dataclasses.replace(targets, names=names),
         logs=logs,
-        warned=[*table.warned, *[advice] * bool(advised and not asked)],
+        warned=[*table.warned, *lines],
     )
 
 

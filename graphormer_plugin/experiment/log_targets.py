@@ -9,6 +9,7 @@ from graphormer_plugin.data.errors import DatasetError, counted, listed
 from graphormer_plugin.data.schema import LOG
 
 AUTO_LOGS = "auto"
+FEW = 0.1  # share of labels without a logarithm that may be mistakes; our choice
 DECADES, SKEWED = 2, 1.0  # of labels whose logarithm is advised; our choice
 
 
@@ -49,6 +50,20 @@ def log_columns(
                 "name of its logarithm; rename that column, or leave it out"
             )
     return sorted({names.index(name) for name in asked})
+
+
+def without_logarithm(names: Sequence[str], labels: np.ndarray) -> list[str]:
+    """Lines about targets whose labels [n, T] span decades but for a few of 0 or less."""
+    lines = []
+    for name, y in zip(names, labels.T, strict=True):
+        wrong = y[y <= 0]
+        if 0 < len(wrong) <= FEW * len(y) and spans_decades(y[y > 0]):
+            lines.append(
+                f"{name} is not learned as a logarithm: {counted(len(wrong), 'label')} of 0 "
+                f"or less, such as {wrong[0]:g}; correct them, or give "
+                f"--missing-labels={wrong[0]:g}"
+            )
+    return lines
 
 
 def spans_decades(labels: np.ndarray) -> bool:

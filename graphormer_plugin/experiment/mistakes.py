@@ -58,10 +58,12 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
         none = {*range(table.targets.num_classes)} - {*table.labels.ravel().tolist()}
         if none:
             lines.append(f"no molecule has class {listed(sorted(none))}")
+    unread = dict(zip(table.extra_names, zip(*table.extras)))
     for number, split in enumerate(splits, 1):
         texts = warnings_about(
             *(table.targets, table.labels, split, table.keys, table.extra, FITTED),
             drawn=not given and table.times is None,
+            unread={n: c for n, c in unread.items() if n not in used},
         )
         for text in texts + undefined_metrics(table, split) + label_shift(table, split):
             if number > 1 and text not in lines:

@@ -31,6 +31,7 @@ from graphormer_plugin.data.smiles import (
     graph_of_mol,
     mol_of_any_smiles,
     ogb_mol,
+    without_hydrogens,
 )
 from graphormer_plugin.heads.kernels import as_mol, raw_features, rounded
 
@@ -102,7 +103,8 @@ class Molecules:
         mol = self.sources[number]
         if isinstance(mol, str):
             return ogb_mol(mol, largest)
-        return choose_fragment(Chem.RemoveHs(mol)) if largest else Chem.RemoveHs(mol)
+        mol = without_hydrogens(mol)
+        return choose_fragment(mol) if largest else mol
 
     def in_order(
         self, of_nodes: Sequence[NDArray], axes: Sequence[int], first: int = 0
@@ -252,7 +254,9 @@ def graph_of_molecule(
     messages.clear()
     parser = parser_of(featuriser.replace("_canonical", ""))  # its SMILES is
     try:
-        mol = Chem.RemoveHs(mol)  # which also checks valences and finds aromatic rings
+        mol = without_hydrogens(
+            mol
+        )  # which also checks valences and finds aromatic rings
     except ValueError as error:
         raise ValueError(messages[0] if messages else str(error)) from None
     if featuriser.endswith("largest_fragment"):
@@ -314,7 +318,7 @@ def smiles_of(inputs: Sequence[Any], featuriser: str) -> list[str]:
     texts = []
     for number, item in enumerate(inputs):
         if isinstance(item, Chem.Mol):
-            item = Chem.MolToSmiles(item)
+            item = Chem.MolToSmiles(without_hydrogens(item))
         text = item if isinstance(item, str) else getattr(item, "smiles", None)
         if not isinstance(text, str):
             raise ValueError(f"input {number} does not say which molecule it is")

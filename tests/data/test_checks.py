@@ -3,9 +3,10 @@
 import logging
 
 import numpy as np
+import pytest
 
 from graphormer_plugin.data import TargetSchema
-from graphormer_plugin.data.checks import warnings_about
+from graphormer_plugin.data.checks import strange_label, warnings_about
 from graphormer_plugin.tasks.graph_prediction import (
     GraphPredictionConfig,
     GraphPredictionTask,
@@ -99,3 +100,50 @@ def test_task_logs_them(prepared, tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         assert GraphPredictionTask(cfg).store
     assert [r.getMessage() for r in caplog.records if "only the labels" in r.msg]
+
+
+def test_zero_one_and_two():
+    many = {"train": np.arange(30)}
+    (text,) = warnings([[0, 1, 2] * 10], range(30), many)
+    assert text.startswith(
+        "y0 (30 labels) has only the labels 0, 1 and 2 and is learned"
+    )
+    assert text.endswith("--target-kind multiclass")
+    assert warnings([[0, 1, 2] * 2]) == []
+
+
+def test_columns_in_which_rows_of_a_molecule_differ():
+    unread = {
+        "solvent": ["O", "CCO", "O", "CCO", "O", "O"],
+        "note": ["x"] * 6,
+        "row": list("abcdef"),
+    }
+    schema = TargetSchema(["y"])
+    labels, molecules = np.array([[1, 2, 1, 2, 5, 6.0]]).T, [7, 7, 8, 8, 9, 10]
+    same = {"train": np.arange(6)}
+    (text,) = warnings_about(schema, labels, same, molecules, unread=unread)
+    assert "such rows differ in 'solvent' (molecules), which the model does not" in text
+    assert "a second molecule per row is not read" in text
+
+
+@pytest.mark.parametrize(
+    "change, label",
+    [
+        ({7: -999}, "-999"),
+        ({7: -999, 12: -999}, "-999"),
+        ({9: 1e6}, "1000000"),
+        ({}, ""),
+    ],
+)
+def test_labels_far_from_all_others(change, label):
+    values = np.random.default_rng(1).normal(size=160)
+    for decades in (False, True):
+        numbers = 10 ** values if decades else values.copy()
+        numbers[[*change]] = [*change.values()]
+        found = strange_label("y", numbers)
+        if not label or decades and label == "1000000":
+            assert found is None
+            continue
+        row, text = found
+        assert row == min(change) and f"--missing-labels={label}" in text
+        assert ("(2 rows)" in text) == (len(change) == 2)

@@ -12,7 +12,9 @@ from graphormer_plugin.data.smiles import (
     graph_atom_by_atom,
     graph_of_mol,
     mol_of_any_smiles,
+    mol_of_smiles,
     murcko_scaffold,
+    ogb_mol,
     parse_smiles,
 )
 
@@ -111,3 +113,49 @@ def test_scaffolds():
     mol = Chem.MolFromSmiles("CC(=O)Oc1ccccc1CC1CC1")
     assert murcko_scaffold(mol) == "c1ccc(CC2CC2)cc1"
     assert murcko_scaffold(Chem.MolFromSmiles("CCO")) == ""
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("CC(C)C |w:1,r|", "CC(C)C"),  # of Indigo
+        ("O |bad stuff", "O"),
+        ("InChI=1S/C2H6O/c1-2-3/h3H,2H2,1H3", "CCO"),
+    ],
+)
+def test_extensions_and_inchi(text, expected):
+    assert Chem.MolToSmiles(mol_of_smiles(text)) == expected
+
+
+@pytest.mark.parametrize("text", ["CCO>>CC", "CC(=O)O>[H+]>CC"])
+def test_reactions_are_named(text):
+    with pytest.raises(ValueError, match="it is a reaction, which is not read"):
+        mol_of_smiles(text)
+
+
+def test_racemates():
+    """A racemate has one identity, which is neither enantiomer's."""
+    left, right = "C[C@H](F)Cl", "C[C@@H](F)Cl"
+    texts = [left, f"{left} |a:1|", right, f"{left} |&1:1|", f"{right} |&1:1|"]
+    one, same, other, *racemates = (
+        parse_smiles(text, identity=True).extras["identity"] for text in texts
+    )
+    assert one == same != other and racemates[0] == racemates[1]
+    assert racemates[0] not in (one, other)
+
+
+@pytest.mark.parametrize(
+    "text, plain",
+    [
+        ("[2H]C([2H])([2H])Oc1ccccc1", "COc1ccccc1"),
+        ("[3H]OCC", "OCC"),
+        ("[2H][C@]([H])(F)Cl", "C(F)Cl"),
+    ],
+)
+def test_isotopes_of_hydrogen_count_as_hydrogen(text, plain):
+    for found, expected in zip(parse_smiles(text), parse_smiles(plain)):
+        assert np.array_equal(found, expected)
+
+
+def test_isotopes_of_heavy_atoms_stay():
+    assert Chem.MolToSmiles(ogb_mol("[13CH4]")) == "[13CH4]"

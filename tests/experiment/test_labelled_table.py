@@ -73,7 +73,7 @@ def test_a_name_or_number_of_a_molecule_is_no_target(write, name, label):
     assert read_table(settings(write(numbers, header))).targets.names == [label]
     if name != "n":
         alone = write([row[:3:2] for row in rows], [name, "smiles"])
-        with pytest.raises(DatasetError, match=f"other column, {name!r}, is called as"):
+        with pytest.raises(DatasetError, match=f"other column, {name!r}, looks like"):
             read_table(settings(alone))
 
 

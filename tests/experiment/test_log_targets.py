@@ -5,7 +5,11 @@ import pytest
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment.labelled_table import read_table
-from graphormer_plugin.experiment.log_targets import log_columns, spans_decades
+from graphormer_plugin.experiment.log_targets import (
+    log_columns,
+    spans_decades,
+    without_logarithm,
+)
 from graphormer_plugin.experiment.mistakes import warnings_of
 from graphormer_plugin.experiment.split_tables import write_molecules
 from graphormer_plugin.heads.prediction import (
@@ -120,3 +124,14 @@ def test_a_hint(write):
     with pytest.raises(DatasetError, match="is for targets that are numbers"):
         kinds = {"target_kind": "multiclass", "log_targets": ("auto",)}
         read_table(settings(asked.table, target_columns=("log10 clearance",), **kinds))
+
+
+def test_a_label_without_logarithm_is_named():
+    """A single 0 among ten decades; but not many, nor labels of one decade."""
+    labels = 10 ** np.linspace(-5, 5, 100)[:, None]
+    assert without_logarithm(["c"], labels) == []
+    labels[3] = 0
+    (text,) = without_logarithm(["c"], labels)
+    assert "1 label of 0 or less, such as 0; correct them, or give --missing-" in text
+    labels[3:40] = 0
+    assert without_logarithm(["c"], labels) == []

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.errors import DatasetError, listed
+from graphormer_plugin.data.checks import strange_label
+from graphormer_plugin.data.errors import DatasetError, counted, listed
+from graphormer_plugin.data.labels import exact_labels
 from graphormer_plugin.data.options import DECISIVE, DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.schema import TargetSchema
@@ -132,6 +134,7 @@ def read_labels(
         raise table.error(f"a multiclass target is one column, got {names}")
     read = [rows.classes(name, kind, options.class_names) for name in names]
     target = np.stack([values for values, _ in read], axis=1)
+    warnings = [*rows.notes, *_read_relations(rows, roles, columns, options, kind)]
     words = [classes for _, classes in read]
     if np.isnan(target).all():
         raise table.error(f"columns {names} have no label at all")
@@ -171,7 +174,13 @@ def read_labels(
         first_row=rows.first,
         bounds=np.array([c.bounds for c in columns]).T if options.censored else None,
     )
-    warnings = rows.notes
+    for name, values in zip(names, exact_labels(source.targets, source.bounds).T):
+        if kind == "regression" and (strange := strange_label(name, values)):
+            text = str(rows.error(strange[0], name, strange[1]))
+            warnings.append(text.removeprefix(f"{table.path}: "))
+    if rows.unsplit:
+        many = counted(rows.unsplit, "row")
+        warnings.append(f"{many} with an empty cell in {roles.split!r} are in no split")
     if counting:
         warnings.append(
             f"--target-columns all leaves out {listed_columns(counting)}, which only "
@@ -250,6 +259,34 @@ def _found_kind(
             f"{listed(truths[False])}: train them apart, or give --target-kind regression"
         )
     return "binary" if truths[True] else "regression"
+
+
+def _read_relations(
+    rows: Rows,
+    roles: Roles,
+    targets: Sequence[Column],
+    options: DatasetOptions,
+    kind: str,
+) -> list[str]:
+    """Read bounds from columns such as Standard Relation if they are asked for; else returns
+    a line about each that has some."""
+    lines = []
+    for target in targets:
+        name = roles.relations.get(target.name)
+        signs = rows.columns[name].signs() if name else np.zeros(0)
+        signs = np.where(np.isnan(target.values), 0, signs) if signs.any() else signs
+        if not signs.any() or kind != "regression":
+            continue
+        if options.censored:
+            bounds = np.array(target.bounds)
+            target.bounds = np.where(bounds == 0, signs, bounds)
+            continue
+        many = counted(np.count_nonzero(signs), "label")
+        lines.append(
+            f"{many} of {target.name!r} have > or < in column {name!r} and are learned as "
+            "exact; --censored reads them as bounds"
+        )
+    return lines
 
 
 def _weights(rows: Rows, name: str, whole: bool) -> np.ndarray:

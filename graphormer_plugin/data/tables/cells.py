@@ -17,6 +17,7 @@ COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)  # 1,5
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # 1,234, which may be 1234
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 BOUND = re.compile(r"\s*([<>≤≥])=?\s*([+-]?[.,]?\d.*)")  # >100 or <= 0.1
+SIGNS = {">": 1, "≥": 1, "<": -1, "≤": -1}
 INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas
 
 
@@ -146,7 +147,7 @@ class Column:
             self.words.setdefault(cell.strip(), []).append(len(self.values))
         else:
             if self.censored and (found := BOUND.fullmatch(cell)):
-                bound, cell = 1 if found[1] in ">≥" else -1, found[2]
+                bound, cell = SIGNS[found[1]], found[2]
             try:
                 value = number_in(cell)
             except ValueError:
@@ -203,6 +204,14 @@ class Column:
         if any(looks_numeric(word) for _, word in most[:4]):
             advice = "write numbers as 1234.5, without commas"
         return f" ({total}: {words}); {advice}"
+
+    def signs(self) -> np.ndarray:
+        """Signs of bounds [rows] that the words of a column such as Standard Relation say:
+        1 for '>', -1 for '<', else 0."""
+        signs = np.zeros(len(self.values), np.int8)
+        for word, rows in self.words.items():
+            signs[rows] = SIGNS.get(word.strip("\"' ")[:1], 0)
+        return signs
 
     def numbers_rows(self, starts: Sequence[int] = (0,)) -> bool:
         """Whether numbers merely count the rows: an index by its name, as pandas writes

@@ -1,6 +1,7 @@
 """Which column of a table is what: the SMILES, the split, targets, weights and numbers."""
 
 import fnmatch
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ from graphormer_plugin.data.tables.cells import is_index
 from graphormer_plugin.data.tables.table import NAMES, SPLIT, Table, listed_columns
 
 ALL = "all"  # in --target-columns: all columns of numbers
+RELATION = "relation|qualifier|operator|modifier"  # in names of columns
 
 
 def find_split(table: Table, options: DatasetOptions) -> str | None:
@@ -31,7 +33,25 @@ def find_split(table: Table, options: DatasetOptions) -> str | None:
             f"which column has the split, {' or '.join(names)}? Name it with --split "
             f"column:{names[0]}"
         )
-    return names[0]
+    return table.require(names[0])
+
+
+def find_relations(table: Table, targets: Sequence[str], alone: bool) -> dict[str, str]:
+    """The columns that say whether labels are bounds, by target: called as the target
+    (Standard Value, Standard Relation; IC50, IC50_qualifier), or if the target is
+    ``alone`` just relation or the like."""
+
+    def _stem(name: str) -> str:
+        return re.sub(rf"{RELATION}|value|[\W_]", "", name.lower())
+
+    stems = {n: _stem(n) for n in table.header if re.search(RELATION, n.lower())}
+    found = {}
+    for target in targets if stems else ():
+        own = [name for name, stem in stems.items() if stem == _stem(target)]
+        own = own or [name for name, stem in stems.items() if alone and not stem]
+        if len(own) == 1 and own != [target]:
+            found[target] = table.require(own[0])
+    return found
 
 
 class Roles:
@@ -40,6 +60,7 @@ class Roles:
     Attributes:
         smiles: Column of the SMILES.
         split: Column of the split, or None.
+        relations: Columns of `find_relations`, by candidate.
         extras: Columns of numbers that models read beside the molecule.
         weight: Column of the weights in a list, which is empty without weights.
         time: Column of the times of a split in a list, which is empty without.
@@ -69,6 +90,8 @@ class Roles:
             self.candidates = self.targets(unnamed)
         else:
             self.candidates = self.free if explore else self.only()
+        alone = self.open or len(self.candidates) == 1
+        self.relations = find_relations(table, self.candidates, alone)
 
     def targets(self, all_numbers: Sequence[str]) -> list[str]:
         """Columns that the names, patterns such as ``NR-*``, and ``all`` stand for.
@@ -85,8 +108,9 @@ class Roles:
                 names.append(asked)
                 continue
             fits = fnmatch.filter(self.free, asked) or [asked]
-            fits = all_numbers if asked == ALL else map(self.table.require, fits)
+            fits = all_numbers if asked == ALL else fits
             names += [name for name in fits if name not in names]
+        names = [self.table.require(name) for name in names]
         twice = [name for name, n in Counter([*names, *self.extras]).items() if n > 1]
         if twice:
             raise self.table.error(
@@ -101,15 +125,19 @@ class Roles:
             DatasetError: There is no single candidate, or it has the name of an
                 identifier (id, name, index).
         """
+        if not self.free and " " in self.smiles:
+            raise self.table.error(
+                f"the header is a single cell, {self.smiles!r}; separate the cells by commas"
+            )
         if len(self.free) != 1:
             raise self.table.error(
                 "which columns are targets? Name them with --target-columns; there are "
                 f"{listed_columns(self.free)}"
             )
-        name = self.free[0]
+        name = self.table.require(self.free[0])
         if name.lower() in NAMES or is_index(name):
             raise self.table.error(
-                f"the only other column, {name!r}, is called as names or numbers of "
-                "molecules are; if it is the target, name it with --target-columns"
+                f"the only other column, {name!r}, looks like an "
+                "identifier; if it is the target, name it with --target-columns"
             )
         return self.free

@@ -39,6 +39,7 @@ class Rows:
 
     Attributes:
         starts: First row of each table.
+        unsplit: Number of rows whose cell of the split is empty.
         notes: What is unusual about the way they are read, a line each.
 
     Raises:
@@ -57,10 +58,12 @@ class Rows:
         self.smiles: list[str] = []
         self.cells: list[list[str]] = []
         self.splits: dict[str, list[int]] = {}
+        self.unsplit = 0
         self.lines = array.array("q")
         columns = [Column(name) for name in (*roles.extras, *roles.weight, *roles.time)]
         reading = options.missing_labels, options.class_names, options.censored
         columns += [Column(name, *reading) for name in roles.candidates]
+        columns += [Column(name) for name in dict.fromkeys(roles.relations.values())]
         self.columns = {column.name: column for column in columns}
         split = [roles.split] if roles.split else []
         names = [roles.smiles, *(column.name for column in columns), *split]
@@ -88,14 +91,23 @@ class Rows:
             for table in tables
             for note in table.notes
         ]
+        for column in columns if options.skip_invalid else ():
+            if column.words and column.has_numbers:
+                column.words = _of_rows(column.words, self._is_molecule)
         self.notes += _read_commas(columns, all(one.decimal_comma for one in tables))
         for place, name in enumerate(others):
             if name in self.columns and self.columns[name].has_commas:
                 for row in self.cells:
                     row[place] = point(row[place])
 
+    def _is_molecule(self, row: int) -> bool:
+        return is_molecule(self.smiles[row])
+
     def _add_split(self, row: int, column: str, word: str) -> None:
         name = _SPLIT_NAMES.get(word.strip().lower(), "")
+        if not word.strip():
+            self.unsplit += 1
+            return
         if not name:
             text = (
                 f"{shown(word)} is not a split, expected train|valid|test; "

@@ -16,7 +16,7 @@ from graphormer_plugin.data.tables.cells import shown
 
 SPLIT = "split"  # in any case; a target only if it is named
 csv.field_size_limit(1 << 24)  # Python's own limit of 131,072 cuts a mol block
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 NOT_UTF8 = re.compile("[\udc80-\udcff]")  # Python's escapes of other bytes
 # Columns with the name of a molecule, in any case; the first that there is counts.
 NAMES = (
@@ -32,10 +32,12 @@ class Table:
         header: Names of its columns; None: they are in the file.
 
     Attributes:
+        header: Names of the columns. Of several with one name, all but the first have the
+            number of the column behind it, and none can be used.
         notes: What is unusual about the way it is read, a line each.
 
     Raises:
-        DatasetError: It cannot be read, or a column is named twice.
+        DatasetError: It cannot be read.
     """
 
     no_smiles = "no SMILES"  # what an empty cell of SMILES means
@@ -47,12 +49,15 @@ class Table:
         self.path = path
         self.notes: dict[str, None] = {}
         header = self._read_header() if header is None else header
-        self.header = [name.strip() for name in header]
-        self.places = {name: place for place, name in enumerate(self.header)}
-        if len(self.places) < len(self.header):
-            counts = Counter(self.header)
-            twice = shown(min(name for name in counts if counts[name] > 1))
-            raise self.error(f"column {twice} appears twice in the header; rename it")
+        names = [name.strip() for name in header]
+        self.repeated = {name for name, n in Counter(names).items() if n > 1}
+        self.places: dict[str, int] = {}
+        for place, name in enumerate(names):
+            if name in self.places:
+                name = f"{name}_{place + 1}"
+                self.repeated.add(name)
+            self.places[name] = place
+        self.header = [*self.places]
 
     def _read_header(self) -> Sequence[str]:
         """Names of the columns."""
@@ -82,9 +87,12 @@ class Table:
         return file_sha256(self.path)
 
     def require(self, name: str) -> str:
-        """The name, if it is a column."""
+        """The name, if it is a column and no other column has it."""
         if name not in self.places:
             raise self.error(f"no column {name!r}, {self._has()}")
+        if name in self.repeated:
+            text = f"several columns have the name {shown(name)}"
+            raise self.error(f"{text}, or had it; rename them")
         return name
 
     def find_smiles(self, asked: str) -> str:
@@ -92,15 +100,20 @@ class Table:
 
         Args:
             asked: Its name; empty selects the column called smiles in any case, else the
-                only column with smiles in its name (canonical_smiles).
+                only column with smiles in its name (canonical_smiles); without any, the
+                column of InChI, found in the same way.
         """
         if asked:
             return self.require(asked)
-        named = [name for name in self.header if "smiles" in name.lower()]
-        exact = [name for name in named if name.lower() == "smiles"]
-        for names in (exact, named):
-            if len(names) == 1:
-                return names[0]
+        for word in ("smiles", "inchi"):
+            lower = {name: name.lower().replace("inchikey", "") for name in self.header}
+            named = [name for name in self.header if word in lower[name]]
+            exact = [name for name in named if lower[name] == word]
+            for names in (exact, named):
+                if len(names) == 1:
+                    return self.require(names[0])
+            if named:
+                break
         raise self.error(
             f"which column has the SMILES? Name it with --smiles-column; {self._has()}"
         )
@@ -157,11 +170,12 @@ class CsvTable(TextTable):
 
     Args:
         path: File; gzipped if it ends in ``.gz``, with tabs if it ends in ``.tsv`` before
-            that, else with commas; or with another of `SEPARATORS` if the header would
-            be a single cell.
+            that, else with commas; or with the character that a first line such as
+            ``sep=;`` names; or with another of `SEPARATORS` if the header would be a
+            single cell.
 
     Raises:
-        DatasetError: It cannot be read, is empty, or names a column twice.
+        DatasetError: It cannot be read, or is empty.
     """
 
     def _read_header(self) -> Sequence[str]:
@@ -169,19 +183,24 @@ class CsvTable(TextTable):
         usual = "\t" if tabs else ","
         with self.open_lines() as lines:
             first = next(filter(str.strip, lines), "")
+        named = re.match('"?sep=(.)', first)  # a line of Excel's
+        self.lines_above = 1 if named else 0
         self.delimiter = next(
             (
                 delimiter
-                for delimiter in (usual, *SEPARATORS)
+                for delimiter in ([named[1]] if named else [usual, *SEPARATORS])
                 if len(next(csv.reader([first], delimiter=delimiter), [])) > 1
             ),
             usual,
         )
-        _, header = next(self._lines(), (0, None))
-        if header is None:
+        _, header = next(
+            itertools.islice(self._lines(), self.lines_above, None), (0, [])
+        )
+        if not header:
             raise self.error("the file is empty")
         if self.delimiter != usual:
-            text = f"cells are separated by {SEPARATORS[self.delimiter]}"
+            by = SEPARATORS.get(self.delimiter, self.delimiter)
+            text = f"cells are separated by {by}"
             self.notes[text] = None
         self.decimal_comma = self.delimiter == ";"
         return header
@@ -189,7 +208,7 @@ class CsvTable(TextTable):
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
         """See `Table.rows`."""
         places = [self.places[name] for name in columns]
-        lines = itertools.islice(self._lines(), 1, None)
+        lines = itertools.islice(self._lines(), self.lines_above + 1, None)
         if len(self.header) > 1:
             lines = ((at, cells) for at, cells in lines if any(map(str.strip, cells)))
         for row, (line, cells) in enumerate(lines):

@@ -140,6 +140,53 @@ class TestCsv:
         with pytest.raises(DatasetError, match="--censored takes bounds such as >100"):
             read(text, missing_labels="nd")
 
+    def test_a_column_of_relations(self, read, caplog):
+        """As ChEMBL writes them."""
+        signs = ["'='", "'>'", "'>>'", "'<'", "'~'", "", "'>'"]
+        rows = [f"{s},{at},{sign}\n" for at, (s, sign) in enumerate(zip(SMILES, signs))]
+        text = "smiles,Standard Value,Standard Relation\n" + "".join(rows)
+        text = text.replace("\nC#N,6", "\nC#N,")  # without a label
+        target = {"target_columns": "Standard Value"}
+        source = read(text, censored=True, **target)
+        assert source.bounds[:, 0].tolist() == [0, 1, 1, -1, 0, 0, 0]
+        assert read(text, **target).bounds is None
+        (line,) = caplog.messages
+        assert (
+            "3 labels of 'Standard Value' have > or < in column 'Standard Rel" in line
+        )
+        # The sign of a logarithm may be the other one.
+        other = text.replace("Standard Value", "pChEMBL")
+        bounds = read(other, censored=True, target_columns="pChEMBL").bounds
+        assert not bounds.any()
+
+    def test_rows_without_a_molecule_need_no_label(self, read):
+        """PubChem describes its columns above the molecules."""
+        text = "tag,smiles,logp\nTYPE,,FLOAT\nUNIT,not a molecule,MICROMOLAR\n"
+        text += "".join(f"{n},{'C' * n},{n}\n" for n in range(1, 9))
+        source = read(text, target_columns="logp", skip_invalid=True)
+        assert np.isnan(source.targets[:2]).all() and len(source.targets) == 10
+        wrong = text.replace("CCC,3", "CCC,high")
+        with pytest.raises(DatasetError, match="row 4 .*'high' is not a number"):
+            read(wrong, target_columns="logp", skip_invalid=True)
+
+    def test_an_empty_cell_of_the_split(self, read, caplog):
+        text = "smiles,y,split\nC,1,train\nCC,2,\nCCC,3,valid\nCO,4, \n"
+        splits = read(text).splits
+        assert {n: r.tolist() for n, r in splits.items()} == {
+            "train": [0],
+            "valid": [2],
+        }
+        (line,) = caplog.messages
+        assert line.endswith("2 rows with an empty cell in 'split' are in no split")
+
+    def test_a_label_that_means_missing(self, read, caplog):
+        labels = [f"{row % 7}" for row in range(40)]
+        labels[7] = "-999"
+        read(table(40, labels.__getitem__))
+        (line,) = caplog.messages
+        assert "row 7 (line 9), column 'y': label -999 lies more than 10 robust" in line
+        assert line.endswith("--missing-labels=-999")
+
     def test_options_that_are_given_are_recorded(self, options):
         given, plain = options(table(), missing_labels="nd"), options(table())
         assert locate(given)[1] != locate(plain)[1]
@@ -309,7 +356,11 @@ class TestCsv:
             ("", {}, "the file is empty"),
             ("\n\n", {}, "the file is empty"),
             ("smiles,y\n", {}, "no rows below the header"),
-            ("smiles,y,y\nC,1,2\n", {}, "column 'y' appears twice"),
+            (
+                "smiles,y,y\nC,1,2\n",
+                dict(target_columns="y"),
+                "several columns have the name 'y'",
+            ),
             ("mol,y\nC,1\n", {}, "--smiles-column; the header has 'mol', 'y'"),
             ("smiles,y\nC,1\n", dict(smiles_column="S"), "no column 'S'"),
             ("smiles,y\nC,1\n", dict(target_columns="y,z"), "no column 'z'"),
@@ -334,8 +385,12 @@ class TestCsv:
             ("smiles,y\nC,2\n", dict(target_kind="binary"), "2 is no label, .*0 or 1"),
             ("smiles,y\nC,1.5\n", MULTICLASS, "1.5 is no label, .* class number"),
             ("smiles,y,z\nC,1,1\n", MULTICLASS | dict(target_columns="y,z"), "is one"),
-            ("id,smiles\n7,C\n9,CC\n", {}, "other column, 'id', is called as names"),
-            ("smiles,\nC,7\nCC,8\n", {}, "the only other column, '', is called"),
+            (
+                "id,smiles\n7,C\n9,CC\n",
+                {},
+                "other column, 'id', looks like an identifier",
+            ),
+            ("smiles,\nC,7\nCC,8\n", {}, "the only other column, '', looks like"),
             ("smiles,y,split\nC,1,train\n", {}, "no rows in split valid"),
             ("smiles,y,split\nC,1,valid\n", {}, "no rows in split train"),
             ("smiles,y,split\nC,1,hold\n", {}, r"\(line 2\), .*'hold' is not a split"),
@@ -410,8 +465,8 @@ class TestLimits:
         text = ",".join(names) + "\n"
         with pytest.raises(DatasetError, match="and 199,988 more"):
             csv_dataset(options(text))
-        with pytest.raises(DatasetError, match="'7' appears twice"):
-            csv_dataset(options(text.replace(",199999", ",7")))
+        with pytest.raises(DatasetError, match="several columns have the name '7'"):
+            csv_dataset(options(text.replace(",199999", ",7"), target_columns="7"))
         table = CsvTable(Path(options(text + "C" + ",1" * 200_000 + "\n").name))
         (row,) = table.rows(names[::2])
         assert len(row[2]) == 100_001

@@ -45,8 +45,8 @@ def test_the_first_sheet(write):
 def test_not_readable(write, tmp_path, monkeypatch):
     with pytest.raises(DatasetError, match="the first sheet is empty"):
         open_table(write([]))
-    with pytest.raises(DatasetError, match="column 'y' appears twice"):
-        open_table(write([["y", "y"], [1, 2]]))
+    with pytest.raises(DatasetError, match="several columns have the name 'y'"):
+        open_table(write([["y", "y"], [1, 2]])).require("y")
     path = tmp_path / "wrong.xlsx"
     path.write_bytes(b"PK\3\4\xff")
     with pytest.raises(DatasetError, match="wrong.xlsx: damaged or incomplete"):

@@ -33,7 +33,7 @@ def lines(cells, separator=";", name="y"):
 
 
 @pytest.mark.parametrize(
-    "separator, word", [(";", "semicolons"), ("\t", "tabs"), (",", "")]
+    "separator, word", [(";", "semicolons"), ("\t", "tabs"), (",", ""), ("|", "bars")]
 )
 def test_separators_and_decimal_commas(read, separator, word):
     cells = [f'"{cell}"' if separator == "," else cell for cell in LABELS]
@@ -100,3 +100,43 @@ def test_rows_of_nothing(tmp_path):
     assert rows == [(0, 2, ["CO", "1"]), (1, 6, ["C", "2"])]
     path.write_text('smiles\nCO\n""\nC\n')  # as pandas writes a missing SMILES
     assert open_table(path).count() == 3
+
+
+@pytest.mark.parametrize("separator", ";,|")
+def test_a_line_that_names_the_separator(read, separator):
+    """As Excel writes it."""
+    text = [f"sep={separator}", *lines(["1", "2", "3"], separator)]
+    assert read(text)[0] == [1, 2, 3]
+
+
+def test_cells_between_blanks(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("smiles y\nCO 1\nC 2\n")
+    options = DatasetOptions(str(path))
+    with pytest.raises(
+        DatasetError, match="a single cell, 'smiles y'; separate the ce"
+    ):
+        read_labels(open_table(path), options)
+
+
+def test_columns_of_one_name(tmp_path):
+    """BindingDB repeats the columns of its chains."""
+    path = tmp_path / "table.csv"
+    rows = "".join(f"{'C' * n},{n},a{n},b{n}\n" for n in range(1, 6))
+    path.write_text("smiles,y,chain,chain\n" + rows)
+    table = open_table(path)
+    assert table.header == ["smiles", "y", "chain", "chain_4"]
+    assert next(table.rows(["chain", "chain_4"]))[2] == ["a1", "b1"]
+    options = DatasetOptions(str(path), target_columns=("y",))
+    assert read_labels(table, options).source.targets[:, 0].tolist() == [*range(1, 6)]
+    for name in ("chain", "chain_4"):
+        with pytest.raises(
+            DatasetError, match=f"several columns have the name '{name}'"
+        ):
+            table.require(name)
+
+
+def test_a_column_of_inchi(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("InChIKey,Standard InChI,y\nX,InChI=1S/CH4/h1H4,1\n")
+    assert open_table(path).find_smiles("") == "Standard InChI"
