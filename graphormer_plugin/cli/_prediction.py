@@ -19,7 +19,7 @@ from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.tables.formats import SmilesTable, write_table
 from graphormer_plugin.data.tables.rows import columns_of_whole
 from graphormer_plugin.data.tables.table import Table
-from graphormer_plugin.heads.domain import domain_file, unlike_warnings
+from graphormer_plugin.heads.domain import domain_file, domain_warnings
 from graphormer_plugin.heads.prediction import names_and_unit
 from graphormer_plugin.inference import BESIDE
 from graphormer_plugin.inference.complete_output import check_complete
@@ -109,7 +109,7 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
     targets = names_and_unit(run.predictor.targets)
     say(f"{output}: {total:,} rows{failed}; {targets}; {rate:,.0f} molecules/s")
     say_metrics(run, table, (begin, end), output, models.missing_labels)
-    for line in unlike_warnings(files.unlike, run.predictor.domains):
+    for line in domain_warnings(files.unlike, run.predictor.domains):
         warn(line)
     if total and files.failed == total:
         is_list = isinstance(table, SmilesTable)  # without another column

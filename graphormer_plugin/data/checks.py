@@ -11,8 +11,10 @@ from graphormer_plugin.data.smiles import is_molecule
 from graphormer_plugin.data.tables.cells import is_index
 from graphormer_plugin.data.tables.table import NAMES
 
-SAME = 1e-6  # relative difference of two labels that are equal as float32
-FAR = 10  # robust deviations of a label that is probably a mistake; our choice
+LABEL_TOLERANCE = 1e-6  # relative difference of two labels that are equal as float32
+OUTLIER_DEVIATIONS = (
+    10  # robust deviations of a label that is probably a mistake; our choice
+)
 MOSTLY = 0.9  # share of labels that decides on their logarithms; our choice
 FEWEST = 20  # labels that tell where others lie; our choice
 FEWEST_OF_THREE = 30  # labels 0, 1 and 2 that may be classes; our choice
@@ -98,7 +100,7 @@ def _contradicting_labels(
     _, starts, rows = np.unique(groups[order], return_index=True, return_counts=True)
     low, high = (f.reduceat(target[order], starts) for f in (np.fmin, np.fmax))
     gap = high - low  # [molecules, C], NaN without labels
-    differing = gap > SAME * np.fmax(np.abs(low), np.abs(high))
+    differing = gap > LABEL_TOLERANCE * np.fmax(np.abs(low), np.abs(high))
     differs = differing.any(1)
     if not differs.any():
         return ""
@@ -157,11 +159,11 @@ def strange_label(name: str, values: np.ndarray) -> tuple[int, str] | None:
         if x > 0 and (positive := others > 0).mean() > MOSTLY:
             y, x = np.log(others[positive]), np.log(label)
         deviation = 1.4826 * np.median(np.abs(y - np.median(y)))  # of normal labels
-        if 0 < FAR * deviation < np.abs(y - x).min():
+        if 0 < OUTLIER_DEVIATIONS * deviation < np.abs(y - x).min():
             rows = np.flatnonzero(values == label)
             many = f" ({len(rows):,} rows)" if len(rows) > 1 else ""
             return int(rows[0]), (
-                f"label {label:.15g}{many} lies more than {FAR} robust "
+                f"label {label:.15g}{many} lies more than {OUTLIER_DEVIATIONS} robust "
                 f"deviations from all others; if it is a mistake or means that there is no "
                 f"label, give --missing-labels={label:.15g}"
             )

@@ -7,12 +7,12 @@ from scipy.stats import ks_2samp
 
 from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.splits import SPLITS
-from graphormer_plugin.experiment.labelled_table import FITTED, Split, Table
+from graphormer_plugin.experiment.labelled_table import FIT_SPLITS, Split, Table
 from graphormer_plugin.inference.prediction_columns import class_labels
 
 # Labels of test lie elsewhere above this distance of their distribution function from the
 # function of the labels of train and valid, unless it is as likely by chance (our choice).
-FAR, CHANCE = 0.3, 1e-3
+SHIFTED, CHANCE = 0.3, 1e-3
 
 
 def label_table(table: Table, split: Split) -> list[list[str]]:
@@ -48,7 +48,7 @@ def _summary(labels: np.ndarray, kind: str) -> str:
 def label_shift(table: Table, split: Split) -> list[str]:
     """A warning about targets whose labels in test lie elsewhere than in train and valid;
     Kolmogorov and Smirnov's test of two samples tells."""
-    fitted = np.concatenate([split[part] for part in FITTED])
+    fitted = np.concatenate([split[part] for part in FIT_SPLITS])
     names = []
     for name, column in _columns(table):
         pair = [
@@ -56,7 +56,7 @@ def label_shift(table: Table, split: Split) -> list[str]:
         ]
         if all(map(len, pair)):
             found = ks_2samp(*pair)
-            if found.statistic > FAR and found.pvalue < CHANCE:
+            if found.statistic > SHIFTED and found.pvalue < CHANCE:
                 names.append(name)
     return [
         f"labels of {listed(names)} lie elsewhere in test than in train and valid: metrics "

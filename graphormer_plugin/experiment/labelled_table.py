@@ -34,7 +34,7 @@ from graphormer_plugin.heads.fit import unfit_targets
 from graphormer_plugin.inference.prediction_columns import class_word, unlogged_cell
 
 Split = Mapping[str, np.ndarray]
-FITTED = SPLITS[:2]  # heads and random forests are fitted to both
+FIT_SPLITS = SPLITS[:2]  # heads and random forests are fitted to both
 SIGNS = ("", ">", "<")  # of a label by its bound: 0, 1, -1
 FEWEST_NUMBERS = 20  # labels of a column of registry numbers
 

@@ -9,7 +9,7 @@ from graphormer_plugin.data.errors import counted, listed
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.table import SPLIT
 from graphormer_plugin.experiment.label_statistics import label_shift
-from graphormer_plugin.experiment.labelled_table import FITTED, Split, Table
+from graphormer_plugin.experiment.labelled_table import FIT_SPLITS, Split, Table
 from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.split_tables import INVALID_FILE
@@ -61,7 +61,7 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
     unread = dict(zip(table.extra_names, zip(*table.extras)))
     for number, split in enumerate(splits, 1):
         texts = warnings_about(
-            *(table.targets, table.labels, split, table.keys, table.extra, FITTED),
+            *(table.targets, table.labels, split, table.keys, table.extra, FIT_SPLITS),
             drawn=not given and table.times is None,
             unread={n: c for n, c in unread.items() if n not in used},
         )

@@ -14,7 +14,7 @@ import torch
 import graphormer_plugin
 from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.data.errors import DatasetError, counted, listed
-from graphormer_plugin.experiment.labelled_table import FITTED, Split, Table
+from graphormer_plugin.experiment.labelled_table import FIT_SPLITS, Split, Table
 from graphormer_plugin.experiment.results import kept_arrays
 from graphormer_plugin.experiment.scores import Metric, main_metric
 from graphormer_plugin.experiment.settings import (
@@ -81,7 +81,7 @@ class Member(NamedTuple):
 
 def fitted_rows(split: Split) -> np.ndarray:
     """Molecules that models without early stopping are fitted to."""
-    return np.concatenate([split[name] for name in FITTED])
+    return np.concatenate([split[name] for name in FIT_SPLITS])
 
 
 def unfit_for_head(table: Table, split: Split) -> list[str]:

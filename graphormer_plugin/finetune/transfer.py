@@ -20,7 +20,7 @@ from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
-from graphormer_plugin.models import ARCHITECTURES, JOINED, GraphModel
+from graphormer_plugin.models import ARCHITECTURES, FEATURES_WEIGHT, GraphModel
 from graphormer_plugin.modules.vocabulary import RowLabels, model_row_labels
 
 logger = logging.getLogger(__name__)
@@ -176,7 +176,9 @@ def translate(
         source = weights.get(name)
         if name in outputs and not head_kept:
             source = None
-        if source is None or name == JOINED:  # which other columns are scaled for
+        if (
+            source is None or name == FEATURES_WEIGHT
+        ):  # which other columns are scaled for
             result[name] = tensor
             anew.append(name)
             continue

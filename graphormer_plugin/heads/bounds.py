@@ -10,7 +10,9 @@ from graphormer_plugin.heads.marginal_likelihood import JITTER
 
 SWEEPS, DAMPING = 100, 0.7  # of all bounds; our choice
 CONVERGED = 1e-4  # change of a mean, of labels with variance 1
-FAR = -50.0  # standard deviations from where a series is closer than floating point
+BOUND_SIGMAS = (
+    -50.0
+)  # standard deviations from where a series is closer than floating point
 LEAST_PRECISION = 1e-6  # of a bound that says nothing, as it is far from the prediction
 
 
@@ -64,8 +66,10 @@ def pseudo_labels(
         width = np.sqrt(noise[at] + left)
         z = sign * (center - limit) / width
         slope = _slope(z)
-        series = 1 - 1 / np.minimum(z, FAR) ** 2  # the product below cancels there
-        curvature = np.where(z < FAR, series, slope * (z + slope)) / width**2
+        series = (
+            1 - 1 / np.minimum(z, BOUND_SIGMAS) ** 2
+        )  # the product below cancels there
+        curvature = np.where(z < BOUND_SIGMAS, series, slope * (z + slope)) / width**2
         # No less than without noise beyond the bound, but for rounding.
         shrunk = np.maximum(1 - left * curvature, noise[at] / width**2)
         precision += DAMPING * (curvature / shrunk - precision)

@@ -19,11 +19,11 @@ from graphormer_plugin.heads.prediction import IN_DOMAIN
 VERSION = 1
 CHUNK = 512  # molecules whose distances are in memory at a time
 NEAR = 64  # nearest molecules that are searched for a label before all are
-OUTSIDE = 0.05  # a molecule below this share is called outside of the training set
-FAR, SIZE = "far", "size"  # of `unlike_training`, beside symbols of elements
+OUTSIDE_QUANTILE = 0.05  # a molecule with a lower score is outside of the domain
+OUTSIDE, SIZE = "outside", "size"  # keys of `outside_domain`, beside elements
 # Distance below which two vectors belong to the same molecule: float32 rounds differently
 # from batch to batch.
-SAME = 1e-4
+DUPLICATE_DISTANCE = 1e-4
 
 
 @dataclass
@@ -83,14 +83,14 @@ class Domain:
     def score(self, vectors: NDArray) -> Floats:
         """Scores of molecules [q], with `labelled` [q, T], by their vectors [q, D]."""
         scaled = self.reference.scale(np.asarray(vectors, np.float32))
-        return self.share(
+        return self.similarity_quantile(
             nearest_distances(scaled, self.reference.scaled, self.labelled)
         )
 
-    def share(self, distances: Floats) -> Floats:
+    def similarity_quantile(self, distances: Floats) -> Floats:
         """Scores of molecules, by their distance to the nearest training molecule, both as
         in `score`; 0 for a target without molecules."""
-        distances = np.where(distances < SAME, 0.0, distances)
+        distances = np.where(distances < DUPLICATE_DISTANCE, 0.0, distances)
         if self.labelled is None:
             below = np.searchsorted(self.nearest, distances, side="left")
             return 1 - below / len(self.nearest)
@@ -132,7 +132,7 @@ class Domain:
         return cls(vectors, nearest, meta["elements"], (low, high), labelled)
 
 
-def unlike_training(
+def outside_domain(
     domains: Sequence[Domain], mols: Sequence[Chem.Mol], in_domain: Floats
 ) -> Counter[str]:
     """Count molecules that are unlike the training molecules.
@@ -145,13 +145,14 @@ def unlike_training(
             largest counts.
 
     Returns:
-        Molecules whose score is below `OUTSIDE` (`FAR`), that are smaller or larger than
-        all training molecules (`SIZE`), and that have an unseen element, by its symbol.
+        Number of molecules whose score is below `OUTSIDE_QUANTILE` (`OUTSIDE`), that are
+        smaller or larger than all training molecules (`SIZE`), and that have an unseen
+        element (its symbol).
     """
     symbol = Chem.GetPeriodicTable().GetElementSymbol
-    far = in_domain < OUTSIDE
+    far = in_domain < OUTSIDE_QUANTILE
     far = far if far.ndim == 1 else far.all(1)
-    counts = Counter({FAR: int(far.sum())})
+    counts = Counter({OUTSIDE: int(far.sum())})
     for mol in mols:
         unseen = [domain.unseen(mol) for domain in domains]
         elements = set.intersection(*({*numbers} for numbers, _ in unseen))
@@ -160,13 +161,13 @@ def unlike_training(
     return counts
 
 
-def unlike_warnings(counts: Counter[str], domains: Sequence[Domain]) -> list[str]:
-    """One line for each kind of molecules in the counts of `unlike_training`."""
+def domain_warnings(counts: Counter[str], domains: Sequence[Domain]) -> list[str]:
+    """One line for each kind of molecules in the counts of `outside_domain`."""
     lines = []
     elements = [
         f"{symbol} (in {counted(count, 'molecule')})"
         for symbol, count in counts.most_common()
-        if symbol not in (FAR, SIZE)
+        if symbol not in (OUTSIDE, SIZE)
     ]
     if elements:
         lines.append(f"no training molecule has {', '.join(elements)}")
@@ -177,10 +178,11 @@ def unlike_warnings(counts: Counter[str], domains: Sequence[Domain]) -> list[str
             f"{counted(counts[SIZE], 'molecule')} smaller or larger than all training "
             f"molecules, which have {low} to {high} heavy atoms"
         )
-    if counts[FAR]:
+    if counts[OUTSIDE]:
         lines.append(
-            f"{counted(counts[FAR], 'molecule')} with {IN_DOMAIN} < {OUTSIDE}: farther "
-            f"from the training molecules than {1 - OUTSIDE:.0%} of these from each other"
+            f"{counted(counts[OUTSIDE], 'molecule')} with {IN_DOMAIN} < "
+            f"{OUTSIDE_QUANTILE}: farther from the training molecules than "
+            f"{1 - OUTSIDE_QUANTILE:.0%} of these from each other"
         )
     return lines
 
@@ -192,13 +194,13 @@ def nearest_distances(
     others: bool = False,
 ) -> Floats:
     """Distance of each row of ``a`` to the nearest of ``b``, or [q, T] to the nearest that
-    is ``labelled`` [n, T]; with ``others`` to the nearest that is not the `SAME`, inf if
-    there is none."""
+    is ``labelled`` [n, T]; with ``others`` to the nearest that is at
+    least `DUPLICATE_DISTANCE` away, inf if there is none."""
     parts = [np.empty((0, *(() if labelled is None else labelled.shape[1:])))]
     for start in range(0, len(a), CHUNK):
         squares = mean_squared_differences(a[start : start + CHUNK], b)
         if others:
-            squares[squares < SAME**2] = np.inf
+            squares[squares < DUPLICATE_DISTANCE**2] = np.inf
         parts.append(nearest_of(squares, labelled))
     return np.sqrt(np.concatenate(parts))
 

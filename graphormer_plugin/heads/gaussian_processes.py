@@ -25,7 +25,9 @@ from graphormer_plugin.heads.marginal_likelihood import Hyperparameters
 from graphormer_plugin.heads.solver import Solver, between, sample
 
 HYPER_ROWS = 1000  # molecules that the hyper-parameters of a target are fitted to
-OWN = 16  # more targets share the kernel of a sample of targets and molecules
+MAX_OWN_KERNELS = (
+    16  # more targets share the kernel of a sample of targets and molecules
+)
 SHARED_TARGETS, SHARED_ROWS = 6, 500
 
 
@@ -99,9 +101,9 @@ class GaussianProcesses:
         return first
 
     def _fitted_kernels(self) -> list[Hyperparameters]:
-        """Hyper-parameters of each target; beyond `OWN` targets, the same for all."""
+        """Hyper-parameters of each target; beyond `MAX_OWN_KERNELS` targets, the same for all."""
         count = len(self.rows_of)
-        if count <= OWN:
+        if count <= MAX_OWN_KERNELS:
             return [
                 self._fitted_kernel([target], HYPER_ROWS) for target in range(count)
             ]

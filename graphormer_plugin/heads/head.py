@@ -195,7 +195,7 @@ class Head:
                 chosen = members[self.spread_of_target[members] == spread]
                 variance[:, chosen] = np.maximum(left, 0)[:, None]
         nearest = nearest_of(squares, self.domain.labelled)
-        return mean, variance, self.domain.share(np.sqrt(nearest))
+        return mean, variance, self.domain.similarity_quantile(np.sqrt(nearest))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file; a file of that name is replaced."""

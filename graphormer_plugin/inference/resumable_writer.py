@@ -43,7 +43,7 @@ class ResumableWriter:
     Attributes:
         rows: rows written.
         failed: number of these rows without prediction.
-        unlike: number of these rows unlike the training, see `unlike_training`.
+        unlike: number of these rows unlike the training, see `outside_domain`.
 
     Raises:
         ValueError: a file exists already, an interrupted run is not to be resumed or has

@@ -13,7 +13,7 @@ import torch
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.tables.cells import number_in
 from graphormer_plugin.data.tables.table import Table
-from graphormer_plugin.heads.domain import unlike_training
+from graphormer_plugin.heads.domain import outside_domain
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.inference.prediction_columns import (
@@ -41,7 +41,7 @@ class PredictedRows(NamedTuple):
         cells: cells of each row.
         arrays: rows for the files of `TableRun.arrays`.
         failed: number of rows without prediction.
-        unlike: see `unlike_training`.
+        unlike: see `outside_domain`.
     """
 
     cells: list[list[str]]
@@ -209,7 +209,7 @@ class TableRun:
                 predicted = dict(zip([row_of[at] for at in kept], cells, strict=True))
                 if prediction.in_domain is not None:
                     mols = [molecules.described[at] for at in kept]
-                    unlike = unlike_training(
+                    unlike = outside_domain(
                         self.predictor.domains, mols, prediction.in_domain[kept]
                     )
             if self.vectors:

@@ -15,7 +15,10 @@ from graphormer_plugin.models._build import (
     model_config,
     model_of_options,
 )
-from graphormer_plugin.models._graph_features import JOINED, join_graph_features
+from graphormer_plugin.models._graph_features import (
+    FEATURES_WEIGHT,
+    join_graph_features,
+)
 from graphormer_plugin.models._layerwise import (
     apply_layerwise_options,
     layers_of_weights,
@@ -30,7 +33,7 @@ from graphormer_plugin.models._registry import (
 __all__ = [
     "ARCHITECTURES",
     "Architecture",
-    "JOINED",
+    "FEATURES_WEIGHT",
     "EncoderConfig",
     "GraphModel",
     "ModelTask",

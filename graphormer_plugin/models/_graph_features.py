@@ -9,7 +9,7 @@ from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models._base import GraphModel
 
 FIELD = "graph_features"
-JOINED = "joined.weight"  # among the weights
+FEATURES_WEIGHT = "joined.weight"  # among the weights
 
 
 def join_graph_features(

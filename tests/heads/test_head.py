@@ -17,7 +17,7 @@ from graphormer_plugin.heads import (
     solver,
 )
 from graphormer_plugin.heads import fixed_kernels as classes
-from graphormer_plugin.heads.domain import Domain, nearest_distances, unlike_training
+from graphormer_plugin.heads.domain import Domain, nearest_distances, outside_domain
 from graphormer_plugin.heads.fit import BLOCKS, fit_on_features, training_sample
 from graphormer_plugin.heads.head import read_head
 from graphormer_plugin.heads.kernels import Reference, kernel, raw_features
@@ -208,7 +208,7 @@ def naive(head, raw, y, new):
     return result
 
 
-@pytest.mark.parametrize("count", [3, gaussian_processes.OWN + 1])
+@pytest.mark.parametrize("count", [3, gaussian_processes.MAX_OWN_KERNELS + 1])
 @pytest.mark.parametrize("blocks", [ALL, ("vectors",), ("descriptors", "fingerprint")])
 def test_naive_twin(rng, blocks, count):
     """Targets with missing labels and with kernels of their own, or one for all, and the
@@ -729,8 +729,8 @@ def test_in_domain_of_each_target(rng, tmp_path):
     names = ["a_in_domain", "b_in_domain", "c_in_domain"]
     assert [column.name for column in columns] == ["a", "b", "c", *names]
     mols = [Chem.MolFromSmiles(text) for text in smiles]
-    unlike = unlike_training([head.domain], mols, np.eye(12)[:, :3] * 0.9)
-    assert unlike["far"] == 9
+    unlike = outside_domain([head.domain], mols, np.eye(12)[:, :3] * 0.9)
+    assert unlike["outside"] == 9
     none = Domain.of(raw["vectors"], mols, np.eye(12, 2, dtype=bool) & [True, False])
     assert none.score(near)[:, 1].tolist() == [0] * 12
     full = fit_on_features(raw, smiles, y[:, :1].repeat(2, 1), TargetSchema(["a", "b"]),

@@ -15,7 +15,7 @@ from graphormer_plugin.data.datasets import sbm
 from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.smiles import feature_dims, parse_smiles
-from graphormer_plugin.heads.domain import Domain, unlike_training, unlike_warnings
+from graphormer_plugin.heads.domain import Domain, domain_warnings, outside_domain
 from graphormer_plugin.inference import graphs
 from graphormer_plugin.inference.molecules import RowReader
 from graphormer_plugin.models import build_model
@@ -88,14 +88,14 @@ def test_molecules_unlike_the_training_of_all_models():
 
     domains = [domain("CCBr", "CCCO"), domain("CCCl", "CCCCCO")]
     mols = [Chem.MolFromSmiles(s) for s in ("CBr", "CCCBr", "CCCCCN", "CCCCCCC")]
-    counts = unlike_training(domains, mols, np.ones(4))
-    assert counts == {"far": 0, "size": 2, "N": 1}
-    assert unlike_warnings(counts, domains) == [
+    counts = outside_domain(domains, mols, np.ones(4))
+    assert counts == {"outside": 0, "size": 2, "N": 1}
+    assert domain_warnings(counts, domains) == [
         "no training molecule has N (in 1 molecule)",
         "2 molecules smaller or larger than all training molecules, which have 3 to 6 "
         "heavy atoms",
     ]
-    assert unlike_training(domains[:1], mols, np.ones(4))["size"] == 3
+    assert outside_domain(domains[:1], mols, np.ones(4))["size"] == 3
 
 
 def test_codes_are_checked_where_vocabularies_are_not_those_of_ogb():
