@@ -29,7 +29,7 @@ from graphormer_plugin.data.fields.degrees import sum_of_logs
 from graphormer_plugin.data.labels import as_float32, default_names, describe_targets
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.store.bond_numbers import BondNumbers
+from graphormer_plugin.data.store.bond_numbers import BondColumns
 from graphormer_plugin.inference.graphs import Batch, ModelGraphs
 from graphormer_plugin.modules.choices import check_choice
 
@@ -71,8 +71,8 @@ def build_model(
     kind = kind or ("multiclass" if level == "node" else "regression")
     chunk = _chunk(graphs, level, kind == "regression")
     real = chunk.edge_attr is not None and chunk.edge_attr.dtype.kind == "f"
-    bonds = BondNumbers(bond_dims)
-    bonds.number(None if real else chunk.edge_attr, int(chunk.num_edges.sum()))
+    bonds = BondColumns(bond_dims)
+    bonds.add(None if real else chunk.edge_attr, int(chunk.num_edges.sum()))
     if node_dims is None and chunk.x.dtype.kind != "f":
         node_dims = (chunk.x.max(0) + 1).tolist()
     width = chunk.edge_attr.shape[1] if real else 0

@@ -149,24 +149,28 @@ class GraphChunk:
 
 @dataclass
 class FeaturisedRows:
-    """Graphs of rows of SMILES, and the rows without a graph.
+    """Graphs of consecutive rows of a source, and the rows without a graph.
 
     Attributes:
-        chunk: Graphs of the rows that could be parsed; ``chunk.row`` is set.
+        chunk: Graphs; of SMILES, ``chunk.row`` is set. None without graphs.
         extras: List per name, one entry per graph.
-        failures: (row, SMILES, reason) of each other row.
-        rows: Number of rows that went in.
+        failures: (row, SMILES, reason) of each row that could not be parsed.
+        descriptors: float32 [graphs, descriptors], if they are asked for.
+        rows: Number of rows that were read.
+        end: Row of the source after the last of them.
     """
 
     chunk: GraphChunk | None
     extras: dict[str, list[Any]] = field(default_factory=dict)
     failures: list[tuple[int, str, str]] = field(default_factory=list)
+    descriptors: np.ndarray | None = None
     rows: int = 0
+    end: int = 0
 
     @classmethod
     def joined(cls, pieces: Sequence["FeaturisedRows"]) -> "FeaturisedRows":
         """Joins consecutive rows."""
-        result = cls(None, rows=sum(piece.rows for piece in pieces))
+        result = cls(None, rows=sum(piece.rows for piece in pieces), end=pieces[-1].end)
         for piece in pieces:
             result.failures += piece.failures
             for name, values in piece.extras.items():
@@ -174,18 +178,38 @@ class FeaturisedRows:
         chunks = [piece.chunk for piece in pieces if piece.chunk is not None]
         if chunks:
             result.chunk = GraphChunk.joined(chunks)
+        described = [p.descriptors for p in pieces if p.descriptors is not None]
+        if described:
+            result.descriptors = np.concatenate(described)
         return result
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Everything in arrays that need no pickle."""
-        rest = {"extras": self.extras, "failures": self.failures, "rows": self.rows}
+        """Everything in arrays that need no pickle, integers in their smallest type."""
         arrays = {} if self.chunk is None else vars(self.chunk)
-        arrays = {name: array for name, array in arrays.items() if array is not None}
-        return arrays | {"rest": np.frombuffer(json.dumps(rest).encode(), np.uint8)}
+        arrays = {**arrays, "descriptors": self.descriptors}
+        rest = {name: getattr(self, name) for name in _REST}
+        rest_bytes = np.frombuffer(json.dumps(rest).encode(), np.uint8)
+        small = {
+            n: _smallest(array) for n, array in arrays.items() if array is not None
+        }
+        return small | {"rest": rest_bytes}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "FeaturisedRows":
         """Inverse of `to_arrays`."""
         rest = json.loads(arrays.pop("rest").tobytes())
         rest["failures"] = [tuple(failure) for failure in rest["failures"]]
+        rest["descriptors"] = arrays.pop("descriptors", None)
+        for name in arrays.keys() & {"num_nodes", "num_edges", "row"}:
+            arrays[name] = arrays[name].astype(np.int64)
         return cls(GraphChunk(**arrays) if arrays else None, **rest)
+
+
+_REST = ("extras", "failures", "rows", "end")
+
+
+def _smallest(values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind not in "iu":
+        return values
+    ends = (values.min(initial=0), values.max(initial=0))
+    return values.astype(np.result_type(*map(np.min_scalar_type, ends)))

@@ -19,10 +19,6 @@ class StoreError(DatasetError):
     """A folder is not a readable graph store; names the folder and the reason."""
 
 
-class NewerStoreError(DatasetError):
-    """A store of a newer version of this package, which must not be replaced."""
-
-
 def counted(count: int, noun: str) -> str:
     """A number of things in a message.
 

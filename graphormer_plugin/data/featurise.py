@@ -5,7 +5,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,16 +23,15 @@ from graphormer_plugin.data.chunk import (
     Parser,
 )
 from graphormer_plugin.data.errors import DatasetError, one_line_of
-from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.workers import in_workers
 
 logger = logging.getLogger(__name__)
 
-PART_CHUNKS = 64  # chunks of a part that is kept on disk: some seconds of work
-# Workers take seconds to start, because they import this package. One core featurises
-# thousands of molecules in that time.
+# Workers take seconds to start, because they import this package. In that time, one core
+# featurises thousands of molecules, or describes a thousand.
 MIN_ROWS_FOR_WORKERS = 16384
+MIN_DESCRIBED_FOR_WORKERS = 4096
 
 # Atoms of a SMILES: in brackets, except hydrogens, or of the organic subset.
 ATOM = re.compile(r"\[(?!H\])[^\]]*\]|Br|Cl|[BCNOPSFIbcnops*]")
@@ -89,20 +88,16 @@ def num_workers(asked: int | None, rows: int, least: int = MIN_ROWS_FOR_WORKERS)
     return 0 if asked <= 1 else asked
 
 
-def part_rows() -> int:
-    """Rows of a part that is kept on disk."""
-    return PART_CHUNKS * CHUNK_ROWS
-
-
 def featurise(
     smiles: Sequence[str],
     parser: Parser,
     *,
+    first: int = 0,
     workers: int | None = None,
     progress: bool = True,
     description: str = "molecules",
     exclude: Iterable[int] = (),
-    parts: SavedParts | None = None,
+    describe: Callable[[Sequence[str]], np.ndarray] | None = None,
     user_data_dir: str = "",
 ) -> Iterator[FeaturisedRows]:
     """Parses rows of SMILES into chunks, in their order.
@@ -110,65 +105,53 @@ def featurise(
     Args:
         smiles: One per row.
         parser: SMILES -> graph; raises ValueError with the reason for a refusal.
+        first: Row to begin with.
         workers: See `num_workers`.
         progress: Show a progress bar with the time left.
         description: Its label.
         exclude: Rows left out and not counted as failures.
-        parts: Keeps finished parts for a preparation that continues after a kill.
+        describe: SMILES -> float32 [n, descriptors] of those that could be parsed.
         user_data_dir: Absolute path of the folder of the module with the parser; empty if
             it is in a package.
 
     Raises:
         MemoryError: A worker died.
     """
-    finished = number = 0
-    for arrays in parts.load("") if parts is not None else ():
-        part = FeaturisedRows.from_arrays(arrays)
-        finished, number = finished + part.rows, number + 1
-        yield part
-    first = number * part_rows()
-    if first:
-        logger.info("continuing after %s finished rows", f"{first:,}")
-
     excluded = frozenset(exclude)
 
-    def _calls() -> Iterator[tuple[Parser, list[int], list[str]]]:
+    def _calls() -> Iterator[tuple[Any, ...]]:
         for start in range(first, len(smiles), CHUNK_ROWS):
             rows = range(start, min(start + CHUNK_ROWS, len(smiles)))
             kept = [row for row in rows if row not in excluded]
-            yield parser, kept, [smiles[row] for row in kept]
+            yield parser, describe, rows.stop, kept, [smiles[row] for row in kept]
 
     # Workers import the modules of the user, whose names pickled calls have.
     start = partial(import_user_data, Path(user_data_dir)) if user_data_dir else None
-    count = num_workers(workers, len(smiles))
-    bar = tqdm(
-        total=len(smiles) - len(excluded),
-        initial=finished,
+    least = MIN_ROWS_FOR_WORKERS if describe is None else MIN_DESCRIBED_FOR_WORKERS
+    count = num_workers(workers, len(smiles) - first, least)
+    with tqdm(
+        total=len(smiles),
+        initial=first,
         desc=description,
         unit="mol",
         disable=not progress,
         smoothing=0.05,
-    )
-    with bar:
-        waiting = []
+    ) as bar:
         for piece in in_workers(count, _featurise_rows, _calls(), start):
-            waiting.append(piece)
-            if len(waiting) == PART_CHUNKS:
-                if parts is not None:
-                    parts.save("", number, FeaturisedRows.joined(waiting).to_arrays())
-                number, waiting = number + 1, []
             yield piece
-            if bar.n == finished:
-                bar.unpause()  # starting the workers says nothing about the time left
-            bar.update(piece.rows)
+            bar.update(piece.end - bar.n)
 
 
 def _featurise_rows(
-    parser: Parser, rows: list[int], smiles: list[str]
+    parser: Parser,
+    describe: Callable[[Sequence[str]], np.ndarray] | None,
+    end: int,
+    rows: list[int],
+    smiles: list[str],
 ) -> FeaturisedRows:
     graphs: list[MoleculeGraph] = []
     kept: list[int] = []
-    result = FeaturisedRows(None, rows=len(rows))
+    result = FeaturisedRows(None, rows=len(rows), end=end)
     with captured_rdkit_log() as messages, one_line_of("the parser"):
         for row, string in zip(rows, smiles, strict=True):
             try:
@@ -179,6 +162,9 @@ def _featurise_rows(
             graphs.append(graph)
             kept.append(row)
     if graphs:
+        if describe is not None:
+            texts = dict(zip(rows, smiles, strict=True))
+            result.descriptors = describe([texts[row] for row in kept])
         for name in graphs[0].extras:
             values = [graph.extras[name] for graph in graphs]
             try:

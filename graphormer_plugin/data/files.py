@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
 UNPACKED_RATIO = 50  # bytes per compressed byte; tables of molecules have 3 to 20
 UNPACKED_FREE = 1 << 26  # bytes that any compressed file may have
+NPY_HEADER_BYTES = 128  # room for any shape
 NETWORK_TIMEOUT_S = 20.0  # without data, when connecting or between two blocks
 
 
@@ -311,6 +312,19 @@ def read_arrays(
             entry = io.BytesIO(archive.read(f"{name}.npy"))
             arrays[name] = np.lib.format.read_array(entry, allow_pickle=False)
         return arrays
+
+
+def npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
+    """Header of the .npy format, version 1.0, of a fixed length.
+
+    `numpy.lib.format` writes the fields in other words, and a store's fingerprint covers
+    these bytes.
+    """
+    fields = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+    magic = np.lib.format.magic(1, 0)
+    length = NPY_HEADER_BYTES - len(magic) - 2
+    text = repr(fields).encode("ascii").ljust(length - 1)
+    return magic + length.to_bytes(2, "little") + text + b"\n"
 
 
 def file_sha256(path: str | os.PathLike[str]) -> str:

@@ -46,11 +46,18 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.n
             except ValueError as error:
                 raise ValueError(f"graph {graph}: {error}") from None
         raise
+    return flat_columns(chunk, bond, schema)
+
+
+def flat_columns(
+    chunk: GraphChunk, bond: np.ndarray, schema: FeatureSchema
+) -> dict[str, np.ndarray]:
+    """`columns_of_chunk` of graphs that are checked, with their bond types [E]."""
     source, target = chunk.edge_index
     order = edge_order(chunk.num_edges, source, target, bond)
     columns = {
-        "node_offset": node_offset,
-        "edge_offset": edge_offset,
+        "node_offset": np.cumsum([0, *chunk.num_nodes], dtype=np.int64),
+        "edge_offset": np.cumsum([0, *chunk.num_edges], dtype=np.int64),
         "x": chunk.x.astype(np.int32 if schema.categorical else np.float32),
         "edge_src": source[order].astype(np.int32),
         "edge_dst": target[order].astype(np.int32),
@@ -66,6 +73,14 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.n
     if chunk.node_split is not None:
         columns["node_split"] = chunk.node_split
     return columns
+
+
+def chunk_bonds(chunk: GraphChunk, schema: FeatureSchema) -> np.ndarray:
+    """Bond type of each edge ``[E]`` of a chunk."""
+    attr = chunk.edge_attr
+    if attr is None:
+        attr = np.zeros((chunk.edge_index.shape[1], len(schema.bond_dims)), np.int64)
+    return schema.bond_types(attr)
 
 
 def check_features(

@@ -1,5 +1,6 @@
-"""Finished parts of a preparation on disk, so that a killed one continues after them."""
+"""Graphs on their way into a store: numbered files, after which a killed build goes on."""
 
+import contextlib
 import hashlib
 import itertools
 import shutil
@@ -9,60 +10,63 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.files import (
-    atomic_write,
-    make_folder,
-    open_to_write,
-    read_arrays,
-)
+from graphormer_plugin.data.chunk import FeaturisedRows
+from graphormer_plugin.data.files import atomic_write, read_arrays
+
+PART_PIECES = 64  # pieces of a part: some seconds of work
+PART_BYTES = 1 << 26  # after which a part of fewer pieces ends
 
 
-class SavedParts:
-    """Numbered parts of several kinds of arrays, in a folder beside the store.
-
-    All parts of a kind have the same number of rows; the last rows of a source form none.
-    The build of a store holds the store's lock, reads the parts, continues after them, and
-    removes them at the end.
+class Parts:
+    """Consecutive rows of a source in a folder of files, each of which is written whole.
 
     Args:
-        folder: Need not exist.
-        key: Everything that the parts depend on; parts of another key are removed.
+        folder: Made when a part is written.
+        key: Everything that the parts depend on. Parts of another key are removed; all
+            are if it is None.
     """
 
-    def __init__(self, folder: Path, key: Any) -> None:
+    def __init__(self, folder: Path, key: Any = None) -> None:
         self.folder = folder
         digest = hashlib.sha256(repr(key).encode()).hexdigest()
-        self.key_file = folder / f"{digest}.key"
-        if folder.exists() and not self.key_file.exists():
-            self.remove()
+        self._key_file = folder / f"{digest}.key"
+        if key is None or not self._key_file.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+        self.count = 0  # of parts that are written, or taken from an earlier build
+        self._waiting: list[FeaturisedRows] = []
 
-    def load(self, kind: str) -> Iterator[dict[str, np.ndarray]]:
-        """Yields the arrays of each part in order, up to the first missing part."""
-        for number in itertools.count():
-            try:
-                part = read_arrays(self._path(kind, number))
-            except (OSError, ValueError):  # missing or damaged; it is made again
-                return
-            yield part
+    def earlier(self) -> Iterator[FeaturisedRows]:
+        """Takes the parts of an earlier build, up to the first that is missing or damaged."""
+        with contextlib.suppress(OSError, ValueError):
+            while True:
+                part = self._read(self.count)
+                self.count += 1
+                yield part
 
-    def save(self, kind: str, number: int, arrays: dict[str, np.ndarray]) -> None:
-        """Writes a part as a whole, integers in the smallest type that holds them."""
-        make_folder(self.folder)
-        open_to_write(self.key_file, "a").close()
-        small = {name: _smallest(values) for name, values in arrays.items()}
-        with atomic_write(self._path(kind, number)) as file:
-            np.savez(file, **small)
+    def __iter__(self) -> Iterator[FeaturisedRows]:
+        """Yields all parts in order."""
+        return map(self._read, range(self.count))
 
-    def remove(self) -> None:
-        """Removes all parts."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def _read(self, number: int) -> FeaturisedRows:
+        return FeaturisedRows.from_arrays(read_arrays(self._path(number)))
 
-    def _path(self, kind: str, number: int) -> Path:
-        return self.folder / f"{kind}{number:06d}.npz"
+    def append(self, rows: FeaturisedRows) -> None:
+        """Adds rows to the part that waits, and writes it when it is large enough."""
+        self._waiting.append(rows)
+        arrays = (vars(piece.chunk).values() for piece in self._waiting if piece.chunk)
+        size = sum(a.nbytes for a in itertools.chain(*arrays) if a is not None)
+        if len(self._waiting) == PART_PIECES or size > PART_BYTES:
+            self.flush()
 
+    def flush(self) -> None:
+        """Writes the part that waits."""
+        if not self._waiting:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._key_file.touch()
+        with atomic_write(self._path(self.count)) as file:
+            np.savez(file, **FeaturisedRows.joined(self._waiting).to_arrays())
+        self.count, self._waiting = self.count + 1, []
 
-def _smallest(values: np.ndarray) -> np.ndarray:
-    if values.dtype.kind not in "iu":
-        return values
-    ends = (values.min(initial=0), values.max(initial=0))
-    return values.astype(np.result_type(*map(np.min_scalar_type, ends)))
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:06d}.npz"

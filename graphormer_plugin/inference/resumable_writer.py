@@ -14,11 +14,11 @@ from graphormer_plugin.data.files import (
     atomic_write,
     lock,
     make_folder,
+    npy_header,
     open_to_write,
     read_arrays,
     read_text,
 )
-from graphormer_plugin.data.store.column_file import npy_header
 from graphormer_plugin.data.tables.csv_lines import write_lines
 
 # Type, and shape without the first dimension, of each array by its path.

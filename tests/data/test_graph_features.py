@@ -1,8 +1,6 @@
 """Columns of a table and descriptors, as numbers of graphs that join the output layer."""
 
 import logging
-import os
-import signal
 
 import numpy as np
 import pytest
@@ -19,7 +17,6 @@ from graphormer_plugin.data.store.build import get_store
 from graphormer_plugin.data.translate import translate_columns
 from graphormer_plugin.inference.embedding import output_and_vectors
 from graphormer_plugin.models import build_model
-from support.training import forked
 
 SMILES = ["CCO", "CCCl.Cl", "c1ccccc1", "CCN", "CC", "CCC"]
 PH = [1.0, 3.0, np.nan, 5.0, 100.0, 2.0]
@@ -67,36 +64,32 @@ def test_descriptors(options, largest_fragment):
     np.testing.assert_array_equal(store.columns["graph_features"][:, 1:], expected)
 
 
-@pytest.mark.long  # starts a process and workers
-def test_descriptors_of_a_killed_preparation(options, monkeypatch, tmp_path, caplog):
+@pytest.mark.long  # starts workers
+def test_descriptors_of_a_stopped_preparation(options, monkeypatch, tmp_path, caplog):
     """It goes on after the finished parts; workers compute the rest."""
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(graph_features, "BLOCK", 1)
-    monkeypatch.setattr(graph_features, "PART_ROWS", 2)
+    monkeypatch.setattr("graphormer_plugin.data.featurise.CHUNK_ROWS", 1)
+    monkeypatch.setattr("graphormer_plugin.data.parts.PART_PIECES", 2)
     whole = get_store(options(descriptors=True, data_root=str(tmp_path / "other")))
     described = graph_features.rdkit_descriptors
 
-    def deadly(smiles, parse):
+    def stopped(smiles, parse):
         if smiles == [SMILES[5]]:
-            os.kill(os.getpid(), signal.SIGKILL)
+            raise MemoryError
         return described(smiles, parse)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(graph_features, "rdkit_descriptors", deadly)
-        process = forked(get_store, options(descriptors=True))
-        process.join()
-    assert process.exitcode == -signal.SIGKILL
-    (parts,) = (tmp_path / "stores").glob(".parts-*")
+    with monkeypatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr(graph_features, "rdkit_descriptors", stopped)
+        get_store(options(descriptors=True))
+    (parts,) = (tmp_path / "stores").glob(".tmp-*/parts")
     assert len(list(parts.glob("*.npz"))) == 2
-    second = parts / "descriptors000001.npz"
-    second.write_bytes(second.read_bytes()[:-30])
 
     def refuse(*_):
         raise AssertionError("the parent computes descriptors")
 
     monkeypatch.setattr(graph_features, "rdkit_descriptors", refuse)
     store = get_store(options(descriptors=True, workers=2))
-    assert "continuing after descriptors of 2 molecules" in caplog.text
+    assert "continuing after 4 finished rows" in caplog.text
     assert store.fingerprint == whole.fingerprint and not parts.exists()
 
 

@@ -14,12 +14,10 @@ from graphormer_plugin.data import (
     DatasetOptions,
     featurise,
     get_store,
+    parts,
 )
-from graphormer_plugin.data.chunk import FeaturisedRows
-from graphormer_plugin.data.files import file_lock
-from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.smiles import parse_smiles
-from graphormer_plugin.data.store.build import _kept_if_killed, hash_of_rows
+from graphormer_plugin.data.store.build import hash_of_rows
 from support.training import forked
 
 ROWS = 100  # in parts of 8
@@ -59,7 +57,7 @@ def carbons():
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(featurise, "CHUNK_ROWS", 4)
-    monkeypatch.setattr(featurise, "PART_CHUNKS", 2)
+    monkeypatch.setattr(parts, "PART_PIECES", 2)
     folder = tmp_path / "datasets"
     folder.mkdir()
     (folder / "carbons.py").write_text(MODULE)
@@ -80,7 +78,7 @@ def calls(folder):
 
 
 def left(folder):
-    return list((folder.parent / "data" / "stores").glob(".parts-*"))
+    return list((folder.parent / "data" / "stores").glob(".tmp-*/parts"))
 
 
 @pytest.mark.long  # starts processes
@@ -91,8 +89,8 @@ def test_a_killed_preparation_goes_on(folder, caplog):
     process.join()
     assert process.exitcode == -signal.SIGKILL
     assert calls(folder) == 51
-    (parts,) = left(folder)
-    assert len(list(parts.glob("*.npz"))) == 6
+    (kept,) = left(folder)
+    assert len(list(kept.glob("*.npz"))) == 6
     (folder / "kill").unlink()
     store = get_store(options(folder))
     assert calls(folder) == ROWS - 48
@@ -102,31 +100,6 @@ def test_a_killed_preparation_goes_on(folder, caplog):
     assert calls(folder) == ROWS
     assert store.fingerprint == at_once.fingerprint
     assert store.target[:, 0].tolist() == np.float32(np.arange(1, 101) + 0.1).tolist()
-
-
-def test_parts_go_after_a_kill_between_rename_and_removal(folder, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(SavedParts, "remove", lambda _: None)
-        store = get_store(options(folder))
-    (parts,) = left(folder)
-    with file_lock(store.path):  # of another build
-        get_store(options(folder))
-        assert left(folder) == [parts]
-    again = get_store(options(folder))
-    assert not left(folder) and again.fingerprint == store.fingerprint
-    assert calls(folder) == ROWS
-
-
-@pytest.mark.parametrize("error", [MemoryError, OSError, KeyboardInterrupt])
-def test_what_stops_a_preparation_from_outside_leaves_its_parts(tmp_path, error):
-    parts = SavedParts(tmp_path / "parts", "key")
-    parts.save("", 0, {})
-    with pytest.raises(error), _kept_if_killed(parts):
-        raise error
-    assert (tmp_path / "parts").exists()
-    with pytest.raises(DatasetError), _kept_if_killed(parts):
-        raise DatasetError
-    assert not (tmp_path / "parts").exists()
 
 
 @pytest.mark.long  # starts workers
@@ -170,14 +143,14 @@ def test_parts_of_something_else_are_not_used(folder, change):
     (folder / "carbons.py").write_text(module.replace(stop, "raise KeyboardInterrupt"))
     with pytest.raises(KeyboardInterrupt):
         get_store(options(folder))
-    (parts,) = left(folder)
+    (kept,) = left(folder)
     file.unlink()
     calls(folder)
     expected = ROWS
     if change == "code":
         (folder / "carbons.py").write_text(module + "\n# another version\n")
     elif change == "damage":
-        path = parts / "000002.npz"
+        path = kept / "000002.npz"
         path.write_bytes(path.read_bytes()[:-30])
         expected = ROWS - 16
     get_store(options(folder, rebuild=change == "rebuild"))
@@ -185,42 +158,30 @@ def test_parts_of_something_else_are_not_used(folder, change):
     assert not left(folder)
 
 
-def test_parts_come_back_as_they_were(tmp_path):
+def test_parts_come_back_as_they_were(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "PART_PIECES", 1)
     smiles = ["CCO", "c1ccccc1", "nonsense", "C[N+](C)(C)C"]
-    parts = SavedParts(tmp_path / "parts", "key")
-    assert list(parts.load("")) == [] and not (tmp_path / "parts").exists()
-    (rows,) = featurise.featurise(smiles, parse_smiles, progress=False)
-    (none,) = featurise.featurise(["nonsense"], parse_smiles, progress=False)
-    for number, part in enumerate((rows, none)):
-        parts.save("", number, part.to_arrays())
-    saved = SavedParts(tmp_path / "parts", "key").load("")
-    whole, empty = map(FeaturisedRows.from_arrays, saved)
-    assert whole.failures == rows.failures and whole.rows == 4
-    for name in ("num_nodes", "num_edges", "x", "edge_index", "edge_attr", "row"):
-        found, original = getattr(whole.chunk, name), getattr(rows.chunk, name)
-        assert np.array_equal(found, original), name
-    assert empty.chunk is None and len(empty.failures) == 1
-    (tmp_path / "parts" / "000001.npz").write_bytes(b"")  # as after a power failure
-    assert len(list(SavedParts(tmp_path / "parts", "key").load(""))) == 1
-    assert list(SavedParts(tmp_path / "parts", "other key").load("")) == []
-    assert not (tmp_path / "parts").exists()
-
-
-def test_parts_of_arrays_come_back_as_they_were(tmp_path):
-    """Beside parts with graphs, up to a gap or damage."""
     values = np.array([[1.5, np.nan], [-0.0, 3e38], [1e-45, 0]], np.float32)
-    parts = SavedParts(tmp_path / "parts", "key")
-    for number in (0, 1, 2, 4):
-        parts.save("numbers", number, {"values": values + number})
-    found = [part["values"] for part in parts.load("numbers")]
-    assert len(found) == 3 and found[0].dtype == np.float32
-    assert b"".join(map(bytes, found)) == b"".join(bytes(values + k) for k in range(3))
-    assert list(parts.load("")) == list(parts.load("number")) == []
-    file = tmp_path / "parts" / "numbers000001.npz"
-    content = bytearray(file.read_bytes())
-    content[content.index(bytes(values[1] + 1))] ^= 1
-    file.write_bytes(content)
-    assert len(list(parts.load("numbers"))) == 1
+    (rows,) = featurise.featurise(
+        smiles, parse_smiles, progress=False, describe=lambda texts: values
+    )
+    (none,) = featurise.featurise(["nonsense"], parse_smiles, progress=False)
+    saved = parts.Parts(tmp_path / "parts", "key")
+    for piece in (rows, none):
+        saved.append(piece)
+    again = parts.Parts(tmp_path / "parts", "key")
+    whole, empty = again.earlier()
+    assert whole.failures == rows.failures and (whole.rows, whole.end) == (4, 4)
+    assert whole.descriptors.tobytes() == values.tobytes()
+    for name in ("num_nodes", "num_edges", "x", "edge_index", "edge_attr", "row"):
+        got, original = getattr(whole.chunk, name), getattr(rows.chunk, name)
+        assert np.array_equal(got, original), name
+    assert empty.chunk is None and len(empty.failures) == 1
+    assert [piece.rows for piece in again] == [4, 1]
+    (tmp_path / "parts" / "000001.npz").write_bytes(b"")  # as after a power failure
+    assert len(list(parts.Parts(tmp_path / "parts", "key").earlier())) == 1
+    assert list(parts.Parts(tmp_path / "parts", "other key").earlier()) == []
+    assert not (tmp_path / "parts").exists()
 
 
 def test_sources_are_told_apart_by_their_rows():

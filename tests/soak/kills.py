@@ -38,7 +38,7 @@ import torch
 from fairseq_cli import train as fairseq_train
 
 from graphormer_plugin.cli import _prediction, predict, train
-from graphormer_plugin.data import DatasetOptions, featurise, graph_features
+from graphormer_plugin.data import DatasetOptions, featurise, parts
 from graphormer_plugin.data.store import build
 from graphormer_plugin.inference.checkpoint import read_file
 from graphormer_plugin.inference.resumable_writer import is_interrupted
@@ -219,8 +219,7 @@ class Preparation(Job):
     finished ones."""
 
     def start(self, folder):
-        featurise.CHUNK_ROWS, featurise.PART_CHUNKS = 8, 2
-        graph_features.BLOCK, graph_features.PART_ROWS = 8, 16
+        featurise.CHUNK_ROWS, parts.PART_PIECES = 8, 2
         options = DatasetOptions(
             name=str(self.data / "molecules.csv"),
             target_columns="length",
@@ -233,7 +232,7 @@ class Preparation(Job):
 
     def result(self, folder):
         (store,) = (folder / "root/stores").glob("[!.]*")
-        assert not [*store.parent.glob(".tmp-*"), *store.parent.glob(".parts-*")]
+        assert not [*store.parent.glob(".tmp-*")]
         return {path.name: path.read_bytes() for path in store.iterdir()}
 
 

@@ -26,10 +26,10 @@ from graphormer_plugin.data.files import (
     file_lock,
     file_sha256,
     is_read_only,
+    npy_header,
     read_text,
 )
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.data.store.column_file import npy_header
 
 logger = logging.getLogger(__name__)
 Columns = Mapping[str, np.ndarray]

@@ -26,54 +26,32 @@ column and split, and a ``manifest.json``:
 Edges of a graph are sorted by (source, target, bond type). Integers take the smallest
 type that fits the whole column.
 
-**Checks.** The manifest holds its own checksum, and the size, sha256, dtype and shape of
-every file. Every open checks the manifest, and the size and `stamp` of every file. This takes
-milliseconds for any number of graphs. Checksums need a read of the whole store, so they are
-computed after a build, and later only if a stamp differs from the record of the last
-verification, ``.<name>.verified.json`` beside the folder: after the store was copied, restored,
-edited or truncated. Then every value is checked as well (`check_content`), because whoever
-changes a column can also write the checksum that fits. ``verify=True``
-(``graphormer-preprocess --verify``) always computes the checksums, and finds damage that the
-file system did not notice.
+**Checks.** Every open checks the manifest's own checksum, and the size, dtype and shape of every
+file. This takes milliseconds for any number of graphs. ``verify=True``
+(``graphormer-preprocess --verify``) reads the whole store and compares checksums.
 
 **Building** uses a temporary folder beside the final one. It is renamed when everything is on
-disk, under a file lock that the kernel releases when its holder dies.
+disk, under a file lock.
 """
 
-import contextlib
 import hashlib
 import json
-import logging
 import os
-import re
-import shutil
-import time
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.errors import (
-    NewerStoreError,
-    StoreError,
-    counted,
-    named_damage,
-)
-from graphormer_plugin.data.files import atomic_write, file_sha256, read_text, stamp
+from graphormer_plugin.data.errors import StoreError, counted, named_damage
+from graphormer_plugin.data.files import file_sha256, read_text
 from graphormer_plugin.data.graph_columns import columns_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.data.store.content import check_content
-
-logger = logging.getLogger(__name__)
 
 FORMAT = "graphormer_plugin.GraphStore"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
-
-_CLOCK_TICK_NS = 50_000_000  # file times advance in steps of at most this
 
 
 class GraphStore:
@@ -123,36 +101,24 @@ class GraphStore:
 
         Args:
             path: Folder of the store.
-            verify: Compute the checksums of all files even if none has changed since
-                they were last verified.
+            verify: Read all files, and compare their checksums.
 
         Raises:
-            NewerStoreError: A newer version of this package has written it.
-            StoreError: The folder is missing, is not a store, or the store has an older
+            StoreError: The folder is missing, is not a store, or the store has another
                 version, is truncated or damaged.
         """
         path = Path(path)
-        with _one_line_errors(path):
+        with named_damage(f"{path}: wrong content", StoreError):
             manifest = _read_manifest(path)
-            stats = check_sizes(path, manifest)
-            verify = verify or not _is_verified(path, manifest, stats)
-            if verify:
-                _verify_checksums(path, manifest)
             columns: dict[str, np.ndarray] = {}
             splits: dict[str, np.ndarray] = {}
-            for name in manifest["files"]:
-                array = np.load(path / name, mmap_mode="r", allow_pickle=False)
+            for name, entry in manifest["files"].items():
+                array = _open_column(path / name, entry, verify)
                 if name.startswith("split_"):
                     splits[name[len("split_") : -len(".npy")]] = array
                 else:
                     columns[name[: -len(".npy")]] = array
-            store = cls(path, manifest, columns, splits)
-            # Fails here, not later, if an entry is missing or of another type.
-            _ = describe(store), {**manifest["source"], **manifest["options"]}
-            if verify:
-                check_content(columns, splits, store.schema, store.targets)
-                remember_verified(path, manifest, stats)
-            return store
+            return cls(path, manifest, columns, splits)
 
     def __len__(self) -> int:
         return len(self.columns["node_offset"]) - 1
@@ -232,17 +198,6 @@ def describe(store: GraphStore) -> str:
     return f"{store.manifest['dataset']}: " + ", ".join(parts)
 
 
-def remove_leftovers(path: Path) -> None:
-    """Removes temporary folders of killed builds of ``path``.
-
-    Only the holder of the store's lock may call it, because then no build runs.
-    """
-    leftover = re.compile(rf"\.(tmp|old)-{re.escape(path.name)}\.\d+")
-    for folder in path.parent.iterdir() if path.parent.is_dir() else ():
-        if leftover.fullmatch(folder.name):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 def manifest_checksum(manifest: Mapping[str, Any]) -> str:
     """sha256 of a manifest without its entry ``checksum``."""
     content = {key: value for key, value in manifest.items() if key != "checksum"}
@@ -264,18 +219,6 @@ def fingerprint_of(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical_json(content)).hexdigest()
 
 
-def refuse_newer(path: Path) -> None:
-    """Raises NewerStoreError if a newer version of this package has written a store."""
-    # An error of another kind: no store that is worth keeping.
-    with contextlib.suppress(StoreError, OSError), _one_line_errors(path):
-        _read_manifest(path)
-
-
-def _one_line_errors(path: Path) -> contextlib.AbstractContextManager[None]:
-    """StoreError of a single line for wrong content."""
-    return named_damage(f"{path}: wrong content", StoreError)
-
-
 def _read_manifest(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise StoreError(f"{path}: no such graph store")
@@ -285,79 +228,29 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise StoreError(f"{path}: not a graph store ({MANIFEST} is missing)") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise StoreError(f"{path}: not a graph store ({MANIFEST} has another format)")
-    version = manifest.get("version")
-    if version > FORMAT_VERSION:
-        raise NewerStoreError(
-            f"{path}: written in format {version} by a newer version of "
-            f"graphormer_plugin, this version reads {FORMAT_VERSION}; install that "
-            "version, or prepare the dataset in another folder (--data-root)"
-        )
-    if version != FORMAT_VERSION:
+    if manifest["version"] != FORMAT_VERSION:
         raise StoreError(
-            f"{path}: written in format {version}, this version reads "
+            f"{path}: written in format {manifest['version']}, this version reads "
             f"{FORMAT_VERSION}; prepare the dataset again"
         )
-    sums = manifest["checksum"], manifest["fingerprint"]
-    if sums != (manifest_checksum(manifest), fingerprint_of(manifest)):
+    if manifest["checksum"] != manifest_checksum(manifest):
         raise StoreError(f"{path}: {MANIFEST} is damaged (checksum differs)")
     return manifest
 
 
-def check_sizes(path: Path, manifest: Mapping[str, Any]) -> dict[str, list[int]]:
-    """State of every file, as `remember_verified` records it.
-
-    Raises:
-        StoreError: A file is missing or has another size.
-    """
-    stats = {}
-    for name, entry in manifest["files"].items():
-        try:
-            stat = (path / name).stat()
-        except OSError as error:
-            raise StoreError(f"{path}: {name}: {error.strerror}") from None
-        own = S_ISREG(stat.st_mode) and "/" not in name
-        if not own or stat.st_size != entry["bytes"]:
-            raise StoreError(
-                f"{path}: {name} has {stat.st_size} bytes, expected a file of "
-                f"{entry['bytes']} bytes"
-            )
-        stats[name] = stamp(stat)
-    return stats
-
-
-def _verified_record(path: Path) -> Path:
-    return path.parent / f".{path.name}.verified.json"
-
-
-def _is_verified(
-    path: Path, manifest: Mapping[str, Any], stats: dict[str, list[int]]
-) -> bool:
+def _open_column(path: Path, entry: Mapping[str, Any], verify: bool) -> np.ndarray:
+    """A memory-mapped column; StoreError unless it is as the manifest says."""
     try:
-        record = json.loads(read_text(_verified_record(path)))
-    except (OSError, ValueError):
-        return False
-    return record == {"manifest": manifest["checksum"], "files": stats}
-
-
-def remember_verified(
-    path: Path, manifest: Mapping[str, Any], stats: dict[str, list[int]]
-) -> None:
-    """Records the stamps of files whose content is verified."""
-    record = _verified_record(path)
-    newest = max(times[-1] for times in stats.values())
-    if time.time_ns() - newest < _CLOCK_TICK_NS:
-        return  # a change within the same tick of the clock would not be noticed
-    try:
-        with atomic_write(record, "w", encoding="utf-8") as file:
-            json.dump({"manifest": manifest["checksum"], "files": stats}, file)
-    except OSError as error:  # read-only media: verified again at the next open
-        logger.info("%s", error)
-
-
-def _verify_checksums(path: Path, manifest: Mapping[str, Any]) -> None:
-    for name, entry in manifest["files"].items():
-        if file_sha256(path / name) != entry["sha256"]:
-            raise StoreError(
-                f"{path}: {name} is damaged (checksum differs); prepare the dataset "
-                "again (graphormer-preprocess --rebuild)"
-            )
+        size = path.stat().st_size
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path.parent}: {path.name}: {error}") from None
+    got = {"bytes": size, "dtype": array.dtype.str, "shape": list(array.shape)}
+    if verify:
+        got["sha256"] = file_sha256(path)
+    if differing := [name for name in got if got[name] != entry[name]]:
+        raise StoreError(
+            f"{path.parent}: {path.name} is damaged ({differing[0]} differs from the "
+            "manifest); prepare the dataset again (graphormer-preprocess --rebuild)"
+        )
+    return array

@@ -6,6 +6,7 @@ import hashlib
 import logging
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,17 @@ import numpy as np
 from rdkit import rdBase
 
 from graphormer_plugin.data import smiles
-from graphormer_plugin.data.chunk import NODE_SPLITS
+from graphormer_plugin.data.chunk import NODE_SPLITS, FeaturisedRows
 from graphormer_plugin.data.descriptors import rdkit_descriptors
 from graphormer_plugin.data.errors import (
     DatasetError,
     StoreError,
     one_line_of,
 )
-from graphormer_plugin.data.featurise import (
-    LimitedParser,
-    featurise,
-    part_rows,
-)
-from graphormer_plugin.data.files import file_lock, is_full, is_read_only, read_text
+from graphormer_plugin.data.featurise import LimitedParser, featurise
+from graphormer_plugin.data.files import file_lock, is_read_only, read_text
 from graphormer_plugin.data.graph_features import (
-    PART_ROWS,
+    describe_smiles,
     given_values,
     graph_features,
 )
@@ -39,7 +36,6 @@ from graphormer_plugin.data.labels import (
 )
 from graphormer_plugin.data.locate import locate
 from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset, code_hash
 from graphormer_plugin.data.schema import TargetSchema
@@ -50,7 +46,7 @@ from graphormer_plugin.data.splits import (
     scaffold_split,
     splits_of_graphs,
 )
-from graphormer_plugin.data.store import GraphStore, refuse_newer, remove_leftovers
+from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.row_splits import with_splits
 from graphormer_plugin.data.store.writer import StoreWriter
 from graphormer_plugin.data.tables.invalid_rows import invalid_error, report_invalid
@@ -65,7 +61,6 @@ def get_store(options: DatasetOptions) -> GraphStore:
 
     Raises:
         DatasetError: The dataset is unknown or its source cannot be read as asked.
-        NewerStoreError: A newer version of this package has written the store.
         StoreError: It cannot be opened even though it was just built.
         OSError: The disk is full; nothing is left of the preparation.
     """
@@ -83,8 +78,6 @@ def _prepared(options: DatasetOptions) -> GraphStore:
     if not options.rebuild:
         store = _open_if_current(path, identity, skip, announce=False)
         if store is not None:
-            if _parts_folder(path).exists():
-                _remove_remains(path)
             return store
 
     def _waiting() -> None:
@@ -97,7 +90,6 @@ def _prepared(options: DatasetOptions) -> GraphStore:
             store = _open_if_current(path, identity, skip)
             if store is not None:
                 return store
-        refuse_newer(path)
         with _kept_in(path.parent, only_there=True):
             _build(path, dataset, options, identity)
         return GraphStore.open(path)
@@ -202,20 +194,13 @@ def _build_from_smiles(
     by_scaffold = source.splits is None
     failures: list[tuple[int, str, str]] = []
     extras: dict[str, list[Any]] = {}
-    graph_of_row = np.full(rows, -1, dtype=np.int64)
-    parts = _parts(path, source, options, identity)
-    dims = source.node_dims, source.bond_dims
-    with _kept_if_killed(parts), StoreWriter(path, *dims, expected=rows) as writer:
-        for piece in featurise(
-            source.smiles,
-            LimitedParser(source.parser, options.max_atoms),
-            workers=options.workers,
-            progress=options.progress,
-            description=label,
-            exclude=source.exclude,
-            parts=parts,
-            user_data_dir=options.user_data_dir,
-        ):
+    rows_of_parts, described = [np.zeros(0, np.int64)], []
+    key = _key(source, options, identity)
+    writer = StoreWriter(path, source.node_dims, source.bond_dims, key)
+    if options.rebuild:
+        shutil.rmtree(writer.folder, ignore_errors=True)
+    with writer:
+        for piece in _featurised(writer, source, options):
             for row, text, reason in piece.failures:
                 failures.append((source.first_row + row, text, reason))
             if piece.chunk is None or (failures and not options.skip_invalid):
@@ -225,16 +210,16 @@ def _build_from_smiles(
                     f"{label}: --split scaffold, but the dataset's parser gives no "
                     'extras["scaffold"]'
                 )
-            start = writer.num_graphs
-            graph_of_row[piece.chunk.row] = np.arange(start, start + len(piece.chunk))
+            rows_of_parts.append(piece.chunk.row)
             for name, values in piece.extras.items():
                 extras.setdefault(name, []).extend(values)
-            writer.append(piece.chunk)
+            if piece.descriptors is not None:
+                described.append(piece.descriptors)
         report_invalid(path, failures, options.skip_invalid)
         if writer.num_graphs == 0:
             raise DatasetError(f"{label}: no molecule could be parsed")
 
-        kept = np.flatnonzero(graph_of_row >= 0)
+        kept = np.concatenate(rows_of_parts)  # the row of each graph
         if by_scaffold:
             labels = np.zeros((len(kept), 1)) if callable(target) else target[kept]
             splits = scaffold_split(
@@ -244,6 +229,8 @@ def _build_from_smiles(
                 molecules=extras.get("identity"),
             )
         else:
+            graph_of_row = np.full(rows, -1, dtype=np.int64)
+            graph_of_row[kept] = np.arange(len(kept))
             splits = splits_of_graphs(source.splits, graph_of_row, label)
         when = "after unparsable molecules were left out" if failures else ""
         if by_scaffold and not len(splits["train"]):
@@ -267,7 +254,7 @@ def _build_from_smiles(
             molecules=extras.get("identity"),
             weights=None if source.weights is None else source.weights[kept],
             bounds=None if source.bounds is None else source.bounds[kept],
-            **graph_features(source, options, kept, rows, parts),
+            **graph_features(source, kept, rows, described),
             **_description(source, target.shape[1]),
             **identity,
         )
@@ -300,13 +287,37 @@ def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSour
     return dataclasses.replace(source, splits=splits, targets=target, weights=weights)
 
 
-def _parts(
-    path: Path,
-    source: DatasetSource,
-    options: DatasetOptions,
-    identity: Mapping[str, Any],
-) -> SavedParts:
-    """Finished parts of the same preparation, if an earlier run was killed."""
+def _featurised(
+    writer: StoreWriter, source: DatasetSource, options: DatasetOptions
+) -> Iterator[FeaturisedRows]:
+    """Yields all rows, in parts that the writer has: first those of a stopped build."""
+    first, describe = 0, None
+    for piece in writer.finished():
+        first = piece.end
+        yield piece
+    if first:
+        logger.info("continuing after %s finished rows", f"{first:,}")
+    if options.descriptors:
+        describe = partial(describe_smiles, smiles.OGB_MOLS[options.featuriser])
+    for piece in featurise(
+        source.smiles,
+        LimitedParser(source.parser, options.max_atoms),
+        first=first,
+        workers=options.workers,
+        progress=options.progress,
+        description=source.label,
+        exclude=source.exclude,
+        describe=describe,
+        user_data_dir=options.user_data_dir,
+    ):
+        writer.append(piece)
+        yield piece
+
+
+def _key(
+    source: DatasetSource, options: DatasetOptions, identity: Mapping[str, Any]
+) -> Any:
+    """Everything that the graphs of a source of SMILES depend on."""
     parser = source.parser
     function = getattr(parser, "func", parser)
     key = [
@@ -315,45 +326,11 @@ def _parts(
         code_hash(function),
         getattr(parser, "keywords", {}),
         sorted(source.exclude),
-        (part_rows(), rdBase.rdkitVersion, hash_of_rows(source.smiles)),
+        (rdBase.rdkitVersion, hash_of_rows(source.smiles)),
     ]
     if options.descriptors:
-        key.append((code_hash(rdkit_descriptors), PART_ROWS))
-    parts = SavedParts(_parts_folder(path), key)
-    if options.rebuild:
-        parts.remove()
-    return parts
-
-
-def _parts_folder(path: Path) -> Path:
-    return path.parent / f".parts-{path.name}"
-
-
-def _remove_remains(path: Path) -> None:
-    """Removes the remains of a build that was killed after its store was in place, unless
-    another build runs now or nothing can be written there."""
-
-    def _in_use() -> None:
-        raise BlockingIOError
-
-    with contextlib.suppress(OSError), file_lock(path, _in_use):
-        remove_leftovers(path)
-        shutil.rmtree(_parts_folder(path), ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _kept_if_killed(parts: SavedParts) -> Iterator[None]:
-    """Keeps the parts only if the process or a worker is stopped from outside."""
-    try:
-        yield
-    except (MemoryError, OSError) as error:
-        if is_full(error):
-            parts.remove()
-        raise
-    except Exception:
-        parts.remove()
-        raise
-    parts.remove()
+        key.append(code_hash(rdkit_descriptors))
+    return key
 
 
 def hash_of_rows(rows: Sequence[str]) -> str:
@@ -393,7 +370,7 @@ def _build_from_graphs(
                 graph = np.repeat(first + number, chunk.num_nodes)
                 for code, name in enumerate(NODE_SPLITS, 1):
                     masked[name].append(np.unique(graph[chunk.node_split == code]))
-            writer.append(chunk)
+            writer.append(FeaturisedRows(chunk))
         if writer.num_graphs == 0:
             raise DatasetError(f"{label}: there are no graphs")
         graph_ids = np.arange(writer.num_graphs)
@@ -413,7 +390,7 @@ def _build_from_graphs(
         writer.finish(
             splits=splits,
             weights=source.weights,
-            **graph_features(source, options, graph_ids, writer.num_graphs),
+            **graph_features(source, graph_ids, writer.num_graphs),
             **_description(source, width),
             **identity,
         )

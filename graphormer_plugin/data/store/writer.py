@@ -1,28 +1,31 @@
 """Writing a `GraphStore` from a stream of graphs, with bounded memory."""
 
-import contextlib
 import dataclasses
 import json
 import logging
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from cython_ext import edge_order
+from cython_ext import bond_dtype
 from graphormer_plugin.data.checks import warnings_about
-from graphormer_plugin.data.chunk import NODE_SPLITS, GraphChunk
+from graphormer_plugin.data.chunk import NODE_SPLITS, FeaturisedRows, GraphChunk
 from graphormer_plugin.data.files import (
     atomic_write,
     file_lock,
     file_sha256,
     fsync_folder,
     is_full,
+    named_in_errors,
+    npy_header,
 )
+from graphormer_plugin.data.graph_columns import chunk_bonds, flat_columns
 from graphormer_plugin.data.labels import as_float32, checked_weights, describe_targets
+from graphormer_plugin.data.parts import Parts
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, target_statistics
 from graphormer_plugin.data.splits import checked_splits
 from graphormer_plugin.data.store import (
@@ -30,44 +33,38 @@ from graphormer_plugin.data.store import (
     FORMAT_VERSION,
     MANIFEST,
     GraphStore,
-    check_sizes,
     fingerprint_of,
     manifest_checksum,
-    refuse_newer,
-    remember_verified,
-    remove_leftovers,
 )
-from graphormer_plugin.data.store.bond_numbers import BondNumbers, largest_in
-from graphormer_plugin.data.store.column_file import ColumnFile
+from graphormer_plugin.data.store.bond_numbers import BondColumns, largest_in
 
 logger = logging.getLogger(__name__)
 
 # Integer types a column may take, smallest first.
 _UNSIGNED = ("<u1", "<u2", "<i4")
-_FEATURES = ("<u1", "<i2", "<i4")
-_SIGNED = ("<i1", "<i2", "<i4")
+_DTYPES = {"x": ("<u1", "<i2", "<i4"), "target": ("<i1", "<i2", "<i4")}
 
 
 class StoreWriter:
     """Writes a store from chunks of graphs with bounded memory.
 
-    A context manager. Chunks go to a temporary folder beside ``path``, and `finish`
-    renames it, replacing an earlier store. An error or Ctrl-C before that removes the
-    temporary folder; the next build removes the folder of a killed process. The caller
-    holds `file_lock`.
+    A context manager. Graphs wait as `Parts` in a temporary folder beside ``path``. When all
+    are there, `finish` knows their ranges, writes the columns, and renames their folder,
+    which replaces an earlier store. An error removes the temporary folder. If the build is
+    stopped from outside (a kill, Ctrl-C, too little memory), the next build of the same
+    ``key`` goes on after the finished parts. The caller holds `file_lock`.
 
     Args:
         path: Final folder.
         node_dims: Number of values of each node column. None takes the largest value
             + 1; float features have none.
         bond_dims: The same for bond columns.
-        expected: Number of graphs to come, if it is known; the error of a full disk
-            says how much they need.
+        key: Everything that the graphs depend on; None keeps nothing of a stopped build.
 
     Example:
         >>> with file_lock(path), StoreWriter(path) as writer:
         ...     for chunk in chunks:
-        ...         writer.append(chunk)
+        ...         writer.append(FeaturisedRows(chunk))
         ...     writer.finish(dataset="mine", splits=splits, target_names=["gap"])
     """
 
@@ -76,97 +73,87 @@ class StoreWriter:
         path: str | os.PathLike[str],
         node_dims: list[int] | None = None,
         bond_dims: list[int] | None = None,
-        *,
-        expected: int = 0,
+        key: Any = None,
     ) -> None:
         self.path = Path(path)
-        self.expected = expected
+        self.folder = self.path.parent / f".tmp-{self.path.name}"
+        self.key = key
         self.node_dims = node_dims
-        self.bond_dims = bond_dims
+        self.bonds = BondColumns(bond_dims)
         self.num_graphs = 0
-        self._begun = 0
-        self._rows_differ = False
         self._num_nodes = 0
         self._num_edges = 0
-        self._columns: dict[str, ColumnFile] = {}
-        self._node_max: Any = 0  # of each column of categories
-        self._bonds = BondNumbers(bond_dims)
+        self._rows_differ = False
+        self._columns: dict[str, _Column] = {}
+        self._files: dict[str, dict[str, Any]] = {}  # entries of the manifest
 
     def __enter__(self) -> "StoreWriter":
-        refuse_newer(self.path)
-        remove_leftovers(self.path)
-        self.folder = self.path.parent / f".tmp-{self.path.name}.{os.getpid()}"
-        self.folder.mkdir(parents=True)
+        self.parts = Parts(self.folder / "parts", self.key)
+        self._store = self.folder / "store"
+        shutil.rmtree(self._store, ignore_errors=True)
+        self._store.mkdir(parents=True)
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, *_: Any) -> None:
-        for column in self._columns.values():
-            with contextlib.suppress(OSError):
-                column.waiting.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        if is_full(error) and self._begun:
-            asked = sum(column.bytes for column in self._columns.values())
-            graphs = max(self.expected, self._begun)
-            need = max(0.1, asked / self._begun * graphs / 1e6)
+        outside = isinstance(error, OSError | MemoryError) and not is_full(error)
+        outside |= error is not None and not isinstance(error, Exception)
+        if not outside or self.key is None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        if is_full(error):
             full = OSError(
-                f"{error}; {graphs:,} graphs need about {need:,.1f} MB in "
-                f"{self.path.parent}, and up to three times as much until they are "
-                "complete: make room, or name another folder with --data-root"
+                f"{error}: make room, or name another folder with --data-root"
             )
             full.errno = error.errno
             raise full from error
 
-    def append(self, chunk: GraphChunk) -> None:
+    def finished(self) -> Iterator[FeaturisedRows]:
+        """Yields what a stopped build of this key has finished, before more is appended."""
+        for rows in self.parts.earlier():
+            self._measure(rows.chunk)
+            yield rows
+
+    def append(self, rows: FeaturisedRows) -> None:
         """Adds graphs.
 
         Raises:
             ValueError: The chunk is wrong (see `GraphChunk.check`), a value exceeds the
                 given ranges, or chunks differ in their columns.
         """
-        if len(chunk) == 0:
+        self._measure(rows.chunk)
+        self.parts.append(rows)
+
+    def _measure(self, chunk: GraphChunk | None) -> None:
+        """Checks graphs, and takes the ranges of their columns."""
+        if chunk is None or len(chunk) == 0:
             return
         chunk.check(first=self.num_graphs)
-        self._begun += len(chunk)
-        num_nodes = chunk.num_nodes.astype(np.int64)
-        num_edges = chunk.num_edges.astype(np.int64)
-        edges = chunk.edge_index.shape[1]
         attr = chunk.edge_attr
         real = attr is not None and attr.dtype.kind == "f"
-        bond, keys = self._bonds.number(None if real else attr, edges)
-        order = edge_order(num_edges, *chunk.edge_index, *keys)
-        if not self._columns:
-            self._column("node_offset", ("<i8",)).append(np.zeros(1, np.int64))
-            self._column("edge_offset", ("<i8",)).append(np.zeros(1, np.int64))
-        self._append("x", chunk.x, _FEATURES)
+        self.bonds.add(None if real else attr, chunk.edge_index.shape[1])
         if chunk.x.dtype.kind != "f":
-            largest = largest_in("x", chunk.x, self.node_dims)
-            self._node_max = np.maximum(largest, self._node_max)
+            largest_in("x", chunk.x, self.node_dims)
         elif self.node_dims is not None:
             raise ValueError("x has floats, expected categories within node_dims")
-        self._column("node_offset").append(np.cumsum(num_nodes) + self._num_nodes)
-        self._column("edge_offset").append(np.cumsum(num_edges) + self._num_edges)
-        # One type for both ends, given by the largest graph and not by its edges.
-        last = int(num_nodes.max()) - 1
-        for name, ends in zip(("edge_src", "edge_dst"), chunk.edge_index, strict=True):
-            self._column(name, _UNSIGNED).append(ends[order], largest=last)
-        self._column("edge_bond", _UNSIGNED).append(bond[order])
-        if real:
-            self._append("edge_attr", attr[order])
-        if chunk.pos is not None:
-            self._append("pos", chunk.pos)
-        if chunk.node_split is not None:
-            self._append("node_split", chunk.node_split)
+        measured = {"x": chunk.x, "pos": chunk.pos, "row": chunk.row}
+        measured |= {
+            "node_split": chunk.node_split,
+            "edge_attr": attr if real else None,
+        }
+        target = chunk.target
+        if target is not None:
+            measured["target"] = target if target.ndim == 1 else as_float32(target)
+        for name, values in measured.items():
+            if values is not None:
+                self._columns.setdefault(name, _Column(name)).measure(values)
         if chunk.row is not None:
             numbers = np.arange(self.num_graphs, self.num_graphs + len(chunk))
             self._rows_differ |= not np.array_equal(chunk.row, numbers)
-            self._append("row", chunk.row)
-        if chunk.target is not None:
-            target = chunk.target
-            target = target if target.ndim == 1 else as_float32(target)
-            self._append("target", target, _SIGNED)
+        # One type for both ends, given by the largest graph and not by its edges.
+        ends = np.array([int(chunk.num_nodes.max()) - 1])
+        self._columns.setdefault("edge_src", _Column("edge_src")).measure(ends)
         self.num_graphs += len(chunk)
-        self._num_nodes += int(num_nodes.sum())
-        self._num_edges += edges
+        self._num_nodes += int(chunk.num_nodes.sum())
+        self._num_edges += chunk.edge_index.shape[1]
 
     def finish(
         self,
@@ -213,22 +200,26 @@ class StoreWriter:
         total = self.num_graphs
         if total == 0:
             raise ValueError(f"{dataset} has no graphs")
-        if target is not None:
-            self._column("target", ("<f4",)).append(as_float32(target))
-        if weights is not None:
-            self._append("weight", checked_weights(weights, total))
-        if bounds is not None:
-            self._append("bound", bounds, _SIGNED)
         splits = checked_splits(splits, total)
+        arrays: dict[str, np.ndarray] = {}
+        if target is not None:
+            arrays["target"] = as_float32(target)
+        if weights is not None:
+            arrays["weight"] = checked_weights(weights, total)
+        if bounds is not None:
+            arrays["bound"] = np.asarray(bounds, np.int8)
         if graph_features:
-            graph_values = as_float32(np.asarray(graph_values))
-            self._append("graph_features", graph_values)
-        schema = self._schema(list(graph_features), graph_values, splits)
+            arrays["graph_features"] = as_float32(np.asarray(graph_values))
         unused = np.ones(total, dtype=bool)
         for name, graph_ids in splits.items():
-            self._column(f"split_{name}", ("<i8",)).append(graph_ids)
+            arrays[f"split_{name}"] = np.asarray(graph_ids, np.int64)
             unused[graph_ids] = False
-        self._close_columns(schema)
+        schema = self._schema(list(graph_features), arrays, splits)
+        with named_in_errors(self._store):
+            self._write_graphs(schema)
+            for name, array in arrays.items():
+                file = self._create(name, array.dtype.str, array.shape)
+                self._close(name, file, array)
         values, of_nodes = self._array("target"), self._array("node_split")
         asked = TargetSchema(list(target_names), unit, kind, num_classes=num_classes)
         offset = self._array("node_offset")
@@ -260,10 +251,7 @@ class StoreWriter:
             "featuriser": featuriser,
             "schema": schema.to_dict(),
             "targets": targets.to_dict(),
-            "files": {
-                column.path.name: _file_entry(column)
-                for _, column in sorted(self._columns.items())
-            },
+            "files": dict(sorted(self._files.items())),
         }
         if molecules is not None and target is not None:
             manifest["warnings"] = warnings_about(
@@ -271,68 +259,149 @@ class StoreWriter:
             )
         self._publish(manifest)
 
-    def _close_columns(self, schema: FeatureSchema) -> None:
-        """Writes the files of all columns, each with as many rows as it describes.
+    def _schema(
+        self,
+        names: list[str],
+        arrays: Mapping[str, np.ndarray],
+        splits: Mapping[str, np.ndarray],
+    ) -> FeatureSchema:
+        """Schema of the columns, with names and scales of the graph features."""
+        x, real = self._columns["x"], self._columns.get("edge_attr")
+        node_dims = self.node_dims
+        if node_dims is None and x.kind == "integers":
+            node_dims = (x.largest + 1).tolist()
+        width = 0 if real is None else real.tail[0]
+        schema = self.bonds.schema(x.tail[0], node_dims, width)
+        if not names:
+            return schema
+        train = splits.get("train", np.arange(self.num_graphs))
+        mean, std = target_statistics(arrays["graph_features"], train)
+        return dataclasses.replace(
+            schema, graph_features=names, graph_mean=mean, graph_std=std
+        )
 
-        Bonds get their types by ``schema``; ``row`` goes where it only counts graphs.
+    def _write_graphs(self, schema: FeatureSchema) -> None:
+        """Writes the columns of the graphs from their parts.
+
+        Raises:
+            ValueError: A column is not given for all of them.
         """
-        expected = {"node_offset": self.num_graphs + 1, "row": self.num_graphs}
-        expected |= {"pos": self._num_nodes, "edge_attr": self._num_edges}
-        expected |= {"node_split": self._num_nodes}
-        types = self._bonds.types(schema)
-        for name, column in self._columns.items():
-            if column.rows != expected.get(name, column.rows):
+        graphs, nodes, edges = self.num_graphs, self._num_nodes, self._num_edges
+        counts = {"x": nodes, "pos": nodes, "node_split": nodes, "edge_attr": edges}
+        counts["row"] = graphs
+        measured = self._columns
+        for name, column in measured.items():
+            if column.rows != counts.get(name, column.rows):
                 raise ValueError(
-                    f"{name} is given for {column.rows} of {expected[name]} entries"
+                    f"{name} is given for {column.rows} of {counts[name]} entries"
                 )
-            column.close(types if name == "edge_bond" else None)
-        if "row" in self._columns and not self._rows_differ:
-            self._columns.pop("row").path.unlink()
+        ends = measured["edge_src"].dtype(_UNSIGNED)
+        bond_type = np.dtype(bond_dtype(schema.num_bond_types)).str
+        files = {
+            "node_offset": self._create("node_offset", "<i8", (graphs + 1,)),
+            "edge_offset": self._create("edge_offset", "<i8", (graphs + 1,)),
+            "edge_src": self._create("edge_src", ends, (edges,)),
+            "edge_dst": self._create("edge_dst", ends, (edges,)),
+            "edge_bond": self._create("edge_bond", bond_type, (edges,)),
+        }
+        for name, column in measured.items():
+            if name != "edge_src" and (name != "row" or self._rows_differ):
+                dtype = column.dtype(_DTYPES.get(name, _UNSIGNED))
+                files[name] = self._create(name, dtype, (column.rows, *column.tail))
+        last = {"node_offset": 0, "edge_offset": 0}
+        written = 0
+        self.parts.flush()
+        for chunk in filter(None, (rows.chunk for rows in self.parts)):
+            columns = flat_columns(chunk, chunk_bonds(chunk, schema), schema)
+            columns |= {"row": chunk.row, "target": chunk.target}
+            for name in last:
+                offset = columns[name] + last[name]
+                columns[name] = offset[1:] if written else offset
+                last[name] = offset[-1]
+            for name, (file, dtype) in files.items():
+                file.write(np.ascontiguousarray(columns[name], dtype).tobytes())
+            written += len(chunk)
+        for name, file in files.items():
+            self._close(name, file)
+
+    def _create(
+        self, name: str, dtype: str, shape: tuple[int, ...]
+    ) -> tuple[BinaryIO, str]:
+        """A new file of a column with its header, open, and its type."""
+        file = open(self._store / f"{name}.npy", "xb")
+        file.write(npy_header(np.dtype(dtype), shape))
+        self._files[f"{name}.npy"] = {"dtype": dtype, "shape": list(shape)}
+        return file, dtype
+
+    def _close(
+        self, name: str, opened: tuple[BinaryIO, str], array: Any = None
+    ) -> None:
+        """Writes the rest of a column to the disk, and its entry of the manifest."""
+        file, dtype = opened
+        with file:
+            if array is not None:
+                file.write(np.ascontiguousarray(array, dtype).tobytes())
+            file.flush()
+            os.fsync(file.fileno())
+        path = self._store / f"{name}.npy"
+        sizes = {"sha256": file_sha256(path), "bytes": path.stat().st_size}
+        self._files[f"{name}.npy"] = sizes | self._files[f"{name}.npy"]
+
+    def _array(self, name: str) -> Any:
+        """A column that is written; None without it."""
+        path = self._store / f"{name}.npy"
+        return np.load(path, mmap_mode="r") if path.exists() else None
 
     def _publish(self, manifest: dict[str, Any]) -> None:
         """Seals the manifest and puts the folder in place."""
         manifest["fingerprint"] = fingerprint_of(manifest)
         manifest["checksum"] = manifest_checksum(manifest)
-        with atomic_write(self.folder / MANIFEST, "w", encoding="utf-8") as file:
+        with atomic_write(self._store / MANIFEST, "w", encoding="utf-8") as file:
             json.dump(manifest, file, indent=1)
-        fsync_folder(self.folder)
-        _replace_folder(self.folder, self.path)
-        remember_verified(self.path, manifest, check_sizes(self.path, manifest))
+        fsync_folder(self._store)
+        _replace_folder(self._store, self.path, self.folder / "earlier")
 
-    def _column(self, name: str, dtypes: tuple[str, ...] = ()) -> ColumnFile:
-        if name not in self._columns:
-            self._columns[name] = ColumnFile(self.folder / f"{name}.npy", dtypes)
-        return self._columns[name]
 
-    def _array(self, name: str) -> Any:
-        """A column that is closed; None without it."""
-        if name not in self._columns:
-            return None
-        return np.load(self._columns[name].path, mmap_mode="r", allow_pickle=False)
+class _Column:
+    """Ranges of the values of a column that comes chunk by chunk."""
 
-    def _append(
-        self, name: str, values: np.ndarray, dtypes: tuple[str, ...] = _UNSIGNED
-    ) -> None:
-        if values.dtype.kind == "f":
-            values, dtypes = values.astype(np.float32, copy=False), ("<f4",)
-        self._column(name, dtypes).append(values)
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.kind = ""
+        self.tail: tuple[int, ...] = ()
+        self.rows = self.low = self.high = 0
+        self.largest: Any = 0  # of each column of integers
 
-    def _schema(
-        self, names: list[str], values: np.ndarray | None, splits: Mapping[str, Any]
-    ) -> FeatureSchema:
-        """Schema of the columns, with names and scales of the graph features."""
-        node_dims = self.node_dims
-        if node_dims is None and self._columns["x"].dtype.kind != "f":
-            node_dims = (self._node_max + 1).tolist()
-        real = self._columns.get("edge_attr")
-        width = 0 if real is None else real.tail[0]
-        schema = self._bonds.schema(self._columns["x"].tail[0], node_dims, width)
-        if not names:
-            return schema
-        train = splits.get("train", np.arange(self.num_graphs))
-        mean, std = target_statistics(values, train)
-        return dataclasses.replace(
-            schema, graph_features=names, graph_mean=mean, graph_std=std
+    def measure(self, values: np.ndarray) -> None:
+        """Takes further rows; ValueError if they are of another kind or shape."""
+        kind = "floats" if values.dtype.kind == "f" else "integers"
+        if not self.kind:
+            self.kind, self.tail = kind, values.shape[1:]
+        if values.shape[1:] != self.tail:
+            raise ValueError(
+                f"{self.name} has rows of shape {list(values.shape[1:])}, expected "
+                f"{list(self.tail)}"
+            )
+        if kind != self.kind:
+            raise ValueError(f"{self.name} has {kind} here and {self.kind} before")
+        self.rows += len(values)
+        if kind == "integers":
+            self.low = min(self.low, int(values.min(initial=0)))
+            self.high = max(self.high, int(values.max(initial=0)))
+            largest = values.max(axis=0, initial=0).astype(np.int64)
+            self.largest = np.maximum(self.largest, largest)
+
+    def dtype(self, dtypes: tuple[str, ...]) -> str:
+        """The first of some types of integers that holds all values; float32 for floats."""
+        if self.kind == "floats":
+            return "<f4"
+        for dtype in dtypes:
+            limits = np.iinfo(dtype)
+            if limits.min <= self.low and self.high <= limits.max:
+                return np.dtype(dtype).str
+        raise ValueError(
+            f"{self.name} has a value in {self.low}..{self.high}, expected "
+            f"{limits.min}..{limits.max}"
         )
 
 
@@ -348,30 +417,17 @@ def write_store(
     and, for the other arguments, `StoreWriter.finish`. Replaces an earlier store."""
     with file_lock(path), StoreWriter(path, node_dims, bond_dims) as writer:
         for chunk in chunks:
-            writer.append(chunk)
+            writer.append(FeaturisedRows(chunk))
         writer.finish(**finish)
     return GraphStore.open(path)
 
 
-def _file_entry(column: ColumnFile) -> dict[str, Any]:
-    return {
-        "sha256": file_sha256(column.path),
-        "bytes": column.path.stat().st_size,
-        "dtype": column.dtype.str,
-        "shape": [column.rows, *(column.tail or ())],
-    }
-
-
-def _replace_folder(new: Path, path: Path) -> None:
-    """Renames ``new`` to ``path``, and removes an earlier store there.
-
-    A store is deleted after the new store is in its place, since that takes long enough to be
-    killed in. A folder that is not a store is set aside under another name.
-    """
-    old = path.parent / f".old-{path.name}.{os.getpid()}"
+def _replace_folder(new: Path, path: Path, earlier: Path) -> None:
+    """Renames ``new`` to ``path``, and an earlier store there to ``earlier``. A folder that
+    is not a store is set aside under another name."""
     if path.exists():
         if (path / MANIFEST).exists():
-            os.rename(path, old)
+            os.rename(path, earlier)
         else:
             number = 1
             while (aside := path.parent / f"{path.name}.foreign{number}").exists():
@@ -380,4 +436,3 @@ def _replace_folder(new: Path, path: Path) -> None:
             logger.warning("%s is not a graph store; moved to %s", path, aside)
     os.rename(new, path)
     fsync_folder(path.parent)
-    shutil.rmtree(old, ignore_errors=True)

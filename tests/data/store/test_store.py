@@ -12,15 +12,10 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data import StoreError, describe
-from graphormer_plugin.data.errors import NewerStoreError
-from graphormer_plugin.data.files import file_lock, file_sha256
-from graphormer_plugin.data.store import (
-    MANIFEST,
-    GraphStore,
-    fingerprint_of,
-    manifest_checksum,
-)
-from graphormer_plugin.data.store.writer import GraphChunk, StoreWriter
+from graphormer_plugin.data.chunk import FeaturisedRows, GraphChunk
+from graphormer_plugin.data.files import file_lock
+from graphormer_plugin.data.store import MANIFEST, GraphStore
+from graphormer_plugin.data.store.writer import StoreWriter
 from support.stores import SPLITS, make_chunk, manifest, random_chunk, write
 from support.training import forked
 
@@ -255,6 +250,17 @@ def flip(name):
     return damage
 
 
+def grow(path):
+    with open(path, "ab") as file:
+        file.write(b"more")
+
+
+def retyped(folder):
+    """A column of as many bytes."""
+    path = folder / "target.npy"
+    np.save(path, np.load(path).view(np.int32))
+
+
 def content(data):
     return lambda folder: (folder / MANIFEST).write_bytes(data)
 
@@ -262,57 +268,26 @@ def content(data):
 class TestDamage:
     @pytest.fixture
     def store(self, tmp_path, rng):
-        store = write(tmp_path / "s", random_chunk(rng))
-        time.sleep(0.06)  # so that file times are older than the record of them
-        return GraphStore.open(store.path)
+        return write(tmp_path / "s", random_chunk(rng), bond_dims=[5, 6, 2])
 
-    def test_changed_byte_with_the_old_time_of_modification(self, store):
-        path = store.path / "x.npy"
-        times = path.stat()
-        flip("x")(store.path)
-        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-        with pytest.raises(StoreError, match="x.npy is damaged"):
-            GraphStore.open(store.path)
-
-    def test_change_right_after_the_build(self, tmp_path, rng):
-        for number in range(5):
-            store = write(tmp_path / str(number), random_chunk(rng))
-            flip("split_train")(store.path)
-            with pytest.raises(StoreError, match="damaged"):
-                GraphStore.open(store.path)
-
-    def test_untouched_files_are_not_read_again(self, store, monkeypatch):
-        def read(path):
-            raise AssertionError(f"{path} was read")
-
-        monkeypatch.setattr("graphormer_plugin.data.store.file_sha256", read)
-        GraphStore.open(store.path)
-        with pytest.raises(StoreError, match="was read"):
+    @pytest.mark.parametrize("name", ["x", "edge_src", "target", "split_train"])
+    def test_changed_byte(self, store, name):
+        """Without reading the columns it is not noticed."""
+        flip(name)(store.path)
+        assert GraphStore.open(store.path).fingerprint == store.fingerprint
+        with pytest.raises(StoreError, match=f"{name}.npy is damaged .sha256 differs"):
             GraphStore.open(store.path, verify=True)
-
-    def test_a_copy_is_verified(self, store, tmp_path):
-        copy, other = (shutil.copytree(store.path, tmp_path / name) for name in "ab")
-        assert GraphStore.open(copy).fingerprint == store.fingerprint
-        flip("x")(other)
-        with pytest.raises(StoreError, match="x.npy is damaged"):
-            GraphStore.open(other)
-
-    def test_read_only_folder(self, store, monkeypatch):
-        (store.path.parent / ".s.verified.json").unlink()
-
-        def refuse(*args):
-            raise PermissionError("read-only")
-
-        monkeypatch.setattr("graphormer_plugin.data.store.os.replace", refuse)
-        assert len(GraphStore.open(store.path)) == 6
 
     @pytest.mark.parametrize(
         "damage, message",
         [
-            *((flip(n), f"{n}.npy is damaged") for n in ("x", "edge_src", "target")),
-            (flip("split_train"), "split_train.npy is damaged"),
-            (lambda path: os.truncate(path / "x.npy", 99), "x.npy has 99 .* expected"),
-            (lambda path: (path / "edge_bond.npy").unlink(), "edge_bond.npy: No such"),
+            (lambda path: os.truncate(path / "x.npy", 99), "x.npy: "),
+            (lambda path: grow(path / "x.npy"), r"x.npy is damaged \(bytes differs"),
+            (
+                lambda path: (path / "edge_bond.npy").unlink(),
+                "edge_bond.npy: .*No such",
+            ),
+            (retyped, r"target.npy is damaged \(dtype differs"),
             (shutil.rmtree, "no such graph store"),
             (lambda path: (path / MANIFEST).unlink(), "not a graph store"),
             (content(b""), "wrong content"),
@@ -332,22 +307,15 @@ class TestDamage:
         with pytest.raises(StoreError, match="manifest.json is damaged"):
             GraphStore.open(store.path)
 
-    @pytest.mark.parametrize("version, kind", [(1, StoreError), (3, NewerStoreError)])
-    def test_other_version(self, store, version, kind):
-        manifest(lambda m: m.update(version=version))(store.path)
-        with pytest.raises(kind, match=f"written in format {version}"):
+    def test_other_version(self, store):
+        manifest(lambda m: m.update(version=0))(store.path)
+        with pytest.raises(StoreError, match="written in format 0"):
             GraphStore.open(store.path)
 
     def test_pickled_array_is_never_loaded(self, store):
         path = store.path / "x.npy"
         np.save(path, np.array([{}], dtype=object), allow_pickle=True)
-        entry = {"sha256": file_sha256(path), "bytes": path.stat().st_size}
-        changed = json.loads((store.path / MANIFEST).read_text())
-        changed["files"]["x.npy"] |= entry
-        changed["fingerprint"] = fingerprint_of(changed)
-        changed["checksum"] = manifest_checksum(changed)
-        (store.path / MANIFEST).write_text(json.dumps(changed))
-        with pytest.raises(StoreError, match="wrong content: .* Python objects"):
+        with pytest.raises(StoreError, match="x.npy: .*Python objects"):
             GraphStore.open(store.path)
 
 
@@ -370,7 +338,7 @@ class TestMillionGraphs:
 def build_slowly(path, started):
     rng = np.random.default_rng(0)
     with file_lock(path), StoreWriter(path) as writer:
-        writer.append(random_chunk(rng))
+        writer.append(FeaturisedRows(random_chunk(rng)))
         started.set()
         time.sleep(60)
 
@@ -397,18 +365,20 @@ class TestBuilding:
         assert not list(path.parent.glob(".tmp-*"))
         assert len(GraphStore.open(path)) == 6
 
-    def test_cleaning_leaves_builds_of_other_stores_alone(self, tmp_path, rng):
-        other = tmp_path / ".tmp-s-b.17"
-        other.mkdir()
-        write(tmp_path / "s", random_chunk(rng))
-        assert other.exists()
-
-    def test_an_error_leaves_nothing(self, tmp_path, rng):
-        path = tmp_path / "s"
-        with pytest.raises(KeyboardInterrupt), StoreWriter(path) as writer:
-            writer.append(random_chunk(rng))
-            raise KeyboardInterrupt
-        assert list(tmp_path.iterdir()) == []
+    @pytest.mark.parametrize("key", [None, "key"])
+    @pytest.mark.parametrize("error", [MemoryError, OSError, KeyboardInterrupt])
+    def test_what_stops_a_build_from_outside_leaves_its_parts(
+        self, tmp_path, error, key
+    ):
+        """An error of the data leaves nothing, and so does a build without a key."""
+        rows = FeaturisedRows(random_chunk(np.random.default_rng(0)), end=6)
+        for kind in (error, ValueError):
+            with pytest.raises(kind), StoreWriter(tmp_path / "s", key=key) as writer:
+                writer.append(rows)
+                writer.parts.flush()
+                raise kind
+            left = kind is error and key is not None
+            assert [path.name for path in tmp_path.iterdir()] == [".tmp-s"] * left
 
     def test_a_folder_that_is_not_ours_is_set_aside(self, tmp_path, rng):
         path = tmp_path / "s"
@@ -416,27 +386,6 @@ class TestBuilding:
         (path / "thesis.txt").write_text("precious")
         write(path, random_chunk(rng))
         assert (tmp_path / "s.foreign1" / "thesis.txt").read_text() == "precious"
-
-    def test_the_new_store_is_in_place_before_the_old_one_goes(
-        self, tmp_path, rng, monkeypatch
-    ):
-        """A kill while files are deleted, which takes seconds, leaves the new store."""
-        path, places = write(tmp_path / "s", random_chunk(rng)).path, []
-
-        def kill(folder, **_):
-            if folder.name.startswith(".old-"):
-                places.append(path.exists())
-                raise KeyboardInterrupt
-
-        monkeypatch.setattr(shutil, "rmtree", kill)
-        chunk = random_chunk(rng)
-        with pytest.raises(KeyboardInterrupt):
-            write(path, chunk)
-        monkeypatch.undo()
-        assert places == [True]
-        assert np.array_equal(GraphStore.open(path).columns["x"], chunk.x)
-        write(path, chunk)  # cleans up
-        assert [file.name for file in tmp_path.glob(".old-*")] == []
 
     def test_readers_keep_the_store_they_opened(self, tmp_path, rng):
         chunk = random_chunk(rng)
