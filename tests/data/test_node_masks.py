@@ -16,9 +16,8 @@ from graphormer_plugin.data import (
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import dataset_of_split
 from graphormer_plugin.data.fields import BatchSpec
-from graphormer_plugin.data.store import GraphStore, StoreError, describe
+from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.pyg import GraphLoss, build_model, graph_loader
-from support.stores import column, entry
 
 MASKS = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
 NODES = 40
@@ -155,13 +154,6 @@ def test_a_single_graph_without_masks(prepared):
     del alone.train_mask
     with pytest.raises(DatasetError, match="no splits; .* and no --split"):
         prepared([alone])
-
-
-def test_damaged_numbers_of_splits(prepared):
-    store = prepared([graph()])
-    column("node_split", entry(3, 9))(store.path)
-    with pytest.raises(StoreError, match="names no splits"):
-        GraphStore.open(store.path, verify=True)
 
 
 def test_loader_without_masks():
