@@ -9,6 +9,8 @@
 #     TEST_SUBSET      where it is not test
 #     TEST_CHECKPOINT  last where the source reports its last epoch, not the best one
 #     WATCH=loss       what the best epoch and the plateaus of the rate go by, if not METRIC
+#     HALF             --amp or --fp16, for GPUs, where the source trains in half precision;
+#                      without it, float32
 # calls `paper_budget`, and then `recipe FLAGS... "$@"`. Whoever runs it may set
 #     SEED=1           of the weights, dropout and the order of graphs
 #     EPOCHS           training length; the schedule is scaled to it
@@ -37,7 +39,7 @@ BENCHMARK="$(basename "$(cd "$(dirname "$0")" && pwd)")"
 RECIPE="$(basename "$0" .sh)"
 
 # What a recipe may set; variables of these names in the environment are something else.
-TASK=graph_prediction TEST_SUBSET=test TEST_CHECKPOINT=best WATCH= pretrained=()
+TASK=graph_prediction TEST_SUBSET=test TEST_CHECKPOINT=best WATCH= HALF= pretrained=()
 SEED="${SEED:-1}"
 export SMOKE_DIR="${SMOKE_DIR:-$ROOT/runs/smoke}"
 VARIANT="${VARIANT:-}" differs=
@@ -101,8 +103,8 @@ share() {
     awk "BEGIN { print int($(updates) * $1 + 1e-9) }"
 }
 
-# What the papers share: AdamW (fairseq's decay is decoupled) and three schedules.
-adam=(--optimizer adam --adam-betas "(0.9, 0.999)" --adam-eps 1e-8)
+# What the papers share: AdamW and three schedules.
+adam=(--optimizer adamw --adam-betas "(0.9, 0.999)" --adam-eps 1e-8)
 
 # linear_decay RATE WARMUP TOTAL: up to RATE in WARMUP updates, down to 1e-9 until TOTAL.
 linear_decay() {
@@ -180,7 +182,11 @@ choose_devices() {
     devices=(--batch-size "$DEVICE_BATCH" --update-freq $((BATCH_SIZE / at_once)))
     # fairseq would make 24 of 26.
     devices+=(--required-batch-size-multiple 1 --distributed-world-size "$DEVICES")
-    ((gpus > 0)) || devices+=(--cpu)
+    if ((gpus == 0)); then
+        devices+=(--cpu)
+    elif [[ -z ${SMOKE:-} ]]; then
+        devices+=($HALF)
+    fi
 }
 
 # Later flags win in fairseq, so these come after the recipe's own.

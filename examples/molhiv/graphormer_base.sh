@@ -10,6 +10,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
 DATASET=ogbg-molhiv ARCH=graphormer_paper_base GRAPHS=32901 METRIC=roc_auc
 TASK=graph_prediction_with_flag
+HALF=--amp # --precision 16 of the released first version
 paper_budget 8 128
 pretrained_by pcqm4m/graphormer_base
 

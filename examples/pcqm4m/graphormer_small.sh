@@ -8,6 +8,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
 DATASET=pcqm4m ARCH=graphormer_paper_small GRAPHS=3045360 METRIC=mae TEST_SUBSET=valid
+HALF=--amp # --precision 16 of the released first version
 paper_budget 300 1024 # 2974 updates each; the decay would end at 1,000,000
 
 #      setting       paper released

@@ -8,6 +8,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
 DATASET=pcqm4mv2 ARCH=graphormer_base GRAPHS=3378606 METRIC=mae TEST_SUBSET=valid
+HALF=--fp16 # as its command
 paper_budget 300 1024 # 3300 updates each; the decay would end at 1,000,000
 
 recipe --criterion l1_loss --target-scale none \

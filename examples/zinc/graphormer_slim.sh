@@ -8,6 +8,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
 DATASET=zinc ARCH=graphormer_paper_slim GRAPHS=10000 METRIC=mae
+HALF=--amp # --precision 16 of the released first version
 paper_budget 10000 256 # 40 updates each, 400,000 in all
 
 #      setting       paper released

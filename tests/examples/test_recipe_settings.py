@@ -6,10 +6,10 @@ commands. Sources are in the headers of the recipes and in examples/baseline.sh.
 
 import pytest
 
-ADAM = "--optimizer adam --adam-betas (0.9, 0.999) --adam-eps 1e-8"
+ADAM = "--optimizer adamw --adam-betas (0.9, 0.999) --adam-eps 1e-8"
 MACROS = {
     "ADAM": ADAM,
-    "ADAM_L2": ADAM.replace("adam ", "adam_l2 ", 1),
+    "ADAM_L2": ADAM.replace("adamw ", "adam_l2 ", 1),
     "DROPOUT": "--dropout 0.1 --attention-dropout",
     "RAW": "--target-scale none",
     "HEADS": "--encoder-attention-heads",
@@ -49,6 +49,9 @@ cluster/cgt_cluster GPUS=4 DEVICES=2 | {BATCH} 8 {TIMES} 1 {WORLD} 2
 cluster/cgt_cluster GPUS=4 DEVICE_BATCH=2 | {BATCH} 2 {TIMES} 2 {WORLD} 4
 pattern/gt_sbm GPUS=4 | {BATCH} 13 {TIMES} 1 {WORLD} 2
 pattern/gt_sbm GPUS=4 DEVICE_BATCH=2 | {BATCH} 2 {TIMES} 13 {WORLD} 1
+pcqm4mv2/graphormer_base GPUS=8 | {BATCH} 128 {TIMES} 1 {WORLD} 8 --fp16
+pcqm4mv2/graphormer_base GPUS=0 | {BATCH} 1024 {TIMES} 1 {WORLD} 1 --cpu
+zinc/graphormer_slim GPUS=1 | {BATCH} 256 {TIMES} 1 {WORLD} 1 --amp
 zinc/gin {TWO_MACHINES} SLURM_STEP_NUM_TASKS=8 | {BATCH} 16 {TIMES} 1 {WORLD} 8
 zinc/gin {TWO_MACHINES} SLURM_STEP_NUM_TASKS=2 | {BATCH} 16 {TIMES} 1 {WORLD} 8
 zinc/gin {TWO_MACHINES} SLURM_STEP_NUM_TASKS=4 | {BATCH} 32 {TIMES} 1 {WORLD} 4
