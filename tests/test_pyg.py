@@ -257,6 +257,11 @@ def test_wrong_arguments():
         build_model("grpe_small", trees(), num_layers=3)
     with pytest.raises(ValueError, match="kind must be multiclass"):
         build_model("grpe_small", trees(level="node"), level="node", kind="binary")
+    one_hot = trees()
+    for graph in one_hot:
+        graph.y = torch.nn.functional.one_hot(torch.tensor([len(graph.x) % 3]), 3)
+    with pytest.raises(ValueError, match="3 targets of classes.*argmax"):
+        build_model("grpe_small", one_hot, kind="multiclass")
 
 
 @pytest.mark.long

@@ -29,7 +29,10 @@ logger = logging.getLogger(__name__)
 
 # Flags that have to be given, one of each tuple, and an example.
 TASK = (("--task",), "--task, e.g. graph_prediction")
-BATCHES = (("--batch-size", "--max-sentences", "--max-tokens"), "--batch-size")
+BATCHES = (
+    ("--batch-size", "--max-sentences", "--max-tokens", "--max-pairs"),
+    "--batch-size",
+)
 TRAINING = (
     TASK,
     (("--arch", "-a"), "--arch, e.g. grpe_small"),
@@ -40,6 +43,7 @@ TRAINING = (
 VALIDATION = (TASK, (("--path",), "--path, a checkpoint"), BATCHES)
 NAMES = "python -m graphormer_plugin lists tasks, architectures and losses"
 RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
+NO_LIMIT = 2**31 - 1
 LONGEST = 300  # characters of a message; a choice among all of fairseq's has thousands
 
 _fairseq_parse = options.parse_args_and_arch
@@ -69,6 +73,9 @@ def parse(
         # fairseq trains with bfloat16 anywhere, but takes --bf16 for --tpu, too.
         if getattr(parsed, "bf16", False) and find_spec("torch_xla") is None:
             parsed.tpu = "--tpu" in sys.argv
+        given = vars(parsed).get
+        if given("max_pairs") and not (given("batch_size") or given("max_tokens")):
+            parsed.batch_size = NO_LIMIT  # fairseq demands one of the two
         if hasattr(parsed, "arch"):
             check_optimizer(parsed)
         check_paths(parsed)

@@ -12,6 +12,7 @@ from graphormer_plugin.models._base import (
 )
 from graphormer_plugin.models._build import (
     build_model,
+    check_targets,
     model_config,
     model_of_options,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "TransformerConfig",
     "apply_layerwise_options",
     "build_model",
+    "check_targets",
     "for_each_architecture",
     "join_graph_features",
     "layers_of_weights",

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models._base import EncoderConfig, GraphModel, ModelTask
 from graphormer_plugin.models._graph_features import join_graph_features
@@ -77,9 +78,20 @@ def build_model(
     return model
 
 
+def check_targets(targets: TargetSchema) -> None:
+    """Raise ValueError for several targets of classes: a model has the classes of one."""
+    if targets.kind == "multiclass" and len(targets.names) > 1:
+        raise ValueError(
+            f"{len(targets.names)} targets of classes ({listed(targets.names, 3)}), but a "
+            "model has one: train a model for each; labels in one-hot columns need "
+            "argmax(1), and columns of 0 and 1 may be binary targets"
+        )
+
+
 def _built(
     model: type[GraphModel], config: EncoderConfig, task: ModelTask
 ) -> GraphModel:
+    check_targets(task.targets)
     built = model.build_model(config, task)
     join_graph_features(built, task.schema, task.targets)
     built.schema, built.targets = task.schema, task.targets

@@ -45,6 +45,7 @@ from graphormer_plugin.inference.split_predictions import write_predictions
 from graphormer_plugin.models import (
     GraphModel,
     apply_layerwise_options,
+    check_targets,
     join_graph_features,
 )
 from graphormer_plugin.modules.batch_norm import has_batch_norm, running_statistics_kept
@@ -299,6 +300,7 @@ class GraphPredictionTask(FairseqTask):
         """
         with one_line_errors():
             check_model(cfg)
+            check_targets(self.targets)
             start = None
             if not from_checkpoint:
                 claim_save_dir(self.cfg)

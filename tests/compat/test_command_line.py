@@ -11,7 +11,7 @@ from fairseq.options import get_training_parser, parse_args_and_arch
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 
-from graphormer_plugin.compat.command_line import check_optimizer
+from graphormer_plugin.compat.command_line import NO_LIMIT, check_optimizer
 from support.training import TINY, USER_DIR
 
 COMPLETE = f"""--user-dir {USER_DIR} --task graph_prediction {TINY} --dataset-name nci
@@ -70,6 +70,14 @@ def test_all_missing_flags_are_named_at_once(main, flags, refused):
 def test_a_wrong_argument(wrong, shown, refused):
     line = refused([*COMPLETE.split(), *wrong.split()])
     assert re.search(shown, line) and len(line) < 400
+
+
+def test_padded_pairs_alone_are_a_limit(monkeypatch):
+    """fairseq demands --batch-size or --max-tokens."""
+    words = COMPLETE.replace("--batch-size 16", "--max-pairs 400").split()
+    monkeypatch.setattr(sys, "argv", ["fairseq", *words])
+    found = parse_args_and_arch(get_training_parser())
+    assert found.batch_size == NO_LIMIT and found.max_pairs == 400
 
 
 @pytest.mark.parametrize(

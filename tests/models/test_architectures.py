@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.models import build_model
 from support.architectures import (
     ARCHITECTURES,
@@ -71,6 +72,12 @@ def test_overfits_eight_graphs(model):
         if loss < 1e-3:
             break
     assert loss < 1e-3
+
+
+def test_several_targets_of_classes_are_refused():
+    classes = TargetSchema(["a", "b"], kind="multiclass", num_classes=3)
+    with pytest.raises(ValueError, match=r"2 targets of classes \(a, b\).*argmax"):
+        build_model("grpe_small", SCHEMA, classes)
 
 
 def test_unknown_names_are_refused():
