@@ -2,18 +2,22 @@
 
 import itertools
 import os
+import pickle
 import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
 from joblib.externals.loky import get_reusable_executor
+from joblib.externals.loky.backend.reduction import dumps
 
 Result = TypeVar("Result")
+
+_function: Callable[..., Any] | None = None  # of a worker
 
 
 def in_workers(
@@ -25,43 +29,35 @@ def in_workers(
     """Yields the results of calls in their order.
 
     Workers are processes of joblib's pool. They do not import the main script, and take
-    functions that are defined in a notebook.
+    functions that are defined in a notebook. The function, with a model perhaps, goes to
+    each worker once.
 
     Args:
         workers: Number of processes; 0 calls in this process.
         calls: Arguments of each call.
-        start: Called once in each worker.
+        start: Called once in each worker, before the function is read there.
 
     Raises:
         MemoryError: A worker died.
     """
     if not workers:
         return itertools.starmap(function, calls)
-    pool = get_reusable_executor(
-        workers, initializer=start_worker, initargs=(os.getpid(), start)
-    )
-    return in_order(pool, 4 * workers, function, calls)
+    return _in_pool(workers, bytes(dumps(function)), calls, start)
 
 
-def in_order(
-    pool: Executor,
-    ahead: int,
-    function: Callable[..., Result],
+def _in_pool(
+    workers: int,
+    function: bytes,
     calls: Iterable[tuple[Any, ...]],
-) -> Iterator[Result]:
-    """Yields the results of calls in a pool, in their order, and shuts it down at the end.
-
-    Args:
-        ahead: Largest number of calls whose results nobody has taken yet.
-
-    Raises:
-        MemoryError: A worker died.
-    """
-    pending: deque[Future[Result]] = deque()
+    start: Callable[[], Any] | None,
+) -> Iterator[Any]:
+    given = os.getpid(), start, function
+    pool = get_reusable_executor(workers, initializer=_start, initargs=given)
+    pending: deque[Future[Any]] = deque()
     try:
         for arguments in calls:
-            pending.append(pool.submit(function, *arguments))
-            if len(pending) >= ahead:
+            pending.append(pool.submit(_call, *arguments))
+            if len(pending) >= 4 * workers:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
@@ -75,12 +71,17 @@ def in_order(
         pool.shutdown(wait=True)
 
 
-def start_worker(parent: int, start: Callable[[], Any] | None = None) -> None:
-    """Leaves Ctrl-C to the parent, whose process number is given, and ends with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _start(parent: int, start: Callable[[], Any] | None, function: bytes) -> None:
+    global _function
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     if start is not None:
         start()
+    _function = pickle.loads(function)
+
+
+def _call(*arguments: Any) -> Any:
+    return _function(*arguments)
 
 
 def _end_with(parent: int) -> None:

@@ -15,9 +15,11 @@ from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.data.files import is_full
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.store.build import get_store
+from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.experiment.settings import claim
 from graphormer_plugin.inference.checkpoint import write_file
-from graphormer_plugin.inference.resumable_writer import ResumableWriter
+from graphormer_plugin.inference.part_files import PartFiles
+from graphormer_plugin.inference.table_run import PredictedRows
 from support.training import assert_same_weights
 
 
@@ -131,34 +133,27 @@ def test_a_training_goes_on_when_there_is_room(disk, train, fresh_fairseq, tmp_p
 def test_predictions(disk):
     """Rows that are on disk stay, and the run goes on after them."""
     folder = disk(200)
-    table, vectors = folder / "out.csv", folder / "e.npy"
+    outputs = [folder / "out.csv", folder / "e.npy"]
 
-    def writer(resume):
-        return ResumableWriter(table, ["y"], {vectors: ("<f4", (64,))}, "key", resume)
-
-    def block(first):
+    def part(first):
         rows = np.arange(first, first + 100)
+        vectors = np.repeat(rows[:, None], 64, 1).astype("<f4")
         cells = [[str(row)] for row in rows]
-        return cells, [np.repeat(rows[:, None], 64, 1)], 0, Counter()
+        return PredictedRows(cells, rows[:, None] / 1, vectors, Counter())
 
-    files = writer(False)
+    parts = PartFiles(outputs, "key")
     with pytest.raises(OSError, match=f"cannot write {folder}.*No space left"):
         for first in range(0, 1000, 100):
-            files.append(*block(first))
-    files.close()
-    assert files.rows > 0
+            parts.write(part(first))
     subprocess.run(["mount", "-o", "remount,size=4m", str(folder)], check=True)
-    files = writer(True)
-    for first in range(files.rows, 1000, 100):
-        files.append(*block(first))
-    files.finish()
-    assert table.read_text().split() == ["y", *map(str, range(1000))]
-    assert (np.load(vectors)[:, 5] == np.arange(1000)).all()
+    parts = PartFiles(outputs, "key")
+    assert parts.count > 0
+    for first in range(100 * parts.count, 1000, 100):
+        parts.write(part(first))
+    parts.begin_joining()
+    parts.write_vectors(outputs[1], 1000, 64)
+    write_csv(outputs[0], (cells for part in parts.read() for cells in part.cells))
+    parts.remove()
+    assert outputs[0].read_text().split() == [*map(str, range(1000))]
+    assert (np.load(outputs[1])[:, 5] == np.arange(1000)).all()
     assert files_in(folder) == ["e.npy", "out.csv"]
-
-
-def test_predictions_without_room_for_a_row(disk):
-    folder = disk(16)
-    with fill(folder, 0), pytest.raises(OSError, match="No space left"):
-        files = ResumableWriter(folder / "out.csv", ["y"] * 3000, {}, "key", False)
-        files.append([["1"] * 3000], [], 0, Counter())

@@ -1,138 +1,138 @@
 """The run of ``graphormer-predict``: the models, the rows, and the lines about them."""
 
 import argparse
+import dataclasses
 import functools
 import hashlib
 import itertools
 import json
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from rdkit import rdBase
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from graphormer_plugin.cli import RDKIT_WARNINGS, complain, say, warn
 from graphormer_plugin.data.featurise import num_workers
-from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.data.files import file_sha256, home_path
 from graphormer_plugin.data.tables.formats import SmilesTable, write_table
 from graphormer_plugin.data.tables.rows import columns_of_whole
 from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.data.user_code import folder_hash, import_user_data
+from graphormer_plugin.experiment.scored_table import TableScores
 from graphormer_plugin.heads.domain import domain_file, domain_warnings
 from graphormer_plugin.heads.prediction import names_and_unit
 from graphormer_plugin.inference import BESIDE
-from graphormer_plugin.inference.complete_output import check_complete
 from graphormer_plugin.inference.loading import head_file, load, usable_device
 from graphormer_plugin.inference.model_folder import ModelFolder, models_named
-from graphormer_plugin.inference.pool import can_fork, forked_pool, predicted_rows
-from graphormer_plugin.inference.resumable_writer import ResumableWriter, is_interrupted
+from graphormer_plugin.inference.molecules import read_rows
+from graphormer_plugin.inference.part_files import PartFiles
 from graphormer_plugin.inference.table_run import (
     BLOCK_ROWS,
+    PredictedRows,
+    RowBlock,
     TableRun,
     Vectors,
-    rows_in_blocks,
+    row_blocks,
 )
+from graphormer_plugin.workers import in_workers
 
-RECORD_VERSION = 1
+LEAST_ROWS = 2049  # rows that repay the start of processes
 
 
 def predict_table(arguments: argparse.Namespace, table: Table) -> None:
-    """Predict the rows of a table, write them, and say their metrics if they have labels."""
+    """Predict the rows of a table, write them, and print their metrics if they have
+    labels."""
     models = models_of(arguments)
     rdBase.DisableLog(RDKIT_WARNINGS)
-    shard = arguments.shard
-    output = shard.path(Path(arguments.output))
     column = table.find_smiles(arguments.smiles_column)
     # Read the whole file first: an error in the last row must not show up after hours.
     count = table.count()
     if count == 0:
         raise ValueError(f"{table.path}: {table.no_rows}")
-    begin, end = shard.rows(count)
-    total = end - begin
+    first, end = arguments.shard.rows(count)
     run = table_run(arguments, models, table, column)
+    scores = TableScores(run.predictor, table, models.missing_labels)
     for note in table.notes:
         warn(f"{table.path}: {note}")
-    *names, reason = run.names
-    if arguments.resume and output.exists() and not is_interrupted(output):
-        check_complete(output, run.arrays(), table, column, (begin, end), run.names)
-        say(f"{output} is complete, there is no run to resume")
-        say_metrics(run, table, (begin, end), output, models.missing_labels)
-        return
-    convert = None
-    if output.suffix.lower() != ".csv":
-        convert = functools.partial(
-            write_table,
-            table=table,
-            column=column,
-            numbers=set(itertools.compress(names, run.numbers)),
-            first=begin,
-            end=end,
-        )
+    names = [arguments.output, arguments.embeddings]
+    outputs = [arguments.shard.path(Path(name)) for name in names if name]
     size = max(BLOCK_ROWS, 4 * arguments.batch_size)
-    forks = can_fork(run.predictor.device)
-    least = (size + 1,) if forks else ()
-    workers = num_workers(arguments.workers, total, *least)
-    with forked_pool(run, workers if forks else 0) as pool:
-        files = ResumableWriter(
-            output,
-            [*table.header, *run.names],
-            run.arrays(),
-            run_key(arguments, models, column, table.digest(begin, end)),
-            arguments.resume,
-            convert,
-        )
-        first, started = files.rows, time.monotonic()
-        bar = tqdm(
-            total=total,
-            initial=first,
-            unit="mol",
-            disable=arguments.quiet,
-            smoothing=0.05,
-        )
-        try:
-            with bar:
-                rows = rows_in_blocks(table, begin + first, end, size)
-                for block in predicted_rows(run, rows, workers, pool):
-                    files.append(*block)
-                    bar.update(len(block.cells))
-            files.finish()
-        except BaseException:
-            if files.rows:
-                text = f"the first {files.rows:,} rows are kept; continue with --resume"
-                complain(text)
-            raise
-        finally:
-            files.close()
-    rate = (total - first) / (time.monotonic() - started)
-    failed = f", {files.failed:,} without prediction" if files.failed else ""
+    rows = table.digest(first, end), first, end, size
+    parts = PartFiles(outputs, run_key(arguments, models, column, *rows))
+    for folder in parts.others():
+        warn(f"{folder} is left of a run with other options, models or input")
+    failed, outside, started = 0, Counter(), time.monotonic()
+    total, done = end - first, min(parts.count * size, end - first)
+    blocks = row_blocks(table, first + done, end, size)
+    new = predicted(run, blocks, total - done, arguments)
+    try:
+        with tqdm(total=total, unit="mol", disable=arguments.quiet) as bar:
+            for part in itertools.chain(parts.read(), map(parts.write, new)):
+                scores.add(part)
+                failed, outside = failed + part.failed, outside + part.outside
+                bar.update(len(part.cells))
+        parts.begin_joining()
+        for path in outputs[1:]:
+            parts.write_vectors(path, total, run.width)
+        lines = (cells for part in parts.read() for cells in part.cells)
+        lines = itertools.chain([[*table.header, *run.names]], lines)
+        numbers = {*itertools.compress(run.names, run.numbers)}
+        write_table(outputs[0], lines, table, column, numbers, first, end)
+        parts.remove()
+    except BaseException:
+        if parts.count:
+            kept = min(parts.count * size, total)
+            complain(f"the first {kept:,} rows are kept, the same command goes on")
+        raise
+    rate = (total - done) / (time.monotonic() - started)
+    without = f", {failed:,} without prediction" if failed else ""
     targets = names_and_unit(run.predictor.targets)
-    say(f"{output}: {total:,} rows{failed}; {targets}; {rate:,.0f} molecules/s")
-    say_metrics(run, table, (begin, end), output, models.missing_labels)
-    for line in domain_warnings(files.unlike, run.predictor.domains):
+    say(f"{outputs[0]}: {total:,} rows{without}; {targets}; {rate:,.0f} molecules/s")
+    if text := scores.text(warn):
+        say(text)
+    for line in domain_warnings(outside, run.predictor.domains):
         warn(line)
-    if total and files.failed == total:
+    if total and failed == total:
         is_list = isinstance(table, SmilesTable)  # without another column
         advice = "" if is_list else ". --smiles-column names another column"
         warn(
             f"nothing in column {column!r} could be predicted; the reasons are in column "
-            f"{reason!r}{advice}"
+            f"{run.names[-1]!r}{advice}"
         )
 
 
-def say_metrics(
-    run: TableRun,
-    table: Table,
-    rows: tuple[int, int],
-    output: Path,
-    missing: Sequence[str],
-) -> None:
-    """Show the metrics of a finished output, if its rows of the table have labels."""
-    if not {*run.predictor.targets.names}.isdisjoint(table.places):
-        from graphormer_plugin.experiment.scored_table import scored_text
+def predicted(
+    run: TableRun, blocks: Iterator[RowBlock], rows: int, arguments: argparse.Namespace
+) -> Iterator[PredictedRows]:
+    """Yield the predictions for blocks of rows, in their order.
 
-        if text := scored_text(run, table, rows, output, missing, warn):
-            say(text)
+    On a CPU each worker predicts on one thread, so that no core waits for another. With a
+    GPU the workers only read SMILES.
+    """
+    on_cpu = run.predictor.device.type == "cpu"
+    workers = num_workers(arguments.workers, rows, *([LEAST_ROWS] if on_cpu else []))
+    start = functools.partial(start_worker, arguments.user_data_dir)
+    if on_cpu or not workers:
+        return in_workers(workers, run, ((block,) for block in blocks), start)
+    blocks, again = itertools.tee(blocks)
+    calls = ((run.smiles(block),) for block in again)
+    reader = functools.partial(read_rows, run.reader)
+    read = in_workers(workers, reader, calls, start)
+    return (run.predict(block, *found) for block, found in zip(blocks, read))
+
+
+def start_worker(user_data_dir: str | None) -> None:
+    """Use one thread, and import the modules of the user."""
+    torch.set_num_threads(1)
+    threadpool_limits(1)
+    if user_data_dir is not None:
+        import_user_data(home_path(user_data_dir))
 
 
 def table_run(
@@ -143,10 +143,9 @@ def table_run(
     predictor = load(models, arguments.user_data_dir, arguments.head).to(device)
     vectors = None
     if arguments.embeddings:
-        path = arguments.shard.path(Path(arguments.embeddings))
         fingerprint = arguments.grpe_fingerprint
         layers = arguments.layers or predictor.own_layers(fingerprint)
-        vectors = Vectors(path, layers, fingerprint)
+        vectors = Vectors(layers, fingerprint)
     if arguments.dtype == "bf16":
         predictor.bfloat16()
     extra = [name for name in predictor.extra_columns if name in table.places]
@@ -174,24 +173,23 @@ def models_of(arguments: argparse.Namespace) -> ModelFolder:
     return models
 
 
-def run_key(
-    arguments: argparse.Namespace, models: ModelFolder, column: str, rows: str
-) -> str:
-    """Digest of everything that the rows of a run depend on; resuming needs the same.
+def run_key(arguments: argparse.Namespace, models: ModelFolder, *rows: Any) -> str:
+    """Digest of all that the parts of a run depend on.
 
-    ``--max-atoms`` is not part of it: a lower limit lets a run continue past a molecule
-    that was too large for the memory. ``rows`` is a digest of the rows of the input.
+    Args:
+        rows: column of SMILES, digest of the input, and which rows of it make which part.
     """
-    parts: list[Any] = [RECORD_VERSION, column, rows]
-    parts += [arguments.shard.number, arguments.shard.count]
-    parts.append([file_sha256(path) for path in models.checkpoints])
-    parts += [models.spread_scale, models.spread_floor]
-    parts += models.log_targets
-    if models.factors:
-        parts += [models.coverage, models.factors]
+    names = (
+        "head embeddings layers grpe_fingerprint max_atoms dtype user_data_dir".split()
+    )
+    options = [vars(arguments)[name] for name in names]
+    files = []
     for path in models.checkpoints:
-        beside = [head_file(path, arguments.head), domain_file(path)]
-        parts.append([file_sha256(file) for file in beside if file and file.exists()])
-    parts += [arguments.dtype, arguments.embeddings is not None]
-    parts += [arguments.layers, arguments.grpe_fingerprint]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        beside = head_file(path, arguments.head), domain_file(path)
+        files += [path, *(file for file in beside if file and file.exists())]
+    digests = [file_sha256(file) for file in files]
+    if arguments.user_data_dir is not None:
+        digests.append(folder_hash(home_path(arguments.user_data_dir)))
+    folder = {**dataclasses.asdict(models), "checkpoints": len(models.checkpoints)}
+    content = json.dumps([rows, options, digests, folder])
+    return hashlib.sha256(content.encode()).hexdigest()

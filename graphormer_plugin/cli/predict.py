@@ -25,7 +25,8 @@ def build_parser() -> argparse.ArgumentParser:
     result = CommandParser(
         prog="graphormer-predict",
         description="Predict the molecules of a table. The output has the rows and "
-        "columns of the input, then the prediction, then the reason if there is none.",
+        "columns of the input, then the prediction, then the reason if there is none. "
+        "The same command goes on after a kill.",
     )
     add = result.add_argument
     add(
@@ -93,17 +94,12 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--workers",
         type=int,
-        help="processes that read SMILES, and on a CPU of Linux predict, too (default: "
-        "one per core for many rows, else none)",
-    )
-    add(
-        "--resume",
-        action="store_true",
-        help="continue an interrupted run after the rows that it has written",
+        help="processes that read SMILES, and on a CPU predict, too (default: one per "
+        "core for many rows, else none)",
     )
     add(
         "--shard",
-        default=Shard(),
+        default="1/1",
         metavar="i/n",
         help="predict part i of n of the rows, from 1/n to n/n, into OUTPUT-i-of-n; the "
         "parts are independent of each other",
@@ -128,8 +124,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def check_arguments(arguments: argparse.Namespace) -> None:
     """Check combinations of options, and the names of files, before anything is loaded."""
-    if isinstance(arguments.shard, str):
-        arguments.shard = Shard.parse(arguments.shard)
+    arguments.shard = Shard.parse(arguments.shard)
     belongs = arguments.layers or arguments.grpe_fingerprint
     if arguments.embeddings is None and belongs:
         raise ValueError(

@@ -1,5 +1,6 @@
 """Shards: fixed parts of a table, one for each of several independent jobs."""
 
+import glob
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,10 @@ from graphormer_plugin.data.errors import DatasetError
 class Shard:
     """Consecutive rows of a table; sizes of shards differ by at most a row.
 
-    Examples:
-        >>> [Shard(number, 3).rows(10) for number in (1, 2, 3)]
-        [(0, 3), (3, 6), (6, 10)]
+    >>> [Shard(number, 3).rows(10) for number in (1, 2, 3)]
+    [(0, 3), (3, 6), (6, 10)]
+    >>> Shard(3, 100).path(Path("out.parquet")).name
+    'out-00003-of-00100.parquet'
 
     Attributes:
         number: From 1.
@@ -25,11 +27,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> "Shard":
-        """The shard of a text such as ``3/100``.
-
-        Raises:
-            DatasetError: The text has another form, or the number is above the count.
-        """
+        """The shard of a text such as ``3/100``; DatasetError for another text."""
         parts = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
         number, count = map(int, parts.groups()) if parts else (0, 0)
         if not 1 <= number <= count:
@@ -46,46 +44,30 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """Sorts by number.
-
-        >>> Shard(3, 100).name
-        '00003-of-00100'
-        """
+        """Its part of a file's name, which sorts by number."""
         return f"{self.number:05d}-of-{self.count:05d}"
 
     def rows(self, total: int) -> tuple[int, int]:
         """First row and end (exclusive) in a table of ``total`` rows."""
-        return (
-            (self.number - 1) * total // self.count,
-            self.number * total // self.count,
-        )
+        first, end = (n * total // self.count for n in (self.number - 1, self.number))
+        return first, end
 
     def path(self, path: Path) -> Path:
-        """File of this part, by the file of the whole table.
-
-        >>> Shard(3, 100).path(Path("out.parquet")).name
-        'out-00003-of-00100.parquet'
-        """
+        """File of this part, by the file of the whole table."""
         if self.is_whole:
             return path
         return path.with_name(f"{path.stem}-{self.name}{path.suffix}")
 
     def check_output(self, path: Path) -> None:
-        """Check that no other division was written under the name of the whole table's file.
-
-        Raises:
-            DatasetError: Reading all files of that name would mix divisions.
-        """
-        if self.is_whole or not path.parent.is_dir():
+        """Raises DatasetError if shards of another division are there: whoever reads all
+        files of that name would mix divisions."""
+        if self.is_whole:
             return
-        name = re.compile(
-            rf"{re.escape(path.stem)}-\d{{5,}}-of-(\d{{5,}}){re.escape(path.suffix)}"
-            r"(\.parts)?"
-        )
-        for other in sorted(path.parent.iterdir()):
-            shard = name.fullmatch(other.name)
-            if shard and int(shard[1]) != self.count:
+        stem, suffix = map(glob.escape, (path.stem, path.suffix))
+        for other in sorted(path.parent.glob(f"{stem}-?????-of-?????{suffix}*")):
+            count = int(other.name.removeprefix(f"{path.stem}-")[9:14])
+            if count != self.count:
                 raise DatasetError(
-                    f"{other} is one of {int(shard[1])} shards, this run writes one of "
+                    f"{other} is one of {count} shards, this run writes one of "
                     f"{self.count}; remove it, or name another output"
                 )

@@ -31,7 +31,7 @@ def import_user_data(folder: Path) -> None:
         raise DatasetError(f"user data folder {folder}: no such folder with .py files")
     digest = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
     name = f"graphormer_user_data_{digest}"
-    code = _folder_hash(folder)
+    code = folder_hash(folder)
     if getattr(sys.modules.get(name), "graphormer_code_hash", None) == code:
         return
     _forget(name)
@@ -101,7 +101,7 @@ def _forget(package_name: str) -> None:
         del DATASETS[name]
 
 
-def _folder_hash(folder: Path) -> str:
+def folder_hash(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0")

@@ -1,119 +1,100 @@
 """Metrics of predictions for a table that has the measured values, too."""
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from graphormer_plugin.criterions.metrics import METRICS
-from graphormer_plugin.data.schema import LOG, TargetSchema
+from graphormer_plugin.data.schema import LOG
 from graphormer_plugin.data.tables.cells import Column, shown
-from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.experiment import scores
-from graphormer_plugin.inference.prediction_columns import PREDICTED, class_labels
-from graphormer_plugin.inference.table_run import TableRun
-
-TOGETHER = 32  # targets of which all rows are in memory
+from graphormer_plugin.inference.predictor import Predictor
+from graphormer_plugin.inference.table_run import PredictedRows
 
 
-def scored_text(
-    run: TableRun,
-    table: Table,
-    rows: tuple[int, int],
-    output: Path,
-    missing: Sequence[str],
-    warn: Callable[[str], None],
-) -> str:
-    """Metrics of each target that the input of a prediction has labels of, as text; empty
-    without any label. Rows without a prediction do not count.
+class TableScores:
+    """Metrics of each target that a table has labels of.
 
     Args:
-        run: Has predicted.
-        table: The input.
-        rows: The row of the input that comes first in the output, and the row after its
-            last.
-        output: Table with the predictions.
+        predictor: Has the targets.
+        table: The input of the predictions.
         missing: Words of cells that are missing labels, beside an empty cell and the like.
-        warn: Takes a line for each column with cells that are no labels.
     """
-    targets = run.predictor.targets
-    metrics = METRICS[targets.kind]
-    numbers = [n for n, name in enumerate(targets.names) if name in table.places]
-    lines: list[list[scores.Cell | str]] = [["endpoint", scores.COUNT, *metrics]]
-    parts = (numbers[at : at + TOGETHER] for at in range(0, len(numbers), TOGETHER))
-    pairs_of = (
-        zip(
-            part,
-            _predicted(run, output, part),
-            _labels(table, rows, targets, part, missing, warn),
-        )
-        for part in parts
-    )
-    for target, values, measured in itertools.chain.from_iterable(pairs_of):
-        name = targets.names[target]
-        measured[np.isnan(values).any(1)] = np.nan
-        if np.isnan(measured).all():
-            continue
-        pairs = {name: (values if values.shape[1] > 1 else values[:, 0], measured)}
-        if target in run.predictor.logs and (measured > 0).any():
-            positive = np.where(measured > 0, measured, np.nan)
-            log_pair = np.log10(values[:, 0]), np.log10(positive)
-            pairs = {LOG + name: log_pair, **pairs}
-        for title, pair in pairs.items():
-            found = [scores.spread_text([scores.score(x, *pair)], x) for x in metrics]
-            lines.append([title, str((~np.isnan(pair[1])).sum()), *found])
-    if len(lines) == 1:
-        return ""
-    return f"\nLabels of {table.path}\n{scores.text_table(lines)}"
 
+    def __init__(
+        self, predictor: Predictor, table: Table, missing: Sequence[str]
+    ) -> None:
+        self.targets, self.logs = predictor.targets, predictor.logs
+        self.table = table
+        names = self.targets.names
+        self.columns = {
+            target: Column(name, missing)
+            for target, name in enumerate(names)
+            if name in table.places
+        }
+        self._words = {
+            target: {w: str(at) for at, w in enumerate(self.targets.classes_of(target))}
+            for target in self.columns
+        }
+        self._values: list[np.ndarray] = []
 
-def _predicted(run: TableRun, output: Path, numbers: Sequence[int]) -> np.ndarray:
-    """Predictions of some targets in a table [T, n, 1], or [1, n, K] of K classes."""
-    targets = run.predictor.targets
-    names = [targets.names[number] for number in numbers]
-    if targets.kind == "multiclass":
-        classes = class_labels(targets)
-        names = [f"{names[0]}{PREDICTED.probability}{label}" for label in classes]
-    columns = open_table(output).rows([run.name_of[name] for name in names])
-    cells = (float(x or "nan") for *_, cells in columns for x in cells)
-    values = np.fromiter(cells, np.float64).reshape(
-        -1, len(numbers), len(names) // len(numbers)
-    )
-    return values.swapaxes(0, 1)
+    def add(self, part: PredictedRows) -> None:
+        """Add rows of the output, which begin with the cells of the table."""
+        if not self.columns:
+            return
+        self._values.append(part.values)
+        for target, column in self.columns.items():
+            place, words = self.table.places[column.name], self._words[target]
+            for cells in part.cells:
+                column.add(words.get(cells[place].strip(), cells[place]))
 
+    def text(self, warn: Callable[[str], None]) -> str:
+        """The metrics as text; empty without any label. Rows without a prediction do not
+        count.
 
-def _labels(
-    table: Table,
-    rows: tuple[int, int],
-    targets: TargetSchema,
-    numbers: Sequence[int],
-    missing: Sequence[str],
-    warn: Callable[[str], None],
-) -> Iterator[np.ndarray]:
-    """Labels of some targets, each [n], classes by number; NaN for cells that are missing,
-    and for those that are no labels, of which a line warns."""
-    columns = [Column(targets.names[target], missing) for target in numbers]
-    words = [
-        {word: str(at) for at, word in enumerate(targets.classes_of(target))}
-        for target in numbers
-    ]
-    for *_, cells in table.rows_between([column.name for column in columns], *rows):
-        for column, classes, cell in zip(columns, words, cells, strict=True):
-            column.add(classes.get(cell.strip(), cell))
-    for column in columns:
-        if note := column.read_commas(table.decimal_comma):
-            warn(f"{table.path}: {note}")
+        Args:
+            warn: Takes a line for each column with cells that are not labels.
+        """
+        metrics = METRICS[self.targets.kind]
+        lines: list[list[scores.Cell | str]] = [["endpoint", scores.COUNT, *metrics]]
+        for target, column in self.columns.items():
+            measured = self._labels(target, column, warn)
+            values = np.concatenate(self._values)
+            if self.targets.kind != "multiclass":
+                values = values[:, target]
+            measured[np.isnan(values.reshape(len(values), -1)).any(1)] = np.nan
+            if np.isnan(measured).all():
+                continue
+            pairs = {column.name: (values, measured)}
+            if target in self.logs and (measured > 0).any():
+                positive = np.where(measured > 0, measured, np.nan)
+                log_pair = np.log10(values), np.log10(positive)
+                pairs = {LOG + column.name: log_pair, **pairs}
+            for title, pair in pairs.items():
+                found = [
+                    scores.spread_text([scores.score(x, *pair)], x) for x in metrics
+                ]
+                lines.append([title, str((~np.isnan(pair[1])).sum()), *found])
+        if len(lines) == 1:
+            return ""
+        return f"\nLabels of {self.table.path}\n{scores.text_table(lines)}"
+
+    def _labels(
+        self, target: int, column: Column, warn: Callable[[str], None]
+    ) -> np.ndarray:
+        """Labels of a target [n], classes by number; NaN where a cell is missing, or is
+        not a label."""
+        path, kind = self.table.path, self.targets.kind
+        if note := column.read_commas(self.table.decimal_comma):
+            warn(f"{path}: {note}")
         labels, wrong = np.array(column.values), [*column.words]
-        if targets.kind != "regression":
-            known = range(targets.num_classes or 2)
+        if kind != "regression":
+            known = range(self.targets.num_classes or 2)
             no_class = ~np.isnan(labels) & ~np.isin(labels, known)
             wrong += [f"{number:g}" for number in np.unique(labels[no_class])]
             labels[no_class] = np.nan
         if wrong:
-            text = (
-                f"cells such as {shown(wrong[0])} are no labels, metrics leave them out"
-            )
-            warn(f"{table.path}: column {column.name!r}: {text}")
-        yield labels
+            text = f"cells such as {shown(wrong[0])} are not labels and are ignored"
+            warn(f"{path}: column {column.name!r}: {text} in the metrics")
+        return labels

@@ -16,7 +16,7 @@ from graphormer_plugin.inference import BESIDE
 from graphormer_plugin.inference.checkpoint import packaged_models
 from graphormer_plugin.inference.loading import load, usable_device
 from graphormer_plugin.inference.predictor import Predictor
-from graphormer_plugin.inference.table_run import BLOCK_ROWS, Rows, TableRun
+from graphormer_plugin.inference.table_run import BLOCK_ROWS, RowBlock, TableRun
 
 # The reasons come from RDKit's log, of which a process has one.
 _turn = threading.Lock()
@@ -148,7 +148,7 @@ class TablePredictor:
             size = max(BLOCK_ROWS, 4 * self.batch_size)
             new = []
             for start in range(0, count, size):
-                block = Rows(start, rows[start : start + size])
+                block = RowBlock(start, rows[start : start + size])
                 new += [row[len(table) :] for row in run(block).cells]
         cells = zip(*new) if new else [()] * len(run.names)
         return {

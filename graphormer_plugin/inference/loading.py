@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import MAX_ATOMS
@@ -174,37 +173,9 @@ def load_model(checkpoint: Checkpoint, path: str | os.PathLike[str]) -> GraphMod
         )
     with invalid_checkpoint_errors(path):
         options = checkpoint.state["cfg"]["model"]
-        for name, value in options.items():  # or a wrong number fills the memory
-            layers = value if name.endswith("_layers") else None
-            if isinstance(layers, int) and layers > len(checkpoint.weights):
-                raise ValueError(f"{name} {value}, more than there are weights")
-        with _NoLargerThan(sum(w.numel() for w in checkpoint.weights.values())):
-            model = model_of_options(options, checkpoint.schema, checkpoint.targets)
+        model = model_of_options(options, checkpoint.schema, checkpoint.targets)
         dtype = torch.float32
         for weight in checkpoint.weights.values():
             dtype = torch.promote_types(dtype, weight.dtype)
         model.to(dtype).load_state_dict(checkpoint.weights, strict=True)
     return model
-
-
-class _NoLargerThan(TorchFunctionMode):
-    """Refuse a tensor with many more numbers than the weights have, before it is filled.
-
-    PyTorch reserves memory at once, the system at the first write. So a wrong width, table
-    or number of buckets cannot fill the memory, also in a user's architecture.
-    """
-
-    SPARE = 2**22  # our choice: tables that are no weights, and products of a start
-
-    def __init__(self, numbers: int):
-        super().__init__()
-        self.limit = numbers + self.SPARE
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        made = func(*args, **(kwargs or {}))
-        if isinstance(made, torch.Tensor) and made.numel() > self.limit:
-            raise ValueError(
-                f"options ask for a weight of {made.numel():,} numbers, more than all "
-                "weights have"
-            )
-        return made

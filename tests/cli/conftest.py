@@ -3,7 +3,6 @@
 import pytest
 from fairseq_cli import train as fairseq_train
 
-from graphormer_plugin.cli import _prediction, predict
 from support.training import USER_DIR, run_once
 
 
@@ -47,24 +46,6 @@ def refused(capfd):
         return line
 
     return refused
-
-
-@pytest.fixture
-def interrupted(monkeypatch):
-    """Function: arguments of graphormer-predict, which is interrupted after some blocks."""
-    append, done = _prediction.ResumableWriter.append, []
-
-    def run(arguments, blocks):
-        def stop(self, *block):
-            if len(done) == blocks:
-                raise KeyboardInterrupt
-            done.append(append(self, *block))
-
-        with monkeypatch.context() as patch:
-            patch.setattr(_prediction.ResumableWriter, "append", stop)
-            return predict.main(arguments)
-
-    return run
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, preprocess
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.featurise import LimitedParser
@@ -72,32 +71,6 @@ def test_a_smiles_of_millions_of_small_fragments_is_not_parsed():
         with pytest.raises(ValueError, match="characters, above 1,000 times --max-at"):
             parser(text)
     assert not parsed
-
-
-def test_resume_gets_past_a_molecule_that_is_too_large(
-    checkpoint, many, tmp_path, monkeypatch, capsys
-):
-    """A run that ran out of memory goes on below another limit."""
-    with open(many) as file:
-        lines = file.read().splitlines()
-    lines[600] = "C" * 40
-    Path(many).write_text("\n".join(lines) + "\n")
-    path, out = checkpoint("grpe_tiny"), str(tmp_path / "out.csv")
-    predict_rows = hub.Predictor._values
-
-    def out_of_memory(self, graphs, batch_size):
-        if graphs.sizes.max() == 40:
-            raise MemoryError
-        return predict_rows(self, graphs, batch_size)
-
-    monkeypatch.setattr(hub.Predictor, "_values", out_of_memory)
-    assert main([path, many, out, "--quiet"]) == 2
-    assert "40 atoms" in capsys.readouterr().err
-    assert main([path, many, out, "--quiet", "--resume", "--max-atoms", "30"]) == 0
-    found = rows(out)
-    assert len(found) == 1100
-    assert found[599]["reason"] == "40 atoms, above --max-atoms 30"
-    assert found[598]["gap"] and found[600]["gap"]
 
 
 def test_explain_and_preprocess_refuse_a_large_molecule(checkpoint, tmp_path, capsys):

@@ -1,6 +1,7 @@
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,11 +10,9 @@ import torch
 from graphormer_plugin import hub
 from graphormer_plugin.cli import _prediction, predict
 from graphormer_plugin.cli.predict import main
-from graphormer_plugin.data.files import file_sha256
-from graphormer_plugin.data.tables.formats import open_table, write_table
 from graphormer_plugin.heads.prediction import Prediction
 from graphormer_plugin.inference import bfloat16
-from graphormer_plugin.inference.table_run import TableRun
+from graphormer_plugin.inference.part_files import PartFiles
 from support.tables import rows
 from support.training import forked
 
@@ -137,88 +136,67 @@ def test_ensemble_of_classes(checkpoint, classes, rng, monkeypatch):
     np.testing.assert_allclose(spread, expected, rtol=1e-5)
 
 
-def test_resume(checkpoint, many, tmp_path, monkeypatch, capfd, interrupted, refused):
-    """Equal to the bytes of a run that was not interrupted."""
+def test_the_same_command_goes_on(checkpoint, many, tmp_path, monkeypatch, capfd):
+    """After it is stopped, to the bytes of a run that was not, and its metrics."""
     monkeypatch.chdir(tmp_path)
+    lines = Path(many).read_text().splitlines()
+    labels = ["gap", *map(str, range(1100))]
+    Path(many).write_text("\n".join(map(",".join, zip(lines, labels))) + "\n")
     command = [checkpoint("grpe_tiny"), many, "--quiet"]
     assert main([*command, "whole.csv", "--embeddings", "w.npy"]) == 0
+    whole = capfd.readouterr().out
     again = [*command, "out.csv", "--embeddings", "e.npy"]
-    capfd.readouterr()
-    assert interrupted(again, 2) == 130
+    write = PartFiles.write
+
+    def stop(parts, part):
+        if parts.count == 2:
+            raise KeyboardInterrupt
+        return write(parts, part)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartFiles, "write", stop)
+        assert main(again) == 130
     err = capfd.readouterr().err
-    assert err == "the first 1,024 rows are kept; continue with --resume\ninterrupted\n"
+    assert (
+        err == "the first 1,024 rows are kept, the same command goes on\ninterrupted\n"
+    )
     assert not Path("out.csv").exists() and not Path("e.npy").exists()
-    assert "continue it with --resume" in refused(main, *again)
-    line = refused(main, *again, "--layers", "2", "--resume")
-    assert "other input, checkpoints or options" in line
-    assert main([*again, "--resume"]) == 0
+    assert main([*again, "--batch-size", "64"]) == 0
     assert Path("out.csv").read_bytes() == Path("whole.csv").read_bytes()
     np.testing.assert_array_equal(np.load("e.npy"), np.load("w.npy"))
     assert not [name for name in os.listdir() if "part" in name]
-    assert "1,100 rows, 22 without prediction" in capfd.readouterr().out
-    assert main([*again, "--resume"]) == 0
-    assert "out.csv is complete" in capfd.readouterr().out
+    out = capfd.readouterr().out
+    assert "1,100 rows, 22 without prediction" in out
+    assert out.partition("Labels")[2] == whole.partition("Labels")[2] != ""
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "sdf", "parquet"])
-def test_a_complete_output(checkpoint, inputs, capfd, refused, suffix):
-    """Only with the columns and molecules of this input, and vectors of this shape."""
-    path, out = checkpoint("grpe_tiny"), Path(f"out.{suffix}")
-    more = ["--quiet", "--resume", "--embeddings", "e.npy"]
-    command = [path, "in.csv", str(out), *more]
-
-    def incomplete(reason):
-        before, line = out.read_bytes(), refused(main, *command)
-        assert "is not the complete output of this run" in line and reason in line
-        assert before == out.read_bytes()
-
-    out.write_text("mine\n")
-    incomplete("")
-    text = Path("in.csv").read_text(encoding="utf-8-sig")
-    Path("in.csv").write_text(text)
-    table = open_table(Path("in.csv"))
-    write_table(table.path, out, table, "SMILES", [], 0, 6)
-    incomplete("no record has a prediction" if suffix == "sdf" else "it has no column")
-    out.unlink()
-    for expected in ("6 rows", "is complete, there is no run to resume"):
-        assert main(command) == 0
-        assert expected in capfd.readouterr().out
-    Path("in.csv").write_text(text + "m6,C,\n")
-    incomplete("it has 6 rows, expected 7")
-    if suffix != "sdf":
-        Path("in.csv").write_text(text.replace("CCN", "CCC"))
-        incomplete("row 5 has 'CCN', expected 'CCC'")
-    Path("in.csv").write_text(text)
-    for name in ("e.npy",):
-        array = np.load(name)
-        np.save(name, array[:-1])
-        incomplete(f"{name} has [{len(array) - 1}")
-        Path(name).unlink()
-        incomplete(f"No such file or directory: '{name}'")
-        np.save(name, array)
-    assert main(command) == 0
-
-
-def test_only_the_same_run_goes_on(checkpoint, inputs):
-    """Its key changes with all that its numbers depend on."""
+def test_parts_are_of_one_command(checkpoint, inputs):
+    """The key changes with all that the numbers depend on."""
     one, other = checkpoint("grpe_tiny"), checkpoint("gt_zinc")
-    Path("other.csv").write_text(Path("in.csv").read_text() + "m6,C,\n")
+    Path("code").mkdir()
+    Path("code/a.py").touch()
 
-    def key(*arguments, column="SMILES"):
+    def key(*arguments, rows=("SMILES", "digest", 0, 6, 512)):
         parsed = predict.build_parser().parse_intermixed_args([*arguments, "out.csv"])
-        models = _prediction.models_of(parsed)
-        return _prediction.run_key(parsed, models, column, file_sha256(parsed.input))
+        return _prediction.run_key(parsed, _prediction.models_of(parsed), *rows)
 
     first = key(one, "in.csv")
-    for more in ("--batch-size 7", "--workers 2", "--device cpu", "--resume"):
+    for more in (
+        "--batch-size 7",
+        "--workers 2",
+        "--device cpu",
+        "--smiles-column SMILES",
+    ):
         assert key(one, "in.csv", *more.split()) == first
-    options = ["--embeddings e.npy", "--embeddings e.npy --layers 2"]
-    options += ["--embeddings e.npy --grpe-fingerprint", "--dtype bf16"]
-    options += ["--embeddings e.npy --layers 1"]
-    keys = [first, key(one, "in.csv", column="name"), key(one, "other.csv")]
-    keys += [key(other, "in.csv"), key(one, other, "in.csv")]
-    keys += [key(one, "in.csv", *more.split()) for more in options]
-    assert len(set(keys)) == len(keys) == 10
+    options = ["--embeddings e.npy", "--embeddings e.npy --layers 1", "--dtype bf16"]
+    options += ["--embeddings e.npy --grpe-fingerprint", "--head none", "--max-atoms 9"]
+    keys = [key(one, "in.csv", *more.split()) for more in options]
+    keys += [key(other, "in.csv"), key(one, other, "in.csv"), key(one, one, "in.csv")]
+    keys += [key(one, "in.csv", rows=("SMILES", "digest", 6, 9, 512)), first]
+    for text in ("", "x = 1"):
+        Path("code/a.py").write_text(text)
+        keys.append(key(one, "in.csv", "--user-data-dir", "code"))
+    assert len(set(keys)) == len(keys) == 13
 
 
 def test_full_disk(checkpoint, many, tmp_path, monkeypatch, capsys):
@@ -228,7 +206,7 @@ def test_full_disk(checkpoint, many, tmp_path, monkeypatch, capsys):
 
     def full(number):
         calls.append(number)
-        if len(calls) == 3:  # key, first block, second block
+        if len(calls) == 2:
             raise OSError(28, "No space left on device")
         fsync(number)
 
@@ -238,28 +216,29 @@ def test_full_disk(checkpoint, many, tmp_path, monkeypatch, capsys):
         assert main([path, many, "out.csv", "--quiet"]) == 2
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("the first 512 rows are kept")
-    assert "out.csv.parts/000001.npz: No space left" in second
-    assert main([path, many, "out.csv", "--quiet", "--resume"]) == 0
+    assert ".parts/000001.npz: No space left" in second
+    assert main([path, many, "out.csv", "--quiet"]) == 0
     smiles = [[row["smiles"] for row in rows(name)] for name in ("out.csv", many)]
     assert smiles[0] == smiles[1]
 
 
 @pytest.mark.long
 def test_kill_9(checkpoint, many, tmp_path, monkeypatch):
-    """A process that is killed for real, beside processes that read SMILES."""
-    append, out = _prediction.ResumableWriter.append, tmp_path / "out.csv"
+    """A process that is killed for real, beside processes that predict."""
+    write, out = PartFiles.write, tmp_path / "out.csv"
     command = [checkpoint("grpe_tiny"), many, str(out), "--quiet", "--workers", "2"]
-    slowly = lambda *block: (append(*block), time.sleep(0.5))  # noqa: E731
+    slowly = lambda *part: (write(*part), time.sleep(0.5))[0]  # noqa: E731
     with monkeypatch.context() as patch:
-        patch.setattr(_prediction.ResumableWriter, "append", slowly)
+        patch.setattr(PartFiles, "write", slowly)
         process = forked(main, command)
-    block, deadline = tmp_path / "out.csv.parts/000000.npz", time.monotonic() + 120
-    while time.monotonic() < deadline and not block.exists():
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not [*tmp_path.glob("*.parts/000000.npz")]:
         time.sleep(0.02)
     process.kill()
     process.join()
-    assert process.exitcode == -9 and block.exists() and not out.exists()
-    assert main([*command, "--resume"]) == 0
+    assert process.exitcode == -9 and not out.exists()
+    assert [*tmp_path.glob("*.parts/000000.npz")]
+    assert main(command) == 0
     assert main([*command[:2], str(tmp_path / "whole.csv"), "--quiet"]) == 0
     assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
@@ -296,7 +275,7 @@ in.csv out.csv --layers 2 | --layers and --grpe-fingerprint belong
 in.csv out.csv --grpe-fingerprint | fingerprint belong to --embedd
 in.csv out.csv --embeddings e.txt | e.txt: expected a name
 in.csv out.csv --embeddings o.npy | o.npy exists already
-in.csv out.csv --embeddings e.npy --layers 3 | checkpoint_last.pt: 3 layers
+in.csv out.csv --embeddings e.npy --layers 3 | 3 layers, expected 1 to 2
 in.csv out.csv --device cuda:9 | --device cuda:9 cannot be used
 in.csv out.csv --device gpu | --device gpu cannot be used
 in.csv out.csv --workers -1 | workers must be 0 or more
@@ -359,8 +338,9 @@ def test_processes(checkpoint, many, tmp_path, monkeypatch, capsys):
     path = checkpoint("grpe_tiny")
     capsys.readouterr()  # of its training
     written = []
-    for workers, forks in (("0", True), ("2", True), ("2", False)):
-        monkeypatch.setattr(_prediction, "can_fork", lambda device, forks=forks: forks)
+    for workers, kind in (("0", "cpu"), ("2", "cpu"), ("2", "cuda")):
+        device = property(lambda _, kind=kind: SimpleNamespace(type=kind))
+        monkeypatch.setattr(hub.Predictor, "device", device)
         command = [path, many, "out.csv", "--embeddings", "e.npy", "--quiet"]
         assert main([*command, "--workers", workers]) == 0
         printed = capsys.readouterr()
@@ -375,13 +355,3 @@ def test_processes(checkpoint, many, tmp_path, monkeypatch, capsys):
         np.testing.assert_allclose(*gaps, rtol=1e-5)
         np.testing.assert_allclose(vectors, others, rtol=1e-4, atol=1e-5)
         assert warned == also
-
-
-def test_a_process_dies(checkpoint, many, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(TableRun, "__call__", lambda *_: os._exit(1))
-    assert main([checkpoint("grpe_tiny"), many, "o.csv", "--workers", "2"]) == 2
-    assert (
-        "error: a worker process died, most likely out of memory"
-        in capsys.readouterr().err
-    )

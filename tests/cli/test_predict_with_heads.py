@@ -9,9 +9,8 @@ import pytest
 from rdkit import Chem
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli import _prediction, explain, predict
+from graphormer_plugin.cli import explain
 from graphormer_plugin.cli.predict import main
-from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
 from graphormer_plugin.heads import kernels
 from graphormer_plugin.heads.domain import domain_file, read_domain, save_domain
@@ -125,17 +124,6 @@ def test_a_molecule_is_parsed_once(folder, monkeypatch):
     ensemble = hub.load(".")
     ensemble.predict(TRAIN)
     assert seen["parsed"] == NEW + TRAIN
-
-
-def test_resume_needs_the_same_head(folder, capsys):
-    def key(*more):
-        arguments = [MEMBER, "in.csv", "out.csv", *more]
-        parsed = predict.build_parser().parse_intermixed_args(arguments)
-        models = _prediction.models_of(parsed)
-        return _prediction.run_key(parsed, models, "smiles", file_sha256(parsed.input))
-
-    first = key()
-    assert key("--head", "none") != first == key("--head", "member1/head.npz")
 
 
 def test_folder(folder, checkpoint):
@@ -313,16 +301,3 @@ def test_domain_of_a_checkpoint_without_head(folder, capsys):
     fit_head(MEMBER, TRAIN, LABELS, blocks=["vectors"])
     save_training_domain(MEMBER, TRAIN[:1])
     assert hub.load(MEMBER).estimate(TRAIN[:2]).in_domain.tolist() == [1, 0]
-
-
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_warnings_of_a_resumed_run(folder, capsys, workers, interrupted):
-    lines = ["smiles", *["CCBr"] * 600, *["CCCN"] * 600]
-    Path("in.csv").write_text("\n".join(lines) + "\n")
-    command = [MEMBER, "in.csv", "out.csv", "--quiet"]
-    command += ["--workers", workers]
-    assert interrupted(command, 2) == 130
-    capsys.readouterr()
-    assert main([*command, "--resume"]) == 0
-    err = capsys.readouterr().err
-    assert err.startswith("warning: no training molecule has Br (in 600 molecules)\n")

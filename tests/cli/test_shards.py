@@ -99,7 +99,7 @@ def test_shards_are_the_whole(checkpoint, table, capsys):
     assert np.flatnonzero(whole["gap"].is_null()).tolist() == failed
     assert np.flatnonzero(whole["reason"].is_valid()).tolist() == failed
     for number in (3, 1, 2):  # in any order
-        shard = ["--shard", f"{number}/3", "--resume"]
+        shard = ["--shard", f"{number}/3"]
         assert main([model, "in.parquet", "out.parquet", *common, *shard]) == 0
     names = [f"out-0000{number}-of-00003.parquet" for number in (1, 2, 3)]
     parts = [parquet.read_table(name) for name in names]
@@ -112,8 +112,6 @@ def test_shards_are_the_whole(checkpoint, table, capsys):
     # batches of the whole table end elsewhere, and with them the last bit differs
     np.testing.assert_allclose(np.concatenate(vectors), np.load("v.npy"), atol=1e-5)
     assert "out-00003-of-00003.parquet: 402 rows" in capsys.readouterr().out
-    assert main([model, "in.parquet", "out.parquet", *common, *shard]) == 0
-    assert "out-00002-of-00003.parquet is complete" in capsys.readouterr().out
 
 
 def test_other_divisions_are_refused(checkpoint, table, refused):
@@ -141,22 +139,6 @@ def test_an_empty_shard(checkpoint, table, tmp_path):
     assert [len(part) for part in parts] == [0, 1, 1]
     assert parts[0].schema.equals(parts[2].schema)
     assert Path("o-00001-of-00003.csv").read_text() == "smiles,gap,reason\n"
-
-
-@pytest.mark.parametrize("suffix", ["parquet", "tsv"])
-def test_a_shard_goes_on(checkpoint, table, capsys, suffix, interrupted):
-    """Stopped after a block, it continues and has the bytes of an unstopped one."""
-    model = checkpoint("grpe_tiny")
-    arguments = [model, "in.parquet", f"out.{suffix}", "--quiet"]
-    arguments += ["--workers", "0", "--batch-size", "32", "--shard", "2/2"]
-    assert interrupted(arguments, 1) == 130
-    assert "the first 512 rows are kept" in capsys.readouterr().err
-    assert main([*arguments, "--resume"]) == 0
-    out = Path(f"out-00002-of-00002.{suffix}")
-    out.rename("stopped")
-    assert main(arguments) == 0
-    assert Path("stopped").read_bytes() == out.read_bytes()
-    assert main([*arguments[:-1], "1/2", "--resume"]) == 0
 
 
 def test_shard_of_an_sdf(checkpoint, table):

@@ -1,6 +1,5 @@
 """Tables of molecules: CSV, TSV, SDF, Excel, Parquet and .smi to read; predictions to write."""
 
-import csv
 import itertools
 import os
 import re
@@ -206,40 +205,37 @@ def smiles_of_record(record: Sequence[str]) -> str:
 
 
 def write_table(
-    source: Path,
     output: Path,
+    rows: Iterator[list[str]],
     table: Table,
     column: str,
     numbers: Collection[str],
     first: int,
     end: int,
 ) -> None:
-    """Write the rows of a CSV file in the format that the name of the output says.
+    """Write rows in the format that the name of the output says.
 
     SDF repeats the records of an SDF input, with the new columns as data items; for other
     inputs the molecules are drawn anew, with all columns as items. Parquet keeps the types
     of a Parquet input; columns of other inputs are text, and an empty new cell is null.
 
     Args:
-        source: CSV with the columns of ``table``, then new columns.
         output: The file to write.
+        rows: The header and the rows: the columns of ``table``, then new columns.
         table: The input of the predictions.
         column: Its column of SMILES.
         numbers: New columns that are numbers, for Parquet.
-        first: Row of the table that comes first in ``source``.
+        first: Row of the table that comes first in ``rows``.
         end: Row after the last row.
     """
     suffix = output.suffix.lower()
     if suffix == ".parquet":
-        write_parquet(source, output, table, numbers, first, end)
-        return
-    with open(source, encoding="utf-8", newline="") as file:
-        rows = csv.reader(file)
-        if suffix == ".sdf":
-            with atomic_write(output, "w", encoding="utf-8") as out:
-                _write_sdf(rows, out, table, column, first)
-        else:
-            write_csv(output, rows, delimiter="\t")
+        write_parquet(output, rows, table, numbers, first, end)
+    elif suffix == ".sdf":
+        with atomic_write(output, "w", encoding="utf-8") as out:
+            _write_sdf(rows, out, table, column, first)
+    else:
+        write_csv(output, rows, delimiter="\t" if suffix == ".tsv" else ",")
 
 
 def _write_sdf(

@@ -1,6 +1,5 @@
 """Parquet files of molecules: reading with bounded memory, and writing of predictions."""
 
-import csv
 import hashlib
 import itertools
 import math
@@ -166,44 +165,42 @@ def array_of(cells: Sequence[str], is_number: bool) -> Any:
 
 
 def write_parquet(
-    source: Path,
     output: Path,
+    rows: Iterator[list[str]],
     table: Table,
     numbers: Collection[str],
     first: int,
     end: int,
 ) -> None:
-    """Parquet of a CSV file; see `formats.write_table`."""
+    """Parquet of rows; see `formats.write_table`."""
     import pyarrow
 
     parquet = pyarrow_parquet()
     width = len(table.header)
-    with open(source, encoding="utf-8", newline="") as file:
-        lines = csv.reader(file)
-        new = [(name, name in numbers) for name in next(lines)[width:]]
-        typed = isinstance(table, ParquetTable)
-        text = [pyarrow.field(name, pyarrow.string()) for name in table.header]
-        schema = pyarrow.schema(
-            [
-                *(table.schema if typed else text),
-                *(pyarrow.field(name, array_of([], of).type) for name, of in new),
+    new = [(name, name in numbers) for name in next(rows)[width:]]
+    typed = isinstance(table, ParquetTable)
+    text = [pyarrow.field(name, pyarrow.string()) for name in table.header]
+    schema = pyarrow.schema(
+        [
+            *(table.schema if typed else text),
+            *(pyarrow.field(name, array_of([], of).type) for name, of in new),
+        ]
+    )
+
+    def _pieces() -> Iterator[tuple[list[Any], list[list[str]]]]:
+        if typed:
+            for _, batch in table.batches(table.schema.names, first, end):
+                yield batch.columns, list(itertools.islice(rows, batch.num_rows))
+            return
+        while cells := list(itertools.islice(rows, ROWS_AT_ONCE)):
+            columns = list(zip(*cells))[:width]
+            yield [pyarrow.array(c, pyarrow.string()) for c in columns], cells
+
+    with atomic_write(output) as out, parquet.ParquetWriter(out, schema) as writer:
+        for old, cells in _pieces():
+            columns = list(zip(*cells))[width:]
+            arrays = [
+                array_of(column, is_number)
+                for column, (_, is_number) in zip(columns, new, strict=True)
             ]
-        )
-
-        def _pieces() -> Iterator[tuple[list[Any], list[list[str]]]]:
-            if typed:
-                for _, batch in table.batches(table.schema.names, first, end):
-                    yield batch.columns, list(itertools.islice(lines, batch.num_rows))
-                return
-            while cells := list(itertools.islice(lines, ROWS_AT_ONCE)):
-                columns = list(zip(*cells))[:width]
-                yield [pyarrow.array(c, pyarrow.string()) for c in columns], cells
-
-        with atomic_write(output) as out, parquet.ParquetWriter(out, schema) as writer:
-            for old, cells in _pieces():
-                columns = list(zip(*cells))[width:]
-                arrays = [
-                    array_of(column, is_number)
-                    for column, (_, is_number) in zip(columns, new, strict=True)
-                ]
-                writer.write_batch(pyarrow.record_batch([*old, *arrays], schema=schema))
+            writer.write_batch(pyarrow.record_batch([*old, *arrays], schema=schema))
