@@ -3,74 +3,28 @@
 import contextlib
 import errno
 import fcntl
-import glob
 import hashlib
 import http.client
-import io
 import logging
 import os
 import shutil
 import socket
 import stat
 import urllib.request
-import zipfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from graphormer_plugin.data.errors import DatasetError, named_damage
+from graphormer_plugin.data.errors import named_damage
 
 logger = logging.getLogger(__name__)
 
-# What a file system without locks answers, such as Lustre without `-o flock`.
-NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
-UNPACKED_RATIO = 50  # bytes per compressed byte; tables of molecules have 3 to 20
-UNPACKED_FREE = 1 << 26  # bytes that any compressed file may have
 NPY_HEADER_BYTES = 128  # room for any shape
 NETWORK_TIMEOUT_S = 20.0  # without data, when connecting or between two blocks
-
-
-def open_to_write(
-    path: str | os.PathLike[str], mode: str = "wb", **options: Any
-) -> IO[Any]:
-    """Opens a file for writing, as `open` does, but never the target of a symbolic link.
-
-    A link in a folder from somebody else may name any file of this user. All files that
-    this package writes are opened here.
-
-    Args:
-        mode: With ``x``, nothing of that name may be there.
-        **options: As for `open`, for example ``encoding``.
-
-    Raises:
-        OSError: It is a link, or cannot be opened; the message names it.
-    """
-    refuse_link(path)  # in words; later the kernel refuses it
-    return open(
-        path,
-        mode,
-        opener=lambda name, how: os.open(
-            name, how | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666  # never waits for a pipe
-        ),
-        **options,
-    )
-
-
-def refuse_link(path: str | os.PathLike[str]) -> None:
-    """Raises OSError for a symbolic link, through which files elsewhere would be written
-    and removed."""
-    if os.path.islink(path):
-        link = "it is a symbolic link; remove it"
-        raise OSError(errno.ELOOP, link, os.fspath(path))
-
-
-def make_folder(path: Path) -> None:
-    """Makes a folder if it is missing; see `refuse_link`."""
-    refuse_link(path)
-    path.mkdir(parents=True, exist_ok=True)
 
 
 @contextlib.contextmanager
@@ -85,10 +39,9 @@ def atomic_write(
     Readers find the old content or all of the new, also after a loss of power.
 
     Args:
-        path: Of the file; an existing file is replaced.
+        path: An existing file is replaced.
         mode: ``wb`` or ``w``.
         temporary: Its name until then; by default a name that no other process uses.
-            After a kill, the next writer removes or replaces the temporary file.
         **options: As for `open`, for example ``encoding``.
 
     Raises:
@@ -96,50 +49,16 @@ def atomic_write(
     """
     path = Path(path)
     if temporary is None:
-        _remove_leftovers(path)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with named_in_errors(path):
-            with _open_locked(temporary, mode, **options) as file:
+            with open(temporary, mode, **options) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-                os.replace(temporary, path)  # while it is locked
+            os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _open_locked(path: Path, mode: str, **options: Any) -> IO[Any]:
-    """Opens a new file, and locks it where the file system has locks."""
-    while True:
-        path.unlink(missing_ok=True)  # a leftover of this number, or a link
-        file = open_to_write(path, mode.replace("w", "x"), **options)
-        with contextlib.suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)
-        if _has_name(file, path):
-            return file
-        file.close()  # taken for a leftover before it was locked
-
-
-def _has_name(file: IO[Any], path: Path) -> bool:
-    """Whether an open file still has this name."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.lstat())
-    except FileNotFoundError:
-        return False
-
-
-def _remove_leftovers(path: Path) -> None:
-    """Removes temporary files of killed writers, which nobody has locked."""
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        number = leftover.name[len(path.name) + 2 : -len(".tmp")]
-        if not number.isdecimal():  # of another file, such as NAME.gz
-            continue
-        with contextlib.suppress(OSError), open_to_write(leftover, "r+b") as file:
-            # Open for writing, without which NFS locks nothing.
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _has_name(file, leftover):
-                leftover.unlink()
 
 
 @contextlib.contextmanager
@@ -168,34 +87,13 @@ def is_read_only(error: OSError) -> bool:
     return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-def lock(file: IO[Any], wait: bool = False) -> None:
-    """Locks an open file (``flock``) until it is closed.
-
-    Where the file system has no locks, it warns and locks nothing.
-
-    Raises:
-        BlockingIOError: Another process has it, and ``wait`` is False.
-    """
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError as error:
-        if error.errno not in NO_LOCKS:
-            error.filename = file.name
-            raise
-        logger.warning(
-            "cannot lock %s: %s; let one process at a time write there",
-            file.name,
-            error.strerror,
-        )
-
-
 @contextlib.contextmanager
 def file_lock(
     path: str | os.PathLike[str], on_wait: Callable[[], None] | None = None
 ) -> Iterator[None]:
     """Holds the lock of a file or folder; blocks while another process has it.
 
-    The kernel keeps the lock (``flock``) and releases it when its holder dies.
+    The kernel releases the lock (``flock``) when its holder dies.
 
     Args:
         path: Of the file or folder; need not exist.
@@ -203,14 +101,17 @@ def file_lock(
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open_to_write(path.parent / f".{path.name}.lock", "a") as file:
-        try:
-            lock(file)
-        except BlockingIOError:
-            if on_wait is not None:
-                on_wait()
-            lock(file, wait=True)
+    lock = FileLock(path.parent / f".{path.name}.lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        if on_wait is not None:
+            on_wait()
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()
 
 
 _claims: dict[Path, IO[str]] = {}
@@ -237,7 +138,7 @@ def claim_folder(path: str | os.PathLike[str]) -> bool:
     path = Path(path).resolve() / ".lock"
     if path in _claims:  # to open and close it again would release the lock
         return True
-    file = open_to_write(path, "a+", encoding="utf-8")
+    file = open(path, "a+", encoding="utf-8")
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -288,14 +189,11 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_arrays(
-    path: str | os.PathLike[str],
-    names: Collection[str] | None = None,
-    kind: str = "file of arrays",
+    path: str | os.PathLike[str], kind: str = "file of arrays"
 ) -> dict[str, NDArray]:
     """Arrays of an ``.npz`` file by name; runs no code, and compares checksums.
 
     Args:
-        names: Of the arrays that are read; None: of all.
         kind: Of the file, for messages.
 
     Raises:
@@ -304,14 +202,10 @@ def read_arrays(
     """
     with (
         named_damage(f"{path} is not a {kind}, or damaged"),
-        open_archive(path) as archive,
+        open_to_read(path) as file,
+        np.load(file, allow_pickle=False) as archive,
     ):
-        arrays = {}
-        every = [entry.removesuffix(".npy") for entry in archive.namelist()]
-        for name in every if names is None else names:
-            entry = io.BytesIO(archive.read(f"{name}.npy"))
-            arrays[name] = np.lib.format.read_array(entry, allow_pickle=False)
-        return arrays
+        return {name: archive[name] for name in archive.files}
 
 
 def npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
@@ -333,62 +227,10 @@ def file_sha256(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_unpacked(
-    path: str | os.PathLike[str], size: int, compressed: bool = True
-) -> None:
-    """Compares what a file unpacks to, which may fill the memory or the disk, with its size.
-
-    Args:
-        size: Bytes that it unpacks to.
-        compressed: If not, it has all of these bytes.
-
-    Raises:
-        DatasetError: It unpacks to more than honest files do.
-    """
-    limit = os.path.getsize(path)
-    if compressed:
-        limit = max(UNPACKED_FREE, UNPACKED_RATIO * limit)
-    if size > limit:
-        raise DatasetError(
-            f"{path} unpacks to more than {limit:,} bytes; if that is right, unpack it "
-            "(gunzip), or write it without compression"
-        )
-
-
 def leads_out(name: str) -> bool:
     """Whether a name in a file leads out of the folder to which it is relative."""
     path = PurePosixPath(name)
     return path.is_absolute() or ".." in path.parts
-
-
-@contextlib.contextmanager
-def open_archive(
-    path: str | os.PathLike[str], compressed: bool = False
-) -> Iterator[zipfile.ZipFile]:
-    """Opens a zip archive.
-
-    Args:
-        compressed: This package and torch write without compression.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError, zipfile.BadZipFile: It is damaged; its entries together are too large,
-            see `check_unpacked`: they are compressed, or share their bytes; or the name
-            of an entry leads out of the folder.
-    """
-    with open_to_read(path) as file, zipfile.ZipFile(file) as archive:
-        entries = archive.infolist()
-        check_unpacked(path, sum(entry.file_size for entry in entries), compressed)
-        if outside := [e.filename for e in entries if leads_out(e.filename)]:
-            raise zipfile.BadZipFile(f"{outside[0]!r} leads out of the folder")
-        yield archive
-
-
-def stamp(state: os.stat_result) -> list[int]:
-    """Identity of a file and its state: inode, size, and the times of modification and of
-    status change. No program can set the last time, so an equal stamp means equal content.
-    """
-    return [state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns]
 
 
 def home_path(path: str | os.PathLike[str]) -> Path:
@@ -421,7 +263,7 @@ def download_file(url: str, to: Path) -> None:
     try:
         with (
             urllib.request.urlopen(url, timeout=NETWORK_TIMEOUT_S) as answer,
-            open_to_write(to, "xb") as file,
+            open(to, "xb") as file,
         ):
             shutil.copyfileobj(answer, file)
             # A connection that breaks looks like the end of the file.

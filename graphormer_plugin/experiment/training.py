@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import file_sha256, open_to_write, read_text
+from graphormer_plugin.data.files import file_sha256, read_text
 from graphormer_plugin.data.options import ROWS, TableOptions, flag_of, table_options
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.settings import Settings
@@ -157,7 +157,7 @@ def run_training(
     save_dir.mkdir(parents=True, exist_ok=True)
     reason = ""
     with (
-        open_to_write(save_dir / LOG_FILE, "a", encoding="utf-8") as log,
+        open(save_dir / LOG_FILE, "a", encoding="utf-8") as log,
         subprocess.Popen(
             [*PROGRAM, *words_of(options)],
             cwd=folder,

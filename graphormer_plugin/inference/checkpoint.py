@@ -9,6 +9,7 @@ import errno
 import os
 import re
 import warnings
+import zipfile
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -19,7 +20,7 @@ import torch
 from torch import Tensor
 
 from graphormer_plugin.data.errors import is_out_of_memory, named_damage
-from graphormer_plugin.data.files import atomic_write, open_archive
+from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 
 ZIP_START = b"PK\x03\x04"  # torch writes an archive since its version 1.6
@@ -230,7 +231,7 @@ def check_archive(path: Path) -> None:
         ValueError, zipfile.BadZipFile: it is damaged, or was packed again with compression:
             torch would take the compressed bytes of a memory-mapped tensor for its numbers.
     """
-    with open_archive(path) as file:
+    with zipfile.ZipFile(path) as file:
         if any(e.compress_type for e in file.infolist() if "/data/" in e.filename):
             raise ValueError("compressed tensors")
         if file.testzip():

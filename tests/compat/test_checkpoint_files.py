@@ -283,23 +283,6 @@ def test_without_an_intact_checkpoint_one_line_says_so(trained, train, refused):
     assert not list(trained.glob("*.damaged"))
 
 
-@pytest.mark.parametrize(
-    "name, refuses",
-    [("dummy", False), (".lock", True), ("checkpoint_last.pt.tmp", False)],
-)
-def test_no_link_is_followed(trained, train, refused, tmp_path, name, refuses):
-    """In a folder from somebody else."""
-    precious = tmp_path / "precious"
-    precious.write_text("precious")
-    (trained / ".lock").unlink()
-    (trained / name).symlink_to(precious)
-    call = lambda function, *arguments: function(*arguments)  # noqa: E731
-    if refuses:
-        call = refused(trained / name, "it is a symbolic link; remove it")
-    call(train, "run", "--max-epoch", 3)
-    assert precious.read_text() == "precious"
-
-
 # Two trainings
 
 

@@ -202,14 +202,6 @@ def test_nothing_in_the_folder_is_imported(tmp_path, monkeypatch):
     training.run_training(tmp_path, {"save_dir": "model"}, print)
 
 
-def test_the_log_is_no_link(run, tmp_path):
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model/train.log").symlink_to(tmp_path / "precious")
-    with pytest.raises(OSError, match="symbolic link; remove it"):
-        run(LOG)
-    assert not (tmp_path / "precious").exists()
-
-
 @pytest.mark.parametrize(
     "log, reason",
     [

@@ -9,6 +9,7 @@ import hashlib
 import logging
 import os
 import tempfile
+import zipfile
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.errors import DatasetError, named_damage
-from graphormer_plugin.data.files import download_file, file_lock, open_archive
+from graphormer_plugin.data.files import download_file, file_lock, leads_out
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.splits import SPLITS, consecutive_splits
 
@@ -186,7 +187,9 @@ class BenchmarkFiles:
             digest = hashlib.file_digest(file, "md5").hexdigest()
         if self.md5 not in ("", digest):
             raise ValueError(f"md5 is {digest}, expected {self.md5} of {self.name}")
-        with open_archive(archive, compressed=True) as file:
+        with zipfile.ZipFile(archive) as file:
+            if outside := [name for name in file.namelist() if leads_out(name)]:
+                raise ValueError(f"{outside[0]!r} leads out of the folder")
             file.extractall(to)  # checks every member's CRC
 
 

@@ -287,16 +287,15 @@ def test_a_download_that_breaks_off(tmp_path, options, monkeypatch, server):
 
 
 @pytest.mark.parametrize(
-    "name, size, reason",
+    "name, reason",
     [
-        ("hiv/bomb", 1 << 27, "unpacks to more than 67,108,864 bytes"),
-        ("../../planted", 1, "'../../planted' leads out of the folder"),
-        ("/planted", 1, "'/planted' leads out of the folder"),
+        ("../../planted", "'../../planted' leads out of the folder"),
+        ("/planted", "'/planted' leads out of the folder"),
     ],
 )
-def test_a_hostile_archive(tmp_path, options, name, size, reason):
+def test_a_hostile_archive(tmp_path, options, name, reason):
     with zipfile.ZipFile(tmp_path / "hiv.zip", "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr(name, bytes(size))
+        file.writestr(name, b"x")
     with pytest.raises(DatasetError, match=f"hiv.zip: the archive is .*{reason}"):
         get_store(options("ogbg-molhiv"))
     left = {path.name for path in tmp_path.rglob("*")}
