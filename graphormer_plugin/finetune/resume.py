@@ -1,13 +1,24 @@
-"""The last checkpoint of a training, or the newest intact checkpoint if it is damaged."""
+"""The last checkpoint of a training, or the newest intact checkpoint if it is damaged; and
+what a run must have in common with it."""
 
 import logging
 import os
 import shutil
 from pathlib import Path
 
+from omegaconf import DictConfig
+
 from graphormer_plugin.data.files import atomic_write, file_lock
-from graphormer_plugin.finetune.transfer import Pretrained, read_pretrained
+from graphormer_plugin.data.options import flag_of
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.finetune.transfer import (
+    COMPONENTS,
+    Pretrained,
+    describe_targets,
+    read_pretrained,
+)
 from graphormer_plugin.inference.checkpoint import UnreadableFileError, read_checkpoint
+from graphormer_plugin.models import GraphModel
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +80,53 @@ def replace_damaged(path: Path, defect: str) -> None:
         best,
         f"{intact[best][1]:,}",
     )
+
+
+def check_components(start: Pretrained, run: DictConfig) -> None:
+    """Check that a run resumes with the optimiser, schedule and loss of its checkpoint, whose
+    state fairseq reads.
+
+    Args:
+        start: the checkpoint.
+        run: fairseq's options.
+
+    Raises:
+        ValueError: the message names the flags that differ.
+    """
+    if run.checkpoint.reset_optimizer:
+        return
+    names = [*COMPONENTS]
+    if run.checkpoint.reset_lr_scheduler:
+        names.remove("lr_scheduler")
+    wrong = [
+        f"{flag_of(name)} {run[name]._name} (there {start.components[name]})"
+        for name in names
+        if start.components.get(name) not in (None, run[name]._name)
+    ]
+    if wrong:
+        raise ValueError(
+            f"{start.path} was trained with other components than this run: "
+            f"{', '.join(wrong)}; resume with the same, or give --reset-optimizer"
+        )
+
+
+def check_weights(start: Pretrained, model: GraphModel, targets: TargetSchema) -> None:
+    """Raise ValueError where the weights of a checkpoint do not fit the model that resumes
+    it: its targets, descriptors or vocabularies are others."""
+    shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
+    there = {name: list(tensor.shape) for name, tensor in start.weights.items()}
+    wrong = [
+        name for name in {**there, **shapes} if shapes.get(name) != there.get(name)
+    ]
+    if wrong:
+        name = wrong[0]
+        raise ValueError(
+            f"{start.path} has other weights than this run, such as {name}: "
+            f"{there.get(name, 'none')} there, {shapes.get(name, 'none')} here (targets "
+            f"there {describe_targets(start.targets)}, here {describe_targets(targets)}); "
+            "resume with the same data, or start from its weights with "
+            "--finetune-from-model and another --save-dir"
+        )
 
 
 def copy_checkpoint(source: str | os.PathLike[str], path: Path) -> None:

@@ -11,7 +11,7 @@ from graphormer_plugin.data.files import claim_folder
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.finetune.published import NONE, load_pretrained
-from graphormer_plugin.finetune.resume import read_last
+from graphormer_plugin.finetune.resume import check_weights, read_last
 from graphormer_plugin.finetune.transfer import Pretrained, read_pretrained, translate
 from graphormer_plugin.models import GraphModel
 from graphormer_plugin.processes import is_first_process
@@ -49,6 +49,7 @@ class StartingPoint:
         fairseq's trainer.
         """
         if self.resumes:
+            check_weights(self.checkpoint, model, targets)
             return
         model.translate = errors(
             functools.partial(
@@ -158,7 +159,7 @@ def check_same_training(state: dict[str, Any], cfg: Any, store: GraphStore) -> N
             f"{cfg.dataset_name} ({store.fingerprint[:12]}); resume with the same data, "
             "or start from its weights with --finetune-from-model or --reset-dataloader"
         )
-    scale = state.get("target_scale", "standardise")  # before the option
+    scale = state["target_scale"]
     if scale != cfg.target_scale:
         raise ValueError(
             f"the checkpoint was trained with --target-scale {scale}, this run has "

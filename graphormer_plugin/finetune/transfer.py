@@ -25,13 +25,14 @@ from graphormer_plugin.modules.vocabulary import RowLabels, model_row_labels
 
 logger = logging.getLogger(__name__)
 
-# Options that determine the shapes of weights; they have to agree.
-SIZES = {
-    "encoder_embed_dim": "width",
-    "encoder_layers": "depth",
-    "encoder_ffn_embed_dim": "width of the feed-forward network",
-    "encoder_attention_heads": "number of heads",
-}
+# Options that always have to agree.
+SIZES = (
+    "encoder_embed_dim",
+    "encoder_layers",
+    "encoder_ffn_embed_dim",
+    "encoder_attention_heads",
+)
+COMPONENTS = ("optimizer", "lr_scheduler", "criterion")  # of a run, in its checkpoints
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Pretrained:
             empty.
         weights: its model's state dict; None if fairseq loads the weights.
         progress: how far its training was.
+        components: names of its optimiser, schedule and loss.
     """
 
     path: str
@@ -54,6 +56,7 @@ class Pretrained:
     options: Mapping[str, Any]
     weights: dict[str, Tensor] | None = None
     progress: Progress | None = None
+    components: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def read_pretrained(path: str | os.PathLike[str]) -> Pretrained:
@@ -63,31 +66,33 @@ def read_pretrained(path: str | os.PathLike[str]) -> Pretrained:
         OSError, ValueError: see `read_checkpoint`.
     """
     checkpoint = read_checkpoint(path)
+    cfg = checkpoint.state["cfg"]
+    components = {name: (cfg.get(name) or {}).get("_name") for name in COMPONENTS}
     return Pretrained(
         os.fspath(path),
         checkpoint.schema,
         checkpoint.targets,
-        checkpoint.state["cfg"]["model"],
+        cfg["model"],
         checkpoint.weights,
         checkpoint.progress,
+        components,
     )
 
 
 def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) -> None:
     """Take over the options that shape a model from the checkpoint it starts from.
 
-    An option that differs from its preset was chosen for this run and stays. Sizes are
-    never taken over silently: they have to agree.
+    An option that differs from its preset was chosen for this run and stays; where a run
+    is resumed, it has to agree, as sizes always have to.
 
     Args:
         cfg: fairseq's options of the model, changed in place, because they go into the
             checkpoints of this run.
         start: the checkpoint to start from.
-        resumes: whether it belongs to this run, so that its dropout rates are taken over
-            too (a preset may have changed since the run began).
+        resumes: whether it belongs to this run; then rates of dropout are taken over too.
 
     Raises:
-        ValueError: another model, width or depth.
+        ValueError: another model, or options that have to agree.
     """
     saved = start.options
     if not saved:
@@ -98,32 +103,33 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
         raise ValueError(
             f"{start.path} is a checkpoint of {saved_arch}, this run has --arch {arch}"
         )
-    wrong = [
-        f"{SIZES[name]} {saved[name]}, this run has {setting(name, cfg[name])}"
-        for name in SIZES
-        if _differ(cfg, saved, name)
-    ]
-    if wrong:
-        raise ValueError(f"{start.path} has {' and '.join(wrong)}; they have to agree")
-    if here is None:  # fairseq alone knows it
-        return
-    preset = here.options()
-    of_run = {
-        field.name
-        for field in dataclasses.fields(here.config)
-        if field.metadata.get("of_run")
-    }
-    adopted, kept = [], []
-    for name in sorted(preset.keys() - SIZES.keys() - of_run):
-        if not resumes and name.endswith("dropout") or not _differ(cfg, saved, name):
+    # Where fairseq alone knows the model, its sizes can be compared.
+    preset = here.options() if here else dict.fromkeys(SIZES)
+    fields = dataclasses.fields(here.config) if here else ()
+    of_run = {field.name for field in fields if field.metadata.get("of_run")}
+    adopted, kept, wrong = [], [], []
+    for name in sorted(preset.keys() - of_run):
+        if name not in cfg or name not in saved or cfg[name] == saved[name]:
             continue
-        if cfg[name] == preset[name]:
+        rate, there = name.endswith("dropout"), setting(name, saved[name])
+        text = f"{setting(name, cfg[name])} (there {there})"
+        if name in SIZES:
+            wrong.append(text)
+        elif rate and not resumes:
+            continue
+        elif cfg[name] == preset[name]:
             with open_dict(cfg):
                 cfg[name] = saved[name]
-            adopted.append(setting(name, saved[name]))
+            adopted.append(there)
+        elif resumes and not rate:
+            wrong.append(text)
         else:
-            other = setting(name, saved[name])
-            kept.append(f"{setting(name, cfg[name])} (there {other})")
+            kept.append(text)
+    if wrong:
+        raise ValueError(
+            f"{start.path} was trained with other options, which have to agree, than this "
+            f"run: {', '.join(wrong)}"
+        )
     if adopted:
         logger.info("options taken from %s: %s", start.path, ", ".join(adopted))
     if kept:
@@ -135,10 +141,6 @@ def setting(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return flag_of(name) if value else f"no {flag_of(name)}"
     return f"{flag_of(name)} {value}"
-
-
-def _differ(cfg: Mapping[str, Any], saved: Mapping[str, Any], name: str) -> bool:
-    return name in cfg and name in saved and cfg[name] != saved[name]
 
 
 def translate(

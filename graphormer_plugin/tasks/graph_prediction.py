@@ -34,6 +34,7 @@ from graphormer_plugin.data.store.store_shards import (
 )
 from graphormer_plugin.data.translate import translate_stores, translated_labels
 from graphormer_plugin.finetune.layerwise import check_optimizer, scaled_learning_rates
+from graphormer_plugin.finetune.resume import check_components
 from graphormer_plugin.finetune.start import (
     check_same_training,
     claim_save_dir,
@@ -308,6 +309,7 @@ class GraphPredictionTask(FairseqTask):
             if start is not None:
                 if start.resumes and self.run is not None:
                     stop_if_finished(self.run, start.checkpoint)
+                    check_components(start.checkpoint, self.run)
                     done = start.checkpoint.progress
                     ReduceLROnPlateau.last_validation = done and done.last_validation
                 settle_options(cfg, start.checkpoint, start.resumes)

@@ -101,7 +101,10 @@ def test_resuming_equals_a_run_at_one_go(train, first, rings, tmp_path):
 @pytest.mark.parametrize(
     "wrong, message",
     [
-        (["--encoder-embed-dim", 32], "has width 16, this run has --encoder-embed-dim"),
+        (
+            ["--encoder-embed-dim", 32],
+            "--encoder-embed-dim 32 (there --encoder-embed-dim 16)",
+        ),
         (["--finetune-from-model", "nowhere.pt"], "nowhere.pt: no such file"),
         (["--layerwise-lr-decay", 2], "--layerwise-lr-decay 2.0: expected above 0"),
     ],

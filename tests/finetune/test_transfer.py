@@ -253,9 +253,17 @@ class TestOptions:
         with pytest.raises(ValueError) as error:
             settle_options(options(), start(**saved))
         assert str(error.value) == (
-            "run.pt has width 32, this run has --encoder-embed-dim 80 and depth 4, "
-            "this run has --encoder-layers 12; they have to agree"
+            "run.pt was trained with other options, which have to agree, than this run: "
+            "--encoder-embed-dim 80 (there --encoder-embed-dim 32), "
+            "--encoder-layers 12 (there --encoder-layers 4)"
         )
+
+    def test_a_resumed_run_keeps_its_options(self):
+        saved, cfg = options(num_spatial=100), options(num_spatial=50, dropout=0.3)
+        with pytest.raises(
+            ValueError, match="--num-spatial 50 .there --num-spatial 100"
+        ):
+            settle_options(cfg, start(**saved), resumes=True)
 
     def test_another_model(self):
         with pytest.raises(ValueError, match="grpe_small, .* --arch graphormer_paper"):
