@@ -144,7 +144,7 @@ def _deciding_columns(
     return found
 
 
-def strange_label(name: str, values: np.ndarray) -> tuple[int, str] | None:
+def strange_label(values: np.ndarray) -> tuple[int, str] | None:
     """First row of a label, float [rows], that lies far from all others, and a line about it;
     or None. Such a label is a code of a missing one, or a mistake.
 

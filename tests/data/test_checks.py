@@ -140,7 +140,7 @@ def test_labels_far_from_all_others(change, label):
     for decades in (False, True):
         numbers = 10 ** values if decades else values.copy()
         numbers[[*change]] = [*change.values()]
-        found = strange_label("y", numbers)
+        found = strange_label(numbers)
         if not label or decades and label == "1000000":
             assert found is None
             continue

@@ -69,7 +69,7 @@ class Labels:
         warnings: Options that leave something out, or have no effect, a line each.
         others: Names of the columns that no option uses.
         cells: Their cells, a list per row; empty if they are not asked for.
-        times: Of the rows, for a split by time; else None.
+        times: Time of each row, for a split by time; else None.
         parts: The tables that were read, each with the numbers of its rows.
     """
 
@@ -131,10 +131,10 @@ def read_labels(
     columns = [rows.columns[name] for name in names]
     kind = _found_kind(table, columns, options) if find_kind else options.target_kind
     if kind == "multiclass" and len(names) != 1:
-        raise table.error(f"a multiclass target is one column, got {names}")
+        raise table.error(f"a multiclass target is one column, got {listed(names)}")
     read = [rows.classes(name, kind, options.class_names) for name in names]
     target = np.stack([values for values, _ in read], axis=1)
-    warnings = [*rows.notes, *_read_relations(rows, roles, columns, options, kind)]
+    warnings = rows.notes + _read_relations(rows, roles, columns, options, kind)
     words = [classes for _, classes in read]
     if np.isnan(target).all():
         raise table.error(f"columns {names} have no label at all")
@@ -174,24 +174,12 @@ def read_labels(
         first_row=rows.first,
         bounds=np.array([c.bounds for c in columns]).T if options.censored else None,
     )
-    for name, values in zip(names, exact_labels(source.targets, source.bounds).T):
-        if kind == "regression" and (strange := strange_label(name, values)):
-            text = str(rows.error(strange[0], name, strange[1]))
-            warnings.append(text.removeprefix(f"{table.path}: "))
-    if rows.unsplit:
-        many = counted(rows.unsplit, "row")
-        warnings.append(f"{many} with an empty cell in {roles.split!r} are in no split")
     if counting:
         warnings.append(
             f"--target-columns all leaves out {listed_columns(counting)}, which only "
             "numbers the rows; name it to predict it"
         )
-    if whole:
-        warnings += [
-            f"--missing-labels {word!r} fits no cell of {listed(names)}"
-            for word in options.missing_labels
-            if not any(matches(cell, (word,)) for c in columns for cell in c.missing)
-        ]
+    warnings += _lines_about(source, rows, roles, options, columns)
     keep = [at for at, name in enumerate(others) if name not in names]
     return Labels(
         source,
@@ -286,6 +274,32 @@ def _read_relations(
             f"{many} of {target.name!r} have > or < in column {name!r} and are learned as "
             "exact; --censored reads them as bounds"
         )
+    return lines
+
+
+def _lines_about(
+    source: DatasetSource,
+    rows: Rows,
+    roles: Roles,
+    options: DatasetOptions,
+    targets: Sequence[Column],
+) -> list[str]:
+    """Lines about probable mistakes in the labels, and about options without effect."""
+    lines = []
+    labels = exact_labels(source.targets, source.bounds)
+    for target, values in zip(targets, labels.T):
+        found = strange_label(values) if source.kind == "regression" else None
+        if found is not None:
+            text = str(rows.error(found[0], target.name, found[1]))
+            lines.append(text.removeprefix(f"{rows.tables[0].path}: "))
+    if rows.unsplit:
+        many = counted(rows.unsplit, "row")
+        lines.append(f"{many} with an empty cell in {roles.split!r} are in no split")
+    missing = {cell for target in targets for cell in target.missing}
+    for word in options.missing_labels if options.shard.is_whole else ():
+        if not any(matches(cell, (word,)) for cell in missing):
+            names = listed(source.target_names)
+            lines.append(f"--missing-labels {word!r} fits no cell of {names}")
     return lines
 
 

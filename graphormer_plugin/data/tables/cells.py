@@ -203,6 +203,8 @@ class Column:
             advice += "; --censored takes bounds such as >100 as such"
         if any(looks_numeric(word) for _, word in most[:4]):
             advice = "write numbers as 1234.5, without commas"
+        if most[0][1].startswith("["):
+            advice = "a target is one number per molecule, not one per atom"
         return f" ({total}: {words}); {advice}"
 
     def signs(self) -> np.ndarray:

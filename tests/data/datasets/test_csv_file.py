@@ -372,6 +372,7 @@ class TestCsv:
             ("smiles,y\nC,1\nC,high\n", {}, r"row 1 \(line 3\), column 'y': 'high'"),
             ("smiles,y\nC,1\nC,inf\n", {}, r"row 1 \(line 3\), column 'y': 'inf'"),
             ("smiles,y\nC,1_0\n", {}, "is not a number"),
+            ('smiles,y\nC,"[1, 2]"\n', {}, "one number per molecule, not one per atom"),
             ("smiles,y\nC,1e99\n", {}, "fits float32"),
             ("smiles,y\nC,-1e-300\n", {}, "fits float32"),
             ("smiles,y\nC,1e-39\n", {}, "fits float32"),
