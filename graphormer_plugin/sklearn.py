@@ -118,7 +118,7 @@ class MoleculeEstimator:
         labels, schema = self._encode(targets)
         rows = np.flatnonzero(~np.isnan(labels).all(1))
         settings = self._settings()
-        reader = RowReader(settings.featuriser, [], settings.max_atoms)
+        reader = RowReader(str(settings.featuriser), [], settings.max_atoms)
         molecules, rows, self.left_out_ = self._read(smiles, rows, reader)
         labels = labels[rows]
         unfit = unfit_targets(labels, schema.kind)

@@ -8,7 +8,7 @@ from rdkit.DataStructs import BulkTanimotoSimilarity
 from rdkit.ML.Cluster import Butina
 from rdkit.SimDivFilters.rdSimDivPickers import LeaderPicker
 
-from graphormer_plugin.data.smiles import ogb_mol
+from graphormer_plugin.data.smiles import Featuriser
 
 DISTANCE = 0.35  # Tanimoto distance of neighbours (our choice)
 # Molecules; RDKit's matrix of all distances takes 8 bytes for each pair.
@@ -22,9 +22,8 @@ def clusters_of(
     more than ``most`` molecules of the most similar of RDKit's leaders, molecules of which
     no two are neighbours. The order of the molecules decides ties."""
     generator = GetMorganGenerator(radius=2, fpSize=2048)
-    prints = [
-        generator.GetFingerprint(ogb_mol(text, largest_fragment)) for text in smiles
-    ]
+    read = Featuriser(largest_fragment=largest_fragment).mol
+    prints = [generator.GetFingerprint(read(text)) for text in smiles]
     if len(prints) > most:
         picked = LeaderPicker().LazyBitVectorPick(prints, len(prints), DISTANCE)
         leaders = [prints[number] for number in picked]

@@ -14,6 +14,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.shards import Shard
+from graphormer_plugin.data.smiles import Featuriser
 
 # Memory grows with the square of the atoms. Our choice: all benchmarks are below it.
 MAX_ATOMS = 1000
@@ -161,10 +162,9 @@ class TableOptions:
                 raise DatasetError(f"{flag_of(one.name)} {given}: expected {expected}")
 
     @property
-    def featuriser(self) -> str:
-        """Key of `OGB_MOLS` that reads the molecules."""
-        canonical = "_canonical" * self.canonical_smiles
-        return "ogb" + canonical + "_largest_fragment" * self.largest_fragment
+    def featuriser(self) -> Featuriser:
+        """What reads the molecules."""
+        return Featuriser(self.canonical_smiles, self.largest_fragment)
 
     @property
     def split_file(self) -> Path | None:

@@ -5,6 +5,7 @@ import hashlib
 import importlib.util
 import re
 import types
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -111,28 +112,71 @@ def edges_of_mol(mol: Any) -> np.ndarray:
     return np.stack([edges, edges[:, ::-1]], axis=1).reshape(-1, 2).T
 
 
+@dataclass(frozen=True)
+class Featuriser:
+    """How SMILES become graphs with OGB's features. Checkpoints carry its name.
+
+    >>> str(Featuriser(canonical=True, largest_fragment=True))
+    'ogb_canonical_largest_fragment'
+
+    Attributes:
+        canonical: Read the molecule again, see `from_canonical`.
+        largest_fragment: Keep only the fragment of `choose_fragment`.
+    """
+
+    canonical: bool = False
+    largest_fragment: bool = False
+
+    def __str__(self) -> str:
+        canonical = "_canonical" * self.canonical
+        return "ogb" + canonical + "_largest_fragment" * self.largest_fragment
+
+    @classmethod
+    def named(cls, name: str) -> "Featuriser":
+        """The featuriser of a name; for names of other graphs, the default."""
+        return OGB.get(name, cls())
+
+    def mol(self, smiles: str) -> Any:
+        """RDKit molecule.
+
+        Raises:
+            ValueError: RDKit refuses it.
+        """
+        mol = self.mol_as_written(smiles)
+        return from_canonical(mol) if self.canonical else mol
+
+    def mol_as_written(self, smiles: str) -> Any:
+        """`mol`, its atoms in the order of the SMILES."""
+        mol = mol_of_smiles(smiles)
+        if HEAVY_HYDROGEN.search(smiles):
+            mol = without_hydrogens(mol)
+        return choose_fragment(mol) if self.largest_fragment else mol
+
+
+_EVERY = [Featuriser(one, other) for one in (False, True) for other in (False, True)]
+OGB = {str(featuriser): featuriser for featuriser in _EVERY}
+
+
 def parse_smiles(
     smiles: str,
     scaffold: bool = False,
     identity: bool = False,
-    largest_fragment: bool = False,
-    canonical: bool = False,
+    how: Featuriser = OGB["ogb"],
 ) -> MoleculeGraph:
     """Graph of a SMILES with OGB's features; several fragments make a disconnected graph.
 
     Args:
         scaffold: Also put the Bemis-Murcko scaffold into ``extras["scaffold"]``.
         identity: Also put `identity_of` the molecule into ``extras["identity"]``.
-        largest_fragment: See `ogb_mol`, also for ``canonical``.
 
     Raises:
         ValueError: RDKit refuses it.
     """
-    mol = ogb_mol(smiles, largest_fragment)
+    mol = how.mol_as_written(smiles)
     extras: dict[str, Any] = {}
     if identity:
         extras["identity"] = identity_of(mol)
-    if canonical:
+    if how.canonical:
         mol = from_canonical(mol)
     if scaffold:
         extras["scaffold"] = murcko_scaffold(mol)
@@ -172,26 +216,6 @@ def mol_of_any_smiles(smiles: str) -> Any:
     return mol
 
 
-def ogb_mol(
-    smiles: str, largest_fragment: bool = False, canonical: bool = False
-) -> Any:
-    """`mol_of_smiles` as a featuriser reads it.
-
-    Args:
-        largest_fragment: Keep only the fragment of `choose_fragment`.
-        canonical: Read the molecule again, see `from_canonical`.
-
-    Raises:
-        ValueError: RDKit refuses it.
-    """
-    mol = mol_of_smiles(smiles)
-    if HEAVY_HYDROGEN.search(smiles):
-        mol = without_hydrogens(mol)
-    if largest_fragment:
-        mol = choose_fragment(mol)
-    return from_canonical(mol) if canonical else mol
-
-
 def from_canonical(mol: Any) -> Any:
     """The molecule of a molecule's canonical SMILES, or the molecule itself where RDKit
     refuses that SMILES or leaves out atoms.
@@ -202,17 +226,6 @@ def from_canonical(mol: Any) -> Any:
     again = Chem.MolFromSmiles(Chem.MolToSmiles(mol))
     same = again is not None and again.GetNumAtoms() == mol.GetNumAtoms()
     return again if same else mol
-
-
-# `ogb_mol` by the name of the featuriser, which checkpoints carry.
-OGB_MOLS = {
-    "ogb"
-    + "_canonical" * canonical
-    + "_largest_fragment"
-    * largest: functools.partial(ogb_mol, largest_fragment=largest, canonical=canonical)
-    for canonical in (False, True)
-    for largest in (False, True)
-}
 
 
 def choose_fragment(mol: Any) -> Any:
@@ -230,9 +243,9 @@ def choose_fragment(mol: Any) -> Any:
     return parent
 
 
-def smiles_parser(scaffold: bool = False, **how: bool) -> Parser:
+def smiles_parser(scaffold: bool = False, how: Featuriser = OGB["ogb"]) -> Parser:
     """The default parser, which workers can receive; see `parse_smiles`."""
-    return functools.partial(parse_smiles, scaffold=scaffold, identity=True, **how)
+    return functools.partial(parse_smiles, scaffold=scaffold, identity=True, how=how)
 
 
 def mol_of_smiles(smiles: str) -> Any:

@@ -327,7 +327,7 @@ class Experiment:
     @cached_property
     def molecules(self) -> Molecules:
         """Graphs and RDKit's molecules, parsed once for all models."""
-        return read(self.table.smiles, self.settings.featuriser)
+        return read(self.table.smiles, str(self.settings.featuriser))
 
     @cached_property
     def features(self) -> dict[str, np.ndarray]:

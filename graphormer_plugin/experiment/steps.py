@@ -8,7 +8,7 @@ import numpy as np
 
 from graphormer_plugin import hub
 from graphormer_plugin.data.files import write_text
-from graphormer_plugin.data.smiles import OGB_MOLS
+from graphormer_plugin.data.smiles import OGB
 from graphormer_plugin.experiment.plan import TITLES, Experiment, Member, fitted_rows
 from graphormer_plugin.experiment.references import forest_predictions
 from graphormer_plugin.experiment.results import Run, kept_arrays, label_spread
@@ -134,9 +134,9 @@ def head_predictions(experiment: Experiment, member: Member) -> Prediction:
     seed = settings.seed + member.run
     state = start_state(start)
     task_state = state["task_state"]
-    if task_state.get("featuriser") not in OGB_MOLS:
+    if task_state.get("featuriser") not in OGB:
         raise ValueError(f"{start.path} reads other features than those of OGB")
-    task_state["featuriser"] = settings.featuriser
+    task_state["featuriser"] = str(settings.featuriser)
     state["cfg"]["task"]["max_atoms"] = settings.max_atoms
     save_dir.mkdir(parents=True, exist_ok=True)
     write_file(state, save_dir / BEST)

@@ -24,13 +24,13 @@ from graphormer_plugin.data.graph_columns import check_features
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.smiles import (
-    OGB_MOLS,
+    OGB,
+    Featuriser,
     choose_fragment,
     feature_dims,
     from_canonical,
     graph_of_mol,
     mol_of_any_smiles,
-    ogb_mol,
     without_hydrogens,
 )
 from graphormer_plugin.heads.kernels import as_mol, raw_features, rounded
@@ -62,6 +62,11 @@ class Molecules:
         # Another process reads a molecule again if it needs one.
         return {**self.__dict__, "parsed": ()}
 
+    @property
+    def how(self) -> Featuriser:
+        """The featuriser; the default for graphs that are not of SMILES."""
+        return Featuriser.named(self.featuriser)
+
     @cached_property
     def described(self) -> list[Chem.Mol]:
         """Molecules for descriptors, fingerprints and domains.
@@ -75,7 +80,7 @@ class Molecules:
         if len(self.sources) < len(self):
             raise ValueError("the model reads descriptors: give SMILES of the graphs")
         parsed: Sequence[Chem.Mol | None] = self.parsed
-        if self.featuriser == "ogb_largest_fragment" or not parsed:
+        if self.how == Featuriser(largest_fragment=True) or not parsed:
             parsed = [None] * len(self)
         if None not in parsed:
             return list(parsed)
@@ -93,25 +98,24 @@ class Molecules:
     def texts(self) -> list[str]:
         """SMILES of the molecules that the graphs show."""
         is_parsed = self.parsed and None not in self.parsed
-        if is_parsed and self.featuriser.endswith("largest_fragment"):
+        if is_parsed and self.how.largest_fragment:
             return [Chem.MolToSmiles(mol) for mol in self.parsed]
         return smiles_of(self.sources, self.featuriser)
 
     def mol(self, number: int) -> Chem.Mol:
         """The molecule of a graph, its atoms in the order of the source."""
-        largest = self.featuriser.endswith("largest_fragment")
         mol = self.sources[number]
         if isinstance(mol, str):
-            return ogb_mol(mol, largest)
+            return self.how.mol_as_written(mol)
         mol = without_hydrogens(mol)
-        return choose_fragment(mol) if largest else mol
+        return choose_fragment(mol) if self.how.largest_fragment else mol
 
     def in_order(
         self, of_nodes: Sequence[NDArray], axes: Sequence[int], first: int = 0
     ):
         """Arrays whose ``axes`` are the nodes of each graph, from ``first`` on, in the
-        order of the atoms of the source; see `ogb_mol` with ``canonical``."""
-        if "canonical" not in self.featuriser or len(self.sources) < len(self):
+        order of the atoms of the source; see `from_canonical`."""
+        if not self.how.canonical or len(self.sources) < len(self):
             return of_nodes
         results = []
         for number, values in enumerate(of_nodes):
@@ -141,7 +145,7 @@ def _with_molecule(read: Callable[[str], Chem.Mol], smiles: str) -> MoleculeGrap
 
 # Featurisers that leave RDKit's molecule as it was read.
 _KEEPING = {
-    name: functools.partial(_with_molecule, mol) for name, mol in OGB_MOLS.items()
+    name: functools.partial(_with_molecule, how.mol) for name, how in OGB.items()
 }
 
 
@@ -259,11 +263,12 @@ def graph_of_molecule(
         )  # which also checks valences and finds aromatic rings
     except ValueError as error:
         raise ValueError(messages[0] if messages else str(error)) from None
-    if featuriser.endswith("largest_fragment"):
+    how = Featuriser.named(featuriser)
+    if how.largest_fragment:
         mol = choose_fragment(mol)
     smiles = Chem.MolToSmiles(mol)
     graph = parse(smiles, parser, messages)
-    if "canonical" in featuriser:
+    if how.canonical:
         return graph
     atoms = np.array(mol.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"])
     x = np.empty_like(graph.x)
@@ -323,10 +328,10 @@ def smiles_of(inputs: Sequence[Any], featuriser: str) -> list[str]:
         if not isinstance(text, str):
             raise ValueError(f"input {number} does not say which molecule it is")
         texts.append(text)
-    if featuriser not in ("", "ogb", "zinc"):
-        largest = featuriser.endswith("largest_fragment")
-        return [Chem.MolToSmiles(ogb_mol(text, largest)) for text in texts]
-    return texts
+    how = Featuriser.named(featuriser)
+    if how == Featuriser():
+        return texts
+    return [Chem.MolToSmiles(how.mol_as_written(text)) for text in texts]
 
 
 class RowReader:

@@ -8,7 +8,7 @@ import pytest
 from graphormer_plugin.cli import explain, preprocess
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.featurise import LimitedParser
-from graphormer_plugin.data.smiles import smiles_parser
+from graphormer_plugin.data.smiles import Featuriser, smiles_parser
 from support.tables import rows
 from support.training import forked
 
@@ -53,7 +53,7 @@ def test_the_limit_comes_from_the_training(checkpoint, tmp_path):
 
 
 def test_fragments_that_are_left_out_do_not_count():
-    parser = LimitedParser(smiles_parser(True, largest_fragment=True), 10)
+    parser = LimitedParser(smiles_parser(True, Featuriser(largest_fragment=True)), 10)
     acid = "CCCC([H])([H])C(=O)[O-]"
     assert len(parser(f"{acid}.[Na+]" + ".O" * 20).x) == 7
     with pytest.raises(ValueError, match="11 atoms, above --max-atoms 10"):
@@ -63,7 +63,7 @@ def test_fragments_that_are_left_out_do_not_count():
 
 
 def test_a_smiles_of_millions_of_small_fragments_is_not_parsed():
-    parser = LimitedParser(smiles_parser(True, largest_fragment=True), 10)
+    parser = LimitedParser(smiles_parser(True, Featuriser(largest_fragment=True)), 10)
     assert len(parser("CCC" + ".O" * 400).x) == 3
     parsed = []
     parser = LimitedParser(parsed.append, 10)

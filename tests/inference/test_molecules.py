@@ -5,7 +5,7 @@ import pytest
 from rdkit import Chem
 from test_predictor import predictor
 
-from graphormer_plugin.data.smiles import OGB_MOLS
+from graphormer_plugin.data.smiles import OGB
 from graphormer_plugin.inference.molecules import read
 
 PEPTIDE = "C[C@H](N)C(=O)N[C@@H](Cc1ccccc1)C(=O)O"
@@ -29,7 +29,7 @@ def test_spellings_of_a_molecule(arch):
     assert np.ptp(as_given) > 1e-4
 
 
-@pytest.mark.parametrize("name", OGB_MOLS)
+@pytest.mark.parametrize("name", OGB)
 def test_descriptors_are_of_the_graph(name):
     """And do not depend on the spelling where the graph does not."""
     salts = [f"{text}.Cl" for text in SPELLINGS[:3]]

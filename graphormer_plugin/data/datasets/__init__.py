@@ -5,15 +5,12 @@ import sys
 
 from graphormer_plugin.components import import_modules
 from graphormer_plugin.data.datasets.zinc import parse_zinc_smiles
-from graphormer_plugin.data.smiles import OGB_MOLS, parse_smiles
+from graphormer_plugin.data.smiles import OGB, parse_smiles
 
 import_modules(sys.modules[__name__])
 
 # What makes a graph of a SMILES, by the name that checkpoints carry.
 FEATURISERS = {
-    **{
-        name: functools.partial(parse_smiles, **mol.keywords)
-        for name, mol in OGB_MOLS.items()
-    },
+    **{name: functools.partial(parse_smiles, how=how) for name, how in OGB.items()},
     "zinc": parse_zinc_smiles,
 }

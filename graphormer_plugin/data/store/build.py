@@ -176,9 +176,9 @@ def _settled(
         changed["splits"] = {}
     if source.smiles is not None and source.parser is None:
         by_scaffold = source.splits is None and options.split == "scaffold"
-        how = smiles.OGB_MOLS[options.featuriser].keywords
-        changed["parser"] = smiles.smiles_parser(by_scaffold, **how)
-        changed["featuriser"] = source.featuriser or options.featuriser
+        how = options.featuriser
+        changed["parser"] = smiles.smiles_parser(by_scaffold, how)
+        changed["featuriser"] = source.featuriser or str(how)
         changed["node_dims"], changed["bond_dims"] = smiles.feature_dims()
     return dataclasses.replace(source, **changed)
 
@@ -298,7 +298,7 @@ def _featurised(
     if first:
         logger.info("continuing after %s finished rows", f"{first:,}")
     if options.descriptors:
-        describe = partial(describe_smiles, smiles.OGB_MOLS[options.featuriser])
+        describe = partial(describe_smiles, options.featuriser.mol)
     for piece in featurise(
         source.smiles,
         LimitedParser(source.parser, options.max_atoms),
