@@ -7,9 +7,7 @@ second version gives the names of the options. There are two families of presets
 - `graphormer_paper_{slim,small,base,deep}` are the paper's networks (Eq. 5-9):
   LayerNorm before each half of a layer; a linear head; dropout 0.1, but none inside the
   feed-forward network or on the embeddings; linear maps start from N(0, 0.02 / sqrt(L)),
-  as in the first version of the code. `graphormer_small` and `graphormer_deep` are
-  other names of two of them, which older commands and checkpoints have; the second
-  version has no presets of these names.
+  as in the first version of the code.
 - `graphormer_{slim,base,large}` are the networks of the second version, under its names:
   LayerNorm after each half unless `--pre-layernorm`, and on the embeddings
   (`--encoder-normalize-before`); a head with a hidden layer and LayerNorm (`--head-style
@@ -32,6 +30,11 @@ Embeddings start from N(0, 0.02) in both. Where paper and code differ further:
   `--act-dropout` at 0.0 where a command does not name them; its own commands all name
   0.0 and 0.1, which are the presets' values here.
 - The released code leaves graphs of more than 128 nodes out of all splits.
+- A LayerNorm follows the last layer of the networks with `--pre-layernorm` and a linear
+  head, as in the first version of the code; no equation of the paper has it.
+
+Where several shortest paths join two nodes, the edge encoding reads the first that the
+compiled function finds, which depends on the numbering of the nodes; distances do not.
 
 GELU comes from the released code; the paper states no activation.
 """
@@ -85,7 +88,6 @@ WITHOUT_EFFECT = {
 
 # The paper's networks: Tables 7 and 10 and section B.2.2.
 _PAPER = {"pre_layernorm": True, "input_dropout": 0.0}
-_SMALL = {**_PAPER, **sizes(layers=6, width=512, heads=32)}
 # Pre-trained for MolPCBA (section B.2.2).
 _DEEP = {**_PAPER, **sizes(layers=18, width=1024, heads=32), "attention_dropout": 0.3}
 # Tables of the first release for ZINC, without which the model would have more than the
@@ -117,11 +119,9 @@ _RELEASED = {
         **sizes(layers=12, width=80, heads=8),
         **_SLIM_TABLES,
     },
-    graphormer_paper_small=_SMALL,
-    graphormer_small=_SMALL,
+    graphormer_paper_small={**_PAPER, **sizes(layers=6, width=512, heads=32)},
     graphormer_paper_base={**_PAPER, **sizes(layers=12, width=768, heads=32)},
     graphormer_paper_deep=_DEEP,
-    graphormer_deep=_DEEP,
     graphormer_slim={**_RELEASED, **sizes(layers=12, width=80, heads=8)},
     graphormer_base={**_RELEASED, **sizes(layers=12, width=768, heads=32)},
     graphormer_large={**_RELEASED, **sizes(layers=24, width=1024, heads=32)},

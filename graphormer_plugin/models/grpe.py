@@ -15,6 +15,8 @@ https://arxiv.org/abs/2201.12787. The model is the paper's. Where the released c
   (`--node-table-size 512`). It leaves training graphs of more than 128 nodes out; here
   they are kept.
 
+A LayerNorm follows the last layer, as in the released code; no equation of the paper has it.
+
 The paper states none of these, and they come from the code: weights start as torch's
 layers do (linear maps uniform within +-1 / sqrt(inputs), all embeddings N(0, 1), the
 virtual node zero), GELU, and the dropout rates.

@@ -158,7 +158,8 @@ def walk_powers(
 
     Args:
         bond: [B, N, N], [i, j] not 0 where an edge goes from i to j. The walk follows
-            edges and ends at a node that no edge leaves (probabilities 0).
+            edges and ends at a node that no edge leaves (probabilities 0). Self-loops do
+            not count, and parallel edges count once; PyG's `AddRandomWalkPE` has both.
         num_steps: K, at least 1.
         dtype: number format of the computation, float32 or wider.
 
