@@ -128,7 +128,7 @@ def read_labels(
         reading = options.missing_labels, (), options.censored
         judged = columns_of_whole(table, roles.candidates, *reading)
     names, counting = _choose_targets(roles, judged, rows.starts)
-    columns = [rows.columns[name] for name in names]
+    columns = [rows.columns[table.require(name)] for name in names]
     kind = _found_kind(table, columns, options) if find_kind else options.target_kind
     if kind == "multiclass" and len(names) != 1:
         raise table.error(f"a multiclass target is one column, got {listed(names)}")

@@ -22,8 +22,8 @@ INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of p
 
 
 def matches(cell: str, patterns: Sequence[str]) -> bool:
-    """Whether a cell is among some words, in any case, where ``*`` stands for any text, or
-    has the number of such a word: pandas writes -999 as -999.0."""
+    """Whether a cell is one of some words, in any case, where ``*`` stands for any text; or
+    has the number of such a word, because pandas writes -999 as -999.0."""
     words, numbers = _any_of(tuple(patterns))
     text = cell.strip().lower()
     return bool(words.fullmatch(text) or numbers and _value(text) in numbers)
@@ -38,8 +38,8 @@ def _any_of(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], frozenset[Any]]
 
 
 def _value(cell: str) -> float | None:
-    """Number of a cell, be it too large for float32; `math.nan` where there is no value,
-    None for a word."""
+    """Number of a cell, also beyond float32; `math.nan` if there is no value, None for a
+    word."""
     text = cell.strip().lower()
     if text in MISSING:
         return math.nan
@@ -47,19 +47,18 @@ def _value(cell: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    # Python reads 1_000, and nobody writes so in a table; -nan is no missing cell.
+    # Python reads 1_000, which is a mistake in a table; -nan does not mark a missing cell.
     return None if "_" in text or number != number else number
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is empty or a number, be it too large for float32: then the column
-    has numbers, and the cell is wrong."""
+    """Whether a cell is empty or a number; true also for numbers beyond float32, which are
+    errors in a column of numbers."""
     return _value(cell) is not None
 
 
 def number_in(cell: str) -> float:
-    """Number of a cell, NaN where there is no value: for an empty cell, nan, na, n/a, null
-    and none.
+    """Number of a cell, NaN if it is one of `MISSING`.
 
     Raises:
         ValueError: It is not a number, or too large or too small for float32.
@@ -82,8 +81,7 @@ def point(cell: str) -> str:
 
 
 def read_dates(texts: Sequence[str]) -> np.ndarray:
-    """Seconds since 1970 of dates that all have the same format of `DATES`; NaN for
-    other texts.
+    """Seconds since 1970 of dates in one format, the best of `DATES`; NaN for other texts.
 
     Raises:
         ValueError: Day and month may be exchanged in all of them.
@@ -116,10 +114,10 @@ class Column:
 
     Attributes:
         values: Number of each cell, NaN for words and for missing cells.
-        words: Rows of the cells that are not numbers, by their text.
+        words: Rows of cells that are not numbers, by text.
         missing: Texts of cells that the user's patterns call missing.
-        classes: Names of classes that are missing cells elsewhere, such as none.
-        bounds: 1 for a cell such as >100, if cells are ``censored``; -1 for <0.1, else 0.
+        classes: Names of classes that would otherwise mean a missing cell, such as none.
+        bounds: With ``censored``, 1 for a cell such as >100 and -1 for <0.1; else 0.
         has_commas: Whether cells such as 1,5 are numbers, see `read_commas`.
     """
 
@@ -156,12 +154,9 @@ class Column:
         self.bounds.append(bound)
 
     def read_commas(self, decimal: bool) -> str:
-        """Read words such as 1,5 as numbers, unless other cells have a decimal point, or
-        all such words may be thousands (1,234) and commas are not known to be ``decimal``.
-
-        Returns:
-            A line about it; empty if there are no such words.
-        """
+        """Read words such as 1,5 as numbers and return a line about it. If other cells have
+        a decimal point, or if all such words may be thousands (1,234) and commas are not
+        known to be ``decimal``, nothing changes and the line is empty."""
         commas = [word for word in self.words if COMMA.fullmatch(word)]
         sure = decimal or not all(map(THOUSANDS.fullmatch, commas))
         numbers = np.array(self.values)
@@ -189,7 +184,8 @@ class Column:
         return self.classes.isdisjoint(self.words) and all(map(is_number, self.words))
 
     def advice(self) -> str:
-        """How many cells are words, and what to do about them; empty without words."""
+        """Number of cells that are words, and what to do about them; empty if there are
+        none."""
         counts = [(len(rows), w) for w, rows in self.words.items() if not is_number(w)]
         if not counts:
             return ""
@@ -216,8 +212,8 @@ class Column:
         return signs
 
     def numbers_rows(self, starts: Sequence[int] = (0,)) -> bool:
-        """Whether numbers merely count the rows: an index by its name, as pandas writes
-        it, or 0, 1, 2, ... or 1, 2, 3, ..., perhaps anew in each of several tables, which
+        """Whether the numbers only count the rows: the column has the name of an index, or
+        it has 0, 1, 2, ... or 1, 2, 3, ..., perhaps anew in each of several tables that
         start at ``starts``."""
         count = np.arange(len(self.values))
         anew = count - np.array(starts)[np.searchsorted(starts, count, "right") - 1]

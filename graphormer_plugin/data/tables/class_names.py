@@ -19,10 +19,10 @@ def class_order(words: Collection[str], kind: str, asked: Sequence[str]) -> list
     """Words of a column in the order of their classes, 0 first.
 
     Args:
-        words: That occur in the column.
+        words: All words of the column.
         kind: ``binary`` or ``multiclass``.
-        asked: The order that the user gives. Empty: alphabetical, or for a binary target
-            by the meaning of the words.
+        asked: Order that the user gives. If it is empty, the order is alphabetical, or for
+            a binary target the meaning of the words decides.
 
     Raises:
         ValueError: A word is not among the words of the user, or the words of a binary
@@ -54,11 +54,11 @@ def class_order(words: Collection[str], kind: str, asked: Sequence[str]) -> list
 
 
 def check_numbers(labels: np.ndarray) -> None:
-    """Check that classes are numbered from 0, by their labels, NaN where missing.
+    """Check that labels (NaN = missing) number the classes from 0.
 
     Raises:
         ValueError: More than half of the classes up to the largest have no label, so that
-            a label is a code for something else.
+            some label is a code for something else.
     """
     present = np.unique(labels[~np.isnan(labels)])
     if len(present) > 1 and present[-1] >= 2 * len(present):

@@ -12,6 +12,7 @@ from rdkit.Chem import rdDepictor
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.smiles import mol_of_smiles
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.data.tables.excel import ExcelTable
@@ -276,8 +277,11 @@ def line_of(text: str) -> str:
 def drawn_block(smiles: str, title: str) -> str:
     """Mol block of a SMILES with places in the plane; without atoms if RDKit refuses it,
     and without places if it is large: their time grows with the cube of the atoms."""
-    with rdBase.BlockLogs():
-        mol = Chem.MolFromSmiles(smiles) or Chem.Mol()
+    try:
+        with rdBase.BlockLogs():
+            mol = mol_of_smiles(smiles)
+    except ValueError:
+        mol = Chem.Mol()
     if mol.GetNumAtoms() <= MOST_PLACED:
         rdDepictor.Compute2DCoords(mol)
     else:  # all in one place; without, MolToMolBlock would look for some

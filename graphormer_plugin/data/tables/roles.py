@@ -14,9 +14,8 @@ RELATION = "relation|qualifier|operator|modifier"  # in names of columns
 
 
 def find_split(table: Table, options: DatasetOptions) -> str | None:
-    """The column of the split, or None: the column that ``--split column:NAME`` names; by
-    default the column called split in any case, unless an option names it as something
-    else.
+    """The column that ``--split column:NAME`` names; by default the column called split in
+    any case, unless an option names it as something else; None if there is none.
 
     Raises:
         DatasetError: There is no such column, or there are several.
@@ -37,9 +36,9 @@ def find_split(table: Table, options: DatasetOptions) -> str | None:
 
 
 def find_relations(table: Table, targets: Sequence[str], alone: bool) -> dict[str, str]:
-    """The columns that say whether labels are bounds, by target: called as the target
-    (Standard Value, Standard Relation; IC50, IC50_qualifier), or if the target is
-    ``alone`` just relation or the like."""
+    """Columns that say whether labels are bounds, by target. Such a column has the name of
+    the target (Standard Value, Standard Relation; IC50, IC50_qualifier), or is called just
+    relation or the like if the target is ``alone``."""
 
     def _stem(name: str) -> str:
         return re.sub(rf"{RELATION}|value|[\W_]", "", name.lower())
@@ -62,11 +61,11 @@ class Roles:
         split: Column of the split, or None.
         relations: Columns of `find_relations`, by candidate.
         extras: Columns of numbers that models read beside the molecule.
-        weight: Column of the weights in a list, which is empty without weights.
-        time: Column of the times of a split in a list, which is empty without.
+        weight: List of the column of weights; empty without weights.
+        time: List of the column of a split by time; empty for other splits.
         free: Columns that can be targets without being named.
-        candidates: Targets, and columns that may turn out to be targets when they are
-            read: all columns for ``all``, and where ``explore`` leaves the choice open.
+        candidates: Targets; or all columns that may turn out to be targets when they are
+            read, for ``all`` and where ``explore`` leaves the choice open.
 
     Raises:
         DatasetError: There is no such column, or more than one; or a target is named
@@ -107,10 +106,9 @@ class Roles:
             if asked in self.table.places:
                 names.append(asked)
                 continue
-            fits = fnmatch.filter(self.free, asked) or [asked]
-            fits = all_numbers if asked == ALL else fits
+            fits = all_numbers if asked == ALL else fnmatch.filter(self.free, asked)
+            fits = fits or [self.table.require(asked)]
             names += [name for name in fits if name not in names]
-        names = [self.table.require(name) for name in names]
         twice = [name for name, n in Counter([*names, *self.extras]).items() if n > 1]
         if twice:
             raise self.table.error(
@@ -134,7 +132,7 @@ class Roles:
                 "which columns are targets? Name them with --target-columns; there are "
                 f"{listed_columns(self.free)}"
             )
-        name = self.table.require(self.free[0])
+        name = self.free[0]
         if name.lower() in NAMES or is_index(name):
             raise self.table.error(
                 f"the only other column, {name!r}, looks like an "

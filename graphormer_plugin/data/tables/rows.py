@@ -30,7 +30,7 @@ _SPLIT_NAMES = {
 
 
 class Rows:
-    """Cells of tables, read once.
+    """The cells of tables, read once.
 
     Args:
         tables: Read as one, one after the other, with the columns of the first.
@@ -69,7 +69,7 @@ class Rows:
         names = [roles.smiles, *(column.name for column in columns), *split]
         for table in tables:
             self.starts.append(len(self.smiles))
-            read = [table.require(name) for name in (*names, *others)]
+            read = [table.existing(name) for name in (*names, *others)]
             for _, line, cells in table.rows_between(read, *part):
                 row = len(self.smiles)
                 self.lines.append(line)

@@ -88,11 +88,15 @@ class Table:
 
     def require(self, name: str) -> str:
         """The name, if it is a column and no other column has it."""
-        if name not in self.places:
-            raise self.error(f"no column {name!r}, {self._has()}")
-        if name in self.repeated:
+        if self.existing(name) in self.repeated:
             text = f"several columns have the name {shown(name)}"
             raise self.error(f"{text}, or had it; rename them")
+        return name
+
+    def existing(self, name: str) -> str:
+        """The name, if it is a column."""
+        if name not in self.places:
+            raise self.error(f"no column {name!r}, {self._has()}")
         return name
 
     def find_smiles(self, asked: str) -> str:

@@ -466,11 +466,12 @@ class TestLimits:
         text = ",".join(names) + "\n"
         with pytest.raises(DatasetError, match="and 199,988 more"):
             csv_dataset(options(text))
+        text = text.replace(",199999", ",7") + "C" + ",1" * 200_000 + "\n"
         with pytest.raises(DatasetError, match="several columns have the name '7'"):
-            csv_dataset(options(text.replace(",199999", ",7"), target_columns="7"))
-        table = CsvTable(Path(options(text + "C" + ",1" * 200_000 + "\n").name))
-        (row,) = table.rows(names[::2])
-        assert len(row[2]) == 100_001
+            csv_dataset(options(text, target_columns="7"))
+        table = CsvTable(Path(options(text).name))
+        (row,) = table.rows(names[:-1:2])
+        assert len(row[2]) == 100_000
 
     def test_a_long_cell_is_shortened_in_messages(self, options):
         long = "z" * 10**6

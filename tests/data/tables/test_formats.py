@@ -162,14 +162,14 @@ def test_an_sdf_in_the_old_encoding_of_windows(tmp_path):
     """The format states none; µ and ° are frequent in units."""
     record = sdf_record(ROWS[2]).replace("1.5", "5 µM – 20 °C") + sdf_record(ROWS[3])
     path, out = tmp_path / "table.sdf", tmp_path / "out.sdf"
-    predictions = tmp_path / "predictions.csv"
-    predictions.write_text('smiles,title,NR-A,SR-C,y\nC,a,3,"",1\nC,b,4,"",2\n')
+    lines = [["smiles", "title", "NR-A", "SR-C", "y"]]
+    lines += [["C", "a", "3", "", "1"], ["C", "b", "4", "", "2"]]
     for encoding in ("cp1252", "utf-8"):
         path.write_bytes(record.encode(encoding))
         table = open_table(path)
         cells = [cells for _, _, cells in table.rows(["SR-C"])]
         assert cells == [["5 µM – 20 °C"], ["1.5"]]
-        write_table(predictions, out, table, "smiles", ["y"], 0, 2)
+        write_table(out, iter(lines), table, "smiles", ["y"], 0, 2)
         assert "5 µM – 20 °C" in out.read_text(encoding="utf-8")
 
 
@@ -284,22 +284,19 @@ class TestSdf:
 
 
 class TestWriting:
-    """The finished CSV of predictions in another format."""
+    """Predicted rows in a format."""
 
     @pytest.fixture
     def written(self, path, tmp_path):
         table = open_table(path)
-        source = tmp_path / "part.csv"
-        with open(source, "w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow([*table.header, "y", "y_class", "reason"])
-            for row, _, cells in table.rows(table.header):
-                new = ["", "", "bad"] if row == 2 else [f"{row}.5", "active", ""]
-                writer.writerow([*cells, *new])
+        lines = [[*table.header, "y", "y_class", "reason"]]
+        for row, _, cells in table.rows(table.header):
+            new = ["", "", "bad"] if row == 2 else [f"{row}.5", "active", ""]
+            lines.append([*cells, *new])
 
         def write(suffix):
             output = tmp_path / f"out{suffix}"
-            write_table(source, output, table, "smiles", {"y"}, 0, len(ROWS))
+            write_table(output, iter(lines), table, "smiles", {"y"}, 0, len(ROWS))
             return output
 
         return write
@@ -334,30 +331,33 @@ class TestWriting:
         assert mol.GetNumAtoms() == atoms
         assert mol.GetConformer().GetPositions().any() == placed
 
+    @pytest.mark.parametrize(
+        "text", ["CCO", "InChI=1S/C2H6O/c1-2-3/h3H,2H2,1H3", "CCO |bad|", "CC(C"]
+    )
+    def test_what_is_drawn(self, text):
+        mol = Chem.MolFromMolBlock(drawn_block(text, ""))
+        assert Chem.MolToSmiles(mol) == ("" if text == "CC(C" else "CCO")
+
     def test_texts_that_end_a_record(self, tmp_path):
-        path, source = tmp_path / "table.csv", tmp_path / "part.csv"
+        path, output = tmp_path / "table.csv", tmp_path / "out.sdf"
         cells = [["a", "CCO", "$$$$ much"], ["$$$$", "CCC", "$$$$"], ["b", "C", "x\0y"]]
-        for name in (path, source):
-            with open(name, "w", newline="") as file:
-                csv.writer(file).writerows([["name", "smiles", "price"], *cells])
-        output = tmp_path / "out.sdf"
-        write_table(source, output, open_table(path), "smiles", set(), 0, 3)
+        lines = [["name", "smiles", "price"], *cells]
+        with open(path, "w", newline="") as file:
+            csv.writer(file).writerows(lines)
+        write_table(output, iter(lines), open_table(path), "smiles", set(), 0, 3)
         assert len(Chem.SDMolSupplier(str(output))) == 3
         table = open_table(output)
         read = [found for *_, found in table.rows(["title", "smiles", "price"])]
         assert read[:2] == cells[:2] and read[2][2] == "x\u2400y"
 
     def test_a_name_of_two_lines_and_a_long_cell(self, tmp_path):
-        """The cell is longer than those that Python's reader takes by default."""
-        source, path = tmp_path / "part.csv", tmp_path / "table.sdf"
+        path, output = tmp_path / "table.sdf", tmp_path / "out.sdf"
         path.write_text("".join(map(sdf_record, ROWS[:2])))
         table = open_table(path)
         long = "x" * 200_000
-        with open(source, "w", newline="") as file:
-            rows = ([*cells, long] for _, _, cells in table.rows(table.header))
-            csv.writer(file).writerows([[*table.header, "IC50\n(nM)"], *rows])
-        output = tmp_path / "out.sdf"
-        write_table(source, output, table, "smiles", set(), 0, 2)
+        rows = [[*cells, long] for _, _, cells in table.rows(table.header)]
+        lines = iter([[*table.header, "IC50\n(nM)"], *rows])
+        write_table(output, lines, table, "smiles", set(), 0, 2)
         read = [mol.GetPropsAsDict() for mol in Chem.SDMolSupplier(str(output))]
         assert [values["IC50 (nM)"] for values in read] == [long, long]
         columns = open_table(output)

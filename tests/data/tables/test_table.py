@@ -122,13 +122,15 @@ def test_cells_between_blanks(tmp_path):
 def test_columns_of_one_name(tmp_path):
     """BindingDB repeats the columns of its chains."""
     path = tmp_path / "table.csv"
-    rows = "".join(f"{'C' * n},{n},a{n},b{n}\n" for n in range(1, 6))
+    rows = "".join(f"{'C' * n},{n / 2},a{n},b{n}\n" for n in range(1, 6))
     path.write_text("smiles,y,chain,chain\n" + rows)
     table = open_table(path)
     assert table.header == ["smiles", "y", "chain", "chain_4"]
     assert next(table.rows(["chain", "chain_4"]))[2] == ["a1", "b1"]
-    options = DatasetOptions(str(path), target_columns=("y",))
-    assert read_labels(table, options).source.targets[:, 0].tolist() == [*range(1, 6)]
+    for asked in (("y",), ("all",), ()):
+        options = DatasetOptions(str(path), target_columns=asked, split="random")
+        labels = read_labels(table, options, explore=True).source.targets
+        assert labels[:, 0].tolist() == [0.5, 1, 1.5, 2, 2.5]
     for name in ("chain", "chain_4"):
         with pytest.raises(
             DatasetError, match=f"several columns have the name '{name}'"
