@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphormer_plugin.data.checks import warnings_about
 from graphormer_plugin.data.errors import counted, listed
+from graphormer_plugin.data.label_warnings import warnings_about
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.table import SPLIT
 from graphormer_plugin.experiment.label_statistics import label_shift

@@ -6,7 +6,7 @@ import numpy as np
 
 from graphormer_plugin.criterions.metrics import METRICS
 from graphormer_plugin.data.schema import LOG
-from graphormer_plugin.data.tables.cells import Column, shown
+from graphormer_plugin.data.tables.cells import ParsedColumn, shown
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.experiment import scores
 from graphormer_plugin.inference.predictor import Predictor
@@ -29,7 +29,7 @@ class TableScores:
         self.table = table
         names = self.targets.names
         self.columns = {
-            target: Column(name, missing)
+            target: ParsedColumn(name, missing)
             for target, name in enumerate(names)
             if name in table.places
         }
@@ -81,7 +81,7 @@ class TableScores:
         return f"\nLabels of {self.table.path}\n{scores.text_table(lines)}"
 
     def _labels(
-        self, target: int, column: Column, warn: Callable[[str], None]
+        self, target: int, column: ParsedColumn, warn: Callable[[str], None]
     ) -> np.ndarray:
         """Labels of a target [n], classes by number; NaN where a cell is missing, or is
         not a label."""

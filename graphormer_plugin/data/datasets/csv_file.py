@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.checks import strange_label
 from graphormer_plugin.data.errors import DatasetError, counted, listed
+from graphormer_plugin.data.label_warnings import strange_label
 from graphormer_plugin.data.labels import exact_labels
 from graphormer_plugin.data.options import DECISIVE, DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import random_split, random_split_of_rows, time_split
-from graphormer_plugin.data.tables.cells import Column, matches
+from graphormer_plugin.data.tables.cells import ParsedColumn, matches
 from graphormer_plugin.data.tables.formats import open_table, stem
 from graphormer_plugin.data.tables.roles import Roles
-from graphormer_plugin.data.tables.rows import Rows, columns_of_whole
+from graphormer_plugin.data.tables.rows import TableRows, columns_of_whole
 from graphormer_plugin.data.tables.table import NAMES, Table, listed_columns
 
 logger = logging.getLogger(__name__)
@@ -25,17 +25,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class TableDataset(RegisteredDataset):
-    """A table of molecules, opened."""
+    """A table of molecules that is open."""
 
     table: Table
 
     @classmethod
     def open(cls, options: DatasetOptions) -> "TableDataset":
-        """The table that options name.
-
-        Raises:
-            DatasetError: It cannot be read.
-        """
+        """The table that options name."""
         table = open_table(options.path)
         return cls(
             name="csv",
@@ -54,7 +50,7 @@ class TableDataset(RegisteredDataset):
 
 
 def _content(table: Table, options: DatasetOptions) -> dict[str, Any]:
-    """Hash of the rows that are read, and version of the rules of reading."""
+    """Hash of the rows, and version of the rules by which they are read."""
     shard = options.shard
     part = () if shard.is_whole else shard.rows(table.count())
     return {"file": table.digest(*part), "rule": 1}
@@ -66,10 +62,10 @@ class Labels:
 
     Attributes:
         source: Molecules, targets, weights, extra columns and splits.
-        warnings: Options that leave something out, or have no effect, a line each.
-        others: Names of the columns that no option uses.
-        cells: Their cells, a list per row; empty if they are not asked for.
-        times: Time of each row, for a split by time; else None.
+        warnings: Lines about probable mistakes, and about options without effect.
+        others: Columns that are neither SMILES, split nor target.
+        cells: Cells of ``others``, a list per row; empty if they are not asked for.
+        times: Time of each row for a split by time; None for other splits.
         parts: The tables that were read, each with the numbers of its rows.
     """
 
@@ -102,14 +98,12 @@ def read_labels(
 ) -> Labels:
     """Read the rows of a table, or of its shard.
 
-    Missing targets are empty cells, nan, na, n/a, null or none (in any case). Row numbers
-    count data rows from 0, as in predictions; errors also give the line of the file, from
-    1.
+    Errors name the row, from 0 as in predictions, and the line of the file, from 1.
 
     Args:
-        explore: Take the only column of numbers as target if none is named, and keep the
-            cells of columns that no option uses.
-        find_kind: Find the kind of the targets, in place of the kind of the options.
+        explore: Take the only column of numbers as the target if none is named, and keep
+            the cells of all other columns.
+        find_kind: Find the kind of the targets instead of taking it from the options.
         more: Further tables, whose rows follow.
 
     Raises:
@@ -122,7 +116,7 @@ def read_labels(
     roles = Roles(table, options, explore)
     part = (0, None) if whole else options.shard.rows(table.count())
     others = [n for n in table.header if n not in (roles.smiles, roles.split)]
-    rows = Rows([table, *more], roles, options, part, others if explore else ())
+    rows = TableRows([table, *more], roles, options, part, others if explore else ())
     judged = rows.columns
     if roles.names_all and not whole:
         reading = options.missing_labels, (), options.censored
@@ -192,7 +186,7 @@ def read_labels(
 
 
 def _choose_targets(
-    roles: Roles, read: Mapping[str, Column], starts: Sequence[int]
+    roles: Roles, read: Mapping[str, ParsedColumn], starts: Sequence[int]
 ) -> tuple[list[str], list[str]]:
     """Names of the targets, and of columns that ``all`` leaves out."""
     columns = [read[n] for n in roles.candidates if n.lower() not in NAMES]
@@ -212,7 +206,7 @@ def _choose_targets(
 
 
 def _found_kind(
-    table: Table, columns: Sequence[Column], options: DatasetOptions
+    table: Table, columns: Sequence[ParsedColumn], options: DatasetOptions
 ) -> str:
     """Kind of targets: binary for 0 and 1 and for two words, multiclass for as many words
     as ``--class-names`` has, else regression.
@@ -250,9 +244,9 @@ def _found_kind(
 
 
 def _read_relations(
-    rows: Rows,
+    rows: TableRows,
     roles: Roles,
-    targets: Sequence[Column],
+    targets: Sequence[ParsedColumn],
     options: DatasetOptions,
     kind: str,
 ) -> list[str]:
@@ -279,10 +273,10 @@ def _read_relations(
 
 def _lines_about(
     source: DatasetSource,
-    rows: Rows,
+    rows: TableRows,
     roles: Roles,
     options: DatasetOptions,
-    targets: Sequence[Column],
+    targets: Sequence[ParsedColumn],
 ) -> list[str]:
     """Lines about probable mistakes in the labels, and about options without effect."""
     lines = []
@@ -303,7 +297,7 @@ def _lines_about(
     return lines
 
 
-def _weights(rows: Rows, name: str, whole: bool) -> np.ndarray:
+def _weights(rows: TableRows, name: str, whole: bool) -> np.ndarray:
     """Weights of the rows in the loss; DatasetError for a wrong cell, and for zeros."""
     weights = rows.numbers(name)
     if (wrong := np.flatnonzero(~(weights >= 0))).size:
@@ -314,7 +308,7 @@ def _weights(rows: Rows, name: str, whole: bool) -> np.ndarray:
 
 
 def _splits(
-    rows: Rows, roles: Roles, options: DatasetOptions, needed: Sequence[str]
+    rows: TableRows, roles: Roles, options: DatasetOptions, needed: Sequence[str]
 ) -> dict[str, np.ndarray] | None:
     """Rows by split; None for a split that needs the molecules. A column must have the
     ``needed`` splits."""

@@ -12,7 +12,6 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from cython_ext import bond_dtype
-from graphormer_plugin.data.checks import warnings_about
 from graphormer_plugin.data.chunk import NODE_SPLITS, FeaturisedRows, GraphChunk
 from graphormer_plugin.data.files import (
     atomic_write,
@@ -24,6 +23,7 @@ from graphormer_plugin.data.files import (
     npy_header,
 )
 from graphormer_plugin.data.graph_columns import chunk_bonds, flat_columns
+from graphormer_plugin.data.label_warnings import warnings_about
 from graphormer_plugin.data.labels import as_float32, checked_weights, describe_targets
 from graphormer_plugin.data.parts import Parts
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, target_statistics

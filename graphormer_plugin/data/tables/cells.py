@@ -109,7 +109,7 @@ def is_index(name: str) -> bool:
     return re.fullmatch(INDEX, name.lower()) is not None
 
 
-class Column:
+class ParsedColumn:
     """Cells of a column, as numbers.
 
     Attributes:

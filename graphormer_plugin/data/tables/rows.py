@@ -11,7 +11,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.smiles import is_molecule
 from graphormer_plugin.data.tables.cells import (
-    Column,
+    ParsedColumn,
     looks_numeric,
     number_in,
     point,
@@ -29,18 +29,18 @@ _SPLIT_NAMES = {
 }
 
 
-class Rows:
-    """The cells of tables, read once.
+class TableRows:
+    """The rows of one or several tables, read in one pass.
 
     Args:
-        tables: Read as one, one after the other, with the columns of the first.
-        part: First row, and the row after the last; None: all rows.
-        others: Columns whose cells are kept as text, numbers with a decimal point.
+        tables: Tables that follow each other; all have the columns of the first.
+        part: First row, and the row after the last; None: to the end.
+        others: Columns whose cells are kept as text, with decimal points in numbers.
 
     Attributes:
         starts: First row of each table.
-        unsplit: Number of rows whose cell of the split is empty.
-        notes: What is unusual about the way they are read, a line each.
+        unsplit: Number of rows with an empty cell in the column of the split.
+        notes: Lines about the way the tables are read, where it is unusual.
 
     Raises:
         DatasetError: There are no rows, or a row has no SMILES or no split.
@@ -60,10 +60,14 @@ class Rows:
         self.splits: dict[str, list[int]] = {}
         self.unsplit = 0
         self.lines = array.array("q")
-        columns = [Column(name) for name in (*roles.extras, *roles.weight, *roles.time)]
+        columns = [
+            ParsedColumn(name) for name in (*roles.extras, *roles.weight, *roles.time)
+        ]
         reading = options.missing_labels, options.class_names, options.censored
-        columns += [Column(name, *reading) for name in roles.candidates]
-        columns += [Column(name) for name in dict.fromkeys(roles.relations.values())]
+        columns += [ParsedColumn(name, *reading) for name in roles.candidates]
+        columns += [
+            ParsedColumn(name) for name in dict.fromkeys(roles.relations.values())
+        ]
         self.columns = {column.name: column for column in columns}
         split = [roles.split] if roles.split else []
         names = [roles.smiles, *(column.name for column in columns), *split]
@@ -104,11 +108,11 @@ class Rows:
         return is_molecule(self.smiles[row])
 
     def _add_split(self, row: int, column: str, word: str) -> None:
-        name = _SPLIT_NAMES.get(word.strip().lower(), "")
         if not word.strip():
             self.unsplit += 1
             return
-        if not name:
+        name = _SPLIT_NAMES.get(word.strip().lower())
+        if name is None:
             text = (
                 f"{shown(word)} is not a split, expected train|valid|test; "
                 "--split random and scaffold do not read it"
@@ -123,18 +127,15 @@ class Rows:
         return [*zip(self.tables, numbers)]
 
     def error(self, row: int, column: str, text: object) -> DatasetError:
-        """Error of a cell in a row, counted from 0, the first row that was read."""
+        """Error that names a cell; row 0 is the first row that was read."""
         place = bisect.bisect_right(self.starts, row) - 1
         number = self.first + row - self.starts[place]
         where = f"row {number} (line {self.lines[row]}), column {column!r}"
         return self.tables[place].error(f"{where}: {text}")
 
     def numbers(self, name: str, advice: str = "") -> np.ndarray:
-        """Numbers of a column, float [rows]; ``advice`` is added to an error.
-
-        Raises:
-            DatasetError: A cell is not a number.
-        """
+        """Numbers of a column, float [rows]. If a cell is not a number, ``advice`` ends the
+        error."""
         column = self.columns[name]
         for text, rows in column.words.items():
             try:
@@ -144,20 +145,22 @@ class Rows:
         return np.array(column.values)
 
     def times(self, name: str, labelled: np.ndarray) -> np.ndarray:
-        """Numbers of a column, or dates in seconds, float [rows]; NaN where a cell is
-        neither, in a row that no training uses.
+        """Numbers of a column, or seconds of dates, float [rows]; NaN if a cell is neither.
+
+        Args:
+            labelled: Whether a row has a label, bool [rows].
 
         Raises:
-            DatasetError: A cell is neither, of a molecule with a label, bool [rows]; or
-                see `read_dates`.
+            DatasetError: The cell of a molecule with a label is neither; or `read_dates`
+                refuses the dates.
         """
         column = self.columns[name]
         numbers = np.array(column.values)
         words = _of_rows(column.words, lambda row: labelled[row])
         try:
             dates = read_dates([*words])
-            if np.isnan(dates).any():  # perhaps of rows that are no molecules
-                words = _of_rows(words, lambda row: is_molecule(self.smiles[row]))
+            if np.isnan(dates).any():  # perhaps in rows without a molecule
+                words = _of_rows(words, self._is_molecule)
                 dates = read_dates([*words])
         except ValueError as error:
             raise self.tables[0].error(f"column {name!r}: {error}") from None
@@ -166,7 +169,7 @@ class Rows:
         for rows, date in zip(words.values(), dates):
             values[rows] = date
         for row in np.flatnonzero(np.isnan(values) & labelled):
-            if not is_molecule(self.smiles[row]):
+            if not self._is_molecule(row):
                 continue
             number = "" if np.isnan(numbers[row]) else f"{numbers[row]:.15g}"
             cell = next((word for word, rows in words.items() if row in rows), number)
@@ -177,11 +180,8 @@ class Rows:
     def classes(
         self, name: str, kind: str, asked: Sequence[str]
     ) -> tuple[np.ndarray, list[str]]:
-        """Labels of a target [rows], and the names of its classes if it has words.
-
-        Raises:
-            DatasetError: see `class_order`.
-        """
+        """Labels of a target [rows], and the names of its classes if it has words; see
+        `class_order`."""
         column = self.columns[name]
         if kind == "regression" or column.has_numbers or not column.words:
             return self.numbers(name, column.advice()), []
@@ -197,10 +197,10 @@ class Rows:
 
 def columns_of_whole(
     table: Table, names: Sequence[str], *reading: Any
-) -> dict[str, Column]:
-    """Columns of a table, of whose words only the first is kept; see `Column` for the
-    further arguments."""
-    columns = [Column(name, *reading) for name in names]
+) -> dict[str, ParsedColumn]:
+    """Columns of a table. Of words, only the first of each column is kept, so that memory is
+    bounded; ``reading`` has the further arguments of `ParsedColumn`."""
+    columns = [ParsedColumn(name, *reading) for name in names]
     for _, _, cells in table.rows(names):
         for column, cell in zip(columns, cells, strict=True):
             if looks_numeric(cell) or all(map(looks_numeric, column.words)):
@@ -209,8 +209,8 @@ def columns_of_whole(
     return {column.name: column for column in columns}
 
 
-def _read_commas(columns: Sequence[Column], decimal: bool) -> list[str]:
-    """Read decimal commas of columns; returns a line about each; see `Column.read_commas`."""
+def _read_commas(columns: Sequence[ParsedColumn], decimal: bool) -> list[str]:
+    """Read decimal commas of columns; returns a line about each; see `ParsedColumn.read_commas`."""
     return [note for column in columns if (note := column.read_commas(decimal))]
 
 

@@ -18,7 +18,7 @@ SPLIT = "split"  # in any case; a target only if it is named
 csv.field_size_limit(1 << 24)  # Python's own limit of 131,072 cuts a mol block
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 NOT_UTF8 = re.compile("[\udc80-\udcff]")  # Python's escapes of other bytes
-# Columns with the name of a molecule, in any case; the first that there is counts.
+# Columns that name a molecule, in any case; the first one in a table counts.
 NAMES = (
     "name title compound compound_name molecule molecule_name drug drug_name id "
     "compound_id mol_id molecule_id cas chembl_id"
@@ -40,9 +40,9 @@ class Table:
         DatasetError: It cannot be read.
     """
 
-    no_smiles = "no SMILES"  # what an empty cell of SMILES means
+    no_smiles = "no SMILES"  # meaning of an empty cell of SMILES
     no_rows = "there are no rows below the header"
-    no_labels = ""  # what is in a file without labels, and what to do
+    no_labels = ""  # for a format without labels: what it holds, and what to do
     decimal_comma = False  # whether a comma in a number can only be the decimal one
 
     def __init__(self, path: Path, header: Sequence[str] | None = None) -> None:
@@ -82,8 +82,7 @@ class Table:
         return sum(1 for _ in self.rows([]))
 
     def digest(self, first: int = 0, end: int | None = None) -> str:
-        """Hash of content that includes the rows from ``first`` to before ``end``; None: of
-        the file."""
+        """Hash of the file, or of a part with the rows from ``first`` to before ``end``."""
         return file_sha256(self.path)
 
     def require(self, name: str) -> str:
@@ -123,11 +122,8 @@ class Table:
         )
 
     def find_name(self, smiles_column: str) -> list[str]:
-        """The column that names the molecules, in a list; empty without such a column.
-
-        Args:
-            smiles_column: A column that does not count, whatever its name is.
-        """
+        """List of the column, other than that of SMILES, that names the molecules; empty if
+        there is none."""
         lower = {name.lower(): name for name in self.header if name != smiles_column}
         return [lower[name] for name in NAMES if name in lower][:1]
 
@@ -238,8 +234,8 @@ class CsvTable(TextTable):
 
 @contextlib.contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """One line for what is not a file (reading a pipe or a device may never end), and
-    for what goes wrong while it is read."""
+    """One line for an error of reading, and for what is not a file: reading a pipe or a
+    device may never end."""
     with named_damage(f"{path}: damaged or incomplete", DatasetError):
         try:
             open_to_read(path).close()

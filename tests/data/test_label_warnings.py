@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data import TargetSchema
-from graphormer_plugin.data.checks import strange_label, warnings_about
+from graphormer_plugin.data.label_warnings import strange_label, warnings_about
 from graphormer_plugin.tasks.graph_prediction import (
     GraphPredictionConfig,
     GraphPredictionTask,

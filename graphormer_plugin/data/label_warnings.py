@@ -15,8 +15,8 @@ LABEL_TOLERANCE = 1e-6  # relative difference of two labels that are equal as fl
 OUTLIER_DEVIATIONS = (
     10  # robust deviations of a label that is probably a mistake; our choice
 )
-MOSTLY = 0.9  # share of labels that decides on their logarithms; our choice
-FEWEST = 20  # labels that tell where others lie; our choice
+MOSTLY_POSITIVE = 0.9  # share of labels that decides on their logarithms; our choice
+FEWEST_LABELS = 20  # labels that tell where others lie; our choice
 FEWEST_OF_THREE = 30  # labels 0, 1 and 2 that may be classes; our choice
 TRAIN = "train"
 
@@ -153,10 +153,10 @@ def strange_label(values: np.ndarray) -> tuple[int, str] | None:
     known = values[~np.isnan(values)]
     for label in np.unique(known)[[0, -1]] if len(known) else ():
         others = known[known != label]
-        if len(others) < FEWEST:
+        if len(others) < FEWEST_LABELS:
             continue
         y, x = others, label
-        if x > 0 and (positive := others > 0).mean() > MOSTLY:
+        if x > 0 and (positive := others > 0).mean() > MOSTLY_POSITIVE:
             y, x = np.log(others[positive]), np.log(label)
         deviation = 1.4826 * np.median(np.abs(y - np.median(y)))  # of normal labels
         if 0 < OUTLIER_DEVIATIONS * deviation < np.abs(y - x).min():
