@@ -16,7 +16,7 @@ class DatasetError(ValueError):
 
 
 class StoreError(DatasetError):
-    """A folder is not a readable graph store; names the folder and the reason."""
+    """A folder is not a readable graph store; the message names it and the reason."""
 
 
 def counted(count: int, noun: str) -> str:
@@ -48,8 +48,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def line_of(error: BaseException, arguments: Sequence[str]) -> str:
-    """Message of an error in one line; of full memory, with the files among the arguments
-    of the command, unless it is this package's own, which says where."""
+    """Message of an error in one line. If the memory was not enough, and the error is not
+    one of this package, the line names the files among the arguments of the command."""
     text = " ".join(str(error).split()) or type(error).__name__
     if not is_out_of_memory(error) or (type(error) is MemoryError and str(error)):
         return text
@@ -63,12 +63,12 @@ def named_damage(
     kind: type[ValueError] = ValueError,
     keep: tuple[type[Exception], ...] = (OSError, MemoryError, DatasetError),
 ) -> Iterator[None]:
-    """One line for whatever a missing or wrong part of a file causes.
+    """One line for any error that a missing or wrong part of a file causes.
 
     Args:
         text: Start of the line, with the name of the file; type and reason follow.
-        kind: Type of the error with that line.
-        keep: Errors that stay as they are: they name the file themselves.
+        kind: Type of the new error.
+        keep: Errors that pass, because they name the file themselves.
     """
     try:
         yield
@@ -93,15 +93,12 @@ def place_of(error: BaseException, inside: str) -> str:
 
 @contextlib.contextmanager
 def one_line_of(what: str) -> Iterator[None]:
-    """One line with the place, for what goes wrong in code of users that runs late.
+    """DatasetError of one line, with the place, for an error in code of users.
 
-    This package's own errors, and errors of the machine, stay as they are.
+    This package's own errors, and errors of the machine, pass.
 
     Args:
-        what: Is called within: "the parser".
-
-    Raises:
-        DatasetError: Instead of any other error.
+        what: Name of that code, such as "the parser".
     """
     try:
         yield

@@ -39,8 +39,8 @@ def warnings_about(
         splits: Numbers of the molecules by split name.
         molecules: `molecule_key` of each molecule [G].
         extra: Float [G, K], numbers that models read beside the molecule, NaN = missing.
-        learned: Splits that models are fitted to, in their order.
-        drawn: Whether the molecules may as well be split by scaffold.
+        learned: Splits that models are fitted to, in order.
+        drawn: Whether ``--split scaffold`` is possible.
         unread: Cells [G] of the columns that no option reads, by name.
     """
     target = np.asarray(target, dtype=np.float64)
@@ -129,8 +129,8 @@ def _contradicting_labels(
 def _deciding_columns(
     unread: Mapping[str, Sequence[str]], groups: np.ndarray, rows: np.ndarray
 ) -> list[str]:
-    """Columns in which some of the rows of a molecule differ, without those whose cells
-    merely name the rows."""
+    """Columns in which rows of one molecule differ, except columns that only name the
+    rows."""
     found = []
     for name, cells in unread.items():
         values = {*cells} - {""}
@@ -145,10 +145,13 @@ def _deciding_columns(
 
 
 def strange_label(values: np.ndarray) -> tuple[int, str] | None:
-    """First row of a label, float [rows], that lies far from all others, and a line about it;
-    or None. Such a label is a code of a missing one, or a mistake.
+    """First row of a label that lies far from all others, and a line about it, or None. Such
+    a label is a mistake, or a code for a missing one.
 
-    Labels that are positive, or nearly all are, are compared by their logarithms.
+    A positive label is compared by logarithms if nearly all others are positive.
+
+    Args:
+        values: Float [rows], NaN = missing.
     """
     known = values[~np.isnan(values)]
     for label in np.unique(known)[[0, -1]] if len(known) else ():
@@ -177,8 +180,8 @@ def _shared_molecules(
     learned: Sequence[str],
     drawn: bool,
 ) -> str:
-    """Warning about molecules of a split that models have been fitted to before; else
-    empty. ``duplicates`` says whether rows of a molecule are equal for a model."""
+    """Warning about molecules of a split that models were fitted to before; else empty.
+    ``duplicates`` says whether rows of a molecule are equal for a model."""
     shared = []
     for name, rows in splits.items():
         before = learned[: learned.index(name)] if name in learned else learned

@@ -15,7 +15,7 @@ def as_float32(values: np.ndarray) -> np.ndarray:
     values = np.asarray(values)
     if values.ndim != 2:
         raise ValueError(f"target has shape {list(values.shape)}, expected [G, C]")
-    # As they are given: a number that is too small is 0 in float32.
+    # Before the cast: a number that is too small would be 0 in float32.
     TargetSchema([f"target {n}" for n in range(values.shape[1])]).check(values)
     return values.astype(np.float32)
 
@@ -56,17 +56,17 @@ def describe_targets(
     node_split: np.ndarray | None = None,
     bounds: np.ndarray | None = None,
 ) -> tuple[TargetSchema, int]:
-    """The targets of a store, with the statistics of its training split.
+    """The targets of a store, with the statistics of the exact labels in its training split.
 
     Args:
         values: labels of graphs, float32 [G, C] with NaN where missing, or of nodes,
             float32 or int [sum N]; None without labels.
-        asked: names and kind of the targets; 0 classes of a multiclass target: the
+        asked: names and kind of the targets; with 0 classes, a multiclass target has the
             largest label + 1.
         node_offset: int64 [G + 1], first node of each graph.
-        splits: graph ids by split name; all graphs count where there is no ``train``.
-        node_split: see `GraphChunk`; with it, labels of the nodes in ``train`` count.
-        bounds: see `DatasetSource`; mean and deviation are those of exact labels.
+        splits: graph ids by split name; without ``train``, the statistics are of all graphs.
+        node_split: see `GraphChunk`; it gives the training nodes.
+        bounds: see `DatasetSource`.
 
     Returns:
         The targets, and the number of missing labels.

@@ -15,7 +15,7 @@ from graphormer_plugin.data.user_code import import_user_data
 
 
 def locate(options: DatasetOptions) -> tuple[RegisteredDataset, Path, dict[str, Any]]:
-    """Finds the dataset, the folder of its store, and what the store must come from.
+    """The dataset, the folder of its store, and what the store must come from.
 
     Returns:
         The registered dataset; the folder; ``{"source": ..., "options": ...}``.
@@ -62,11 +62,7 @@ def locate(options: DatasetOptions) -> tuple[RegisteredDataset, Path, dict[str, 
 
 
 def find_dataset(options: DatasetOptions) -> RegisteredDataset:
-    """The dataset that options name.
-
-    Raises:
-        DatasetError: It is unknown, or comes from another source than asked.
-    """
+    """The dataset that options name."""
     if options.user_data_dir:
         import_user_data(Path(options.user_data_dir))
     if options.source == "csv" or (
@@ -106,9 +102,6 @@ def molecules_of(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
     """Names of the columns that identify a molecule, and their cells by row.
 
     Both are empty for graphs, and for a user's own dataset, whose code would run again.
-
-    Raises:
-        DatasetError: The source cannot be read.
     """
     dataset = find_dataset(options)
     if isinstance(dataset, TableDataset):

@@ -37,10 +37,10 @@ def option(
     """Field of a dataclass of options, from which parsers make a flag.
 
     Args:
-        default: Also says the type; ``()`` is a list of names, separated by commas.
-        help: Of the flag.
+        default: Default, which gives the type too; ``()`` is a list of names.
+        help: Help of the flag.
         flag: Whether it is a flag of `DatasetConfig`.
-        everywhere: Whether datasets that are no tables take it, too.
+        everywhere: Whether it is for all datasets, not only for tables.
         **more: ``metavar``; ``choices``, where NAME and FILE stand for any text; ``words``, choices
             that argparse checks; ``least``, the smallest number.
     """
@@ -79,7 +79,7 @@ class TableOptions:
         "without a label in train has none",
         choices=("random", "scaffold", "time:NAME", "column:NAME", "rows:FILE"),
     )
-    seed: int = option(1, "of a drawn split", flag=False, everywhere=True, least=0)
+    seed: int = option(1, "seed of a drawn split", flag=False, everywhere=True, least=0)
     target_kind: str = option(
         "regression",
         f"{', '.join(TARGET_KINDS[:-1])} or {TARGET_KINDS[-1]}",
@@ -168,13 +168,13 @@ class TableOptions:
 
     @property
     def split_file(self) -> Path | None:
-        """FILE of ``--split rows:FILE``; None for other splits."""
+        """The file of ``--split rows:FILE``; None for other splits."""
         given = self.split.startswith(ROWS)
         return home_path(self.split.removeprefix(ROWS)) if given else None
 
 
 _FIELDS = dataclasses.fields(TableOptions)
-# Options that prepared stores refuse, and datasets that are no tables.
+# Options that only tables read; prepared stores and other datasets refuse them.
 TABLE_OPTIONS = tuple(one.name for one in _FIELDS if not one.metadata["everywhere"])
 # Options that decide what is in a table's store.
 DECISIVE = tuple(one.name for one in _FIELDS if one.name != "skip_invalid")
@@ -241,16 +241,8 @@ class DatasetOptions(TableOptions):
 
     The help texts of `DatasetConfig` explain the fields, which have the names of its
     flags without the prefixes ``dataset_`` and ``prepare_``. Empty or None selects the
-    default that is named there.
-
-    Attributes:
-        user_data_dir: As an absolute path.
-        shard: Part of a table to prepare.
-        rebuild: Prepare again even if a valid store exists.
-        progress: Show a progress bar.
-
-    Raises:
-        DatasetError: The name is missing, or split or kind of target is unknown.
+    default that is named there. ``shard`` is the part of a table to prepare, and
+    ``rebuild`` prepares again even if a valid store exists.
     """
 
     name: str = "nci"
@@ -307,8 +299,8 @@ def flag_of(name: str) -> str:
 
 
 def add_flag(parser: Any, one: dataclasses.Field, name: str = "") -> None:
-    """Give a parser of argparse, or a group of its arguments, the flag of a field that
-    `option` made, or of `DatasetConfig`, under its name or another."""
+    """Add the flag of a field, of `option` or of `DatasetConfig`, to a parser of argparse or
+    a group of its arguments; ``name`` replaces the field's."""
     kind: dict[str, Any] = {"action": "store_true"}
     if one.type is not bool:
         kinds = [k for k in (int, float) if k in (one.type, *get_args(one.type))]

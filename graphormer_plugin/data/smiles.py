@@ -166,8 +166,8 @@ def parse_smiles(
     """Graph of a SMILES with OGB's features; several fragments make a disconnected graph.
 
     Args:
-        scaffold: Also put the Bemis-Murcko scaffold into ``extras["scaffold"]``.
-        identity: Also put `identity_of` the molecule into ``extras["identity"]``.
+        scaffold: Put the Bemis-Murcko scaffold into ``extras["scaffold"]``.
+        identity: Put `identity_of` the molecule into ``extras["identity"]``.
 
     Raises:
         ValueError: RDKit refuses it.
@@ -193,7 +193,7 @@ def parse_any_smiles(smiles: str) -> MoleculeGraph:
 
 
 def mol_of_any_smiles(smiles: str) -> Any:
-    """`mol_of_smiles`, also of molecules against RDKit's valence rules.
+    """`mol_of_smiles` that accepts molecules against RDKit's valence rules.
 
     The rules have become stricter since the benchmarks were made. Today they refuse
     seven molecules of ogbg-molhiv, complexes of Al, B and Ge. Such molecules are parsed
@@ -280,7 +280,7 @@ def without_hydrogens(mol: Any) -> Any:
     parameters = Chem.RemoveHsParameters()
     parameters.removeIsotopes = True
     mol = Chem.RemoveHs(mol, parameters)
-    Chem.AssignStereochemistry(mol, cleanIt=True, force=True)  # CHD is no centre now
+    Chem.AssignStereochemistry(mol, cleanIt=True, force=True)  # CHD became CH2
     return mol
 
 

@@ -300,7 +300,7 @@ def test_words_are_classes(words, tmp_path):
     write_molecules(tmp_path, table, [{name: np.arange(4) for name in SPLITS}])
     rows = list(CsvTable(tmp_path / "molecules.csv").rows(["taste"]))
     assert [cells for *_, cells in rows] == [["sweet"], ["bitter"], [""], ["sour"]]
-    with pytest.raises(DatasetError, match="column 'trust': 1.5 is no label"):
+    with pytest.raises(DatasetError, match="column 'trust': 1.5 is not a label"):
         words("trust", target_kind="multiclass")
 
 

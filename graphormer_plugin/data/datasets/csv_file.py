@@ -139,7 +139,7 @@ def read_labels(
     schema = TargetSchema(names, kind=kind)
     if (wrong := schema.first_wrong(target)) is not None:
         row, column = wrong
-        text = f"{target[wrong]:g} is no label, expected {schema.expected}"
+        text = f"{target[wrong]:g} is not a label, expected {schema.expected}"
         raise rows.error(row, names[column], text)
     extras = [rows.numbers(name) for name in roles.extras]
     labelled = ~np.isnan(target).all(1)

@@ -55,12 +55,9 @@ def stem(path: Path) -> str:
 
 
 def open_table(path: Path) -> Table:
-    """The table in a file, of the format that its name says; CSV by default.
+    """The table in a file; the ending of its name says the format, by default CSV.
 
     A folder holds Parquet files, as Spark, Dask and shards of predictions have them.
-
-    Raises:
-        DatasetError: It cannot be read.
     """
     if path.name == "-" and not path.exists():
         raise DatasetError("-: standard input is not read; save the table in a file")
@@ -82,11 +79,12 @@ def open_table(path: Path) -> Table:
 class SdfTable(TextTable):
     """An SDF file: columns of SMILES, of titles if there are some, and of data items.
 
-    RDKit writes the SMILES of the mol blocks. Positions are not read. An item of a
-    record that has no such item is an empty cell.
+    RDKit writes the SMILES of the mol blocks. Positions are not read. An item that a
+    record lacks is an empty cell.
 
-    Raises:
-        DatasetError: It cannot be read.
+    Records are split and items are read here, because RDKit's suppliers lose the items of a
+    molecule that RDKit refuses, all but the last of several items with one name, and the
+    end of a file that is cut off.
     """
 
     no_smiles = "RDKit cannot read the mol block"
@@ -138,13 +136,8 @@ class SdfTable(TextTable):
 
 
 class SmilesTable(TextTable):
-    """A file of SMILES: each line has a SMILES, and perhaps a name after it. A first line
-    whose SMILES is the word smiles is a heading; a line that begins with a tab has a name
-    only.
-
-    Raises:
-        DatasetError: It cannot be read.
-    """
+    """A file with a SMILES and perhaps a name per line. A first line whose SMILES is the word
+    smiles is a heading; a line that begins with a tab has only a name."""
 
     no_rows = "there are no molecules"
     no_labels = "SMILES and names, no labels; save them as CSV with a header"
@@ -181,8 +174,8 @@ def title(record: Sequence[str]) -> str:
 
 
 def items(record: Sequence[str]) -> dict[str, str]:
-    """Data items of a record; the lines of a value are joined by blanks, and so are the
-    different values of items that have the same name."""
+    """Data items of a record. Blanks join the lines of a value, and the different values of
+    items with one name."""
     values: dict[str, dict[str, None]] = {}
     lines = iter(record)
     for line in lines:
@@ -268,15 +261,16 @@ def _write_sdf(
 
 
 def line_of(text: str) -> str:
-    """A text as a line of an SDF, where it ends no record (readers leave out the blank)
+    """A text as one line of an SDF that does not end the record (readers strip the blank)
     and has no NUL, which would make the file binary."""
     line = " ".join(text.split()).replace("\0", "\N{SYMBOL FOR NULL}")
     return " " * line.startswith(END_OF_RECORD) + line
 
 
 def drawn_block(smiles: str, title: str) -> str:
-    """Mol block of a SMILES with places in the plane; without atoms if RDKit refuses it,
-    and without places if it is large: their time grows with the cube of the atoms."""
+    """Mol block of a SMILES with 2D coordinates; without atoms if RDKit refuses it, and
+    without coordinates if it is large, because their time grows with the cube of the
+    atoms."""
     try:
         with rdBase.BlockLogs():
             mol = mol_of_smiles(smiles)

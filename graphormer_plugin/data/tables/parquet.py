@@ -17,13 +17,8 @@ BUFFER_BYTES = 1 << 20  # read at once of a column, which may be larger than the
 
 
 class ParquetTable(Table):
-    """A Parquet file, or a folder of such files in the order of their names.
-
-    Needs pyarrow. Memory is bounded, whatever the number of rows is.
-
-    Raises:
-        DatasetError: It cannot be read, or the files of a folder differ in their columns.
-    """
+    """A Parquet file, or a folder of such files with equal columns, in the order of their
+    names. Needs pyarrow. Memory does not grow with the number of rows."""
 
     def _read_header(self) -> Sequence[str]:
         path = self.path

@@ -383,8 +383,12 @@ class TestCsv:
             ("smiles,y\nC,\nC,nan\nC,NULL\n", {}, "have no label at all"),
             ("smiles,y\nC,1\nC,2\n", {}, "2 rows cannot be split"),
             ("smiles,y\nC,1\n", {}, "1 row cannot be split"),
-            ("smiles,y\nC,2\n", dict(target_kind="binary"), "2 is no label, .*0 or 1"),
-            ("smiles,y\nC,1.5\n", MULTICLASS, "1.5 is no label, .* class number"),
+            (
+                "smiles,y\nC,2\n",
+                dict(target_kind="binary"),
+                "2 is not a label, .*0 or 1",
+            ),
+            ("smiles,y\nC,1.5\n", MULTICLASS, "1.5 is not a label, .* class number"),
             ("smiles,y,z\nC,1,1\n", MULTICLASS | dict(target_columns="y,z"), "is one"),
             (
                 "id,smiles\n7,C\n9,CC\n",
