@@ -5,6 +5,7 @@ test is about processes: starting Python and fairseq costs more than the trainin
 """
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -64,7 +65,7 @@ def test_options_in_a_file(tmp_path, monkeypatch):
     """The YAML of the page, with its commands: one training, two without a schedule."""
     page = (ROOT / "examples/fairseq_train/README.md").read_text()
     text = page.partition("```yaml\n")[2].partition("```")[0]
-    typed = [part for part in page.split("\n\n") if part.startswith("    fairseq-hyd")]
+    typed = re.findall(r"^```sh\n(fairseq-hydra.*?)```", page, re.DOTALL | re.MULTILINE)
     assert text.count("\n") == 6
     schedule = text[text.index("lr_scheduler") : text.index("optimization")]
     lines = ["smiles,solubility", *(f"{one},{len(one)}" for one in SMILES)]

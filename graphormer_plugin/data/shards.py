@@ -12,8 +12,8 @@ from graphormer_plugin.data.errors import DatasetError
 class Shard:
     """Consecutive rows of a table; sizes of shards differ by at most a row.
 
-    >>> [Shard(number, 3).rows(10) for number in (1, 2, 3)]
-    [(0, 3), (3, 6), (6, 10)]
+    >>> print(*(Shard(number, 3).rows(10) for number in (1, 2, 3)))
+    (0, 3) (3, 6) (6, 10)
     >>> Shard(3, 100).path(Path("out.parquet")).name
     'out-00003-of-00100.parquet'
 
