@@ -26,7 +26,7 @@ from graphormer_plugin.criterions.losses import (
 from graphormer_plugin.data.chunk import NODE_SPLITS, GraphChunk
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.fields.degrees import sum_of_logs
-from graphormer_plugin.data.labels import as_float32, default_names, describe_targets
+from graphormer_plugin.data.labels import default_names, describe_targets, stored_labels
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store.bond_numbers import BondColumns
@@ -174,7 +174,7 @@ def _chunk(
         raise DatasetError("there are no graphs")
     chunk = GraphChunk.joined(parts)
     if chunk.target is not None and chunk.target.ndim == 2:
-        chunk.target = as_float32(chunk.target)
+        chunk.target = stored_labels(chunk.target)
     return chunk
 
 

@@ -20,6 +20,22 @@ def as_float32(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float32)
 
 
+# Standard deviations of its target by which a stored label may be off (our choice).
+LARGEST_ROUNDING = 1e-5
+
+
+def stored_labels(values: np.ndarray) -> np.ndarray:
+    """Labels as a store has them: `as_float32`, or float64 if float32 would round a label
+    beside a large offset by more than `LARGEST_ROUNDING`."""
+    single, double = as_float32(values), np.asarray(values, np.float64)
+    for column, rounded in zip(double.T, single.T):
+        known = column[~np.isnan(column)]
+        off = np.abs(known - rounded[~np.isnan(column)]).max(initial=0)
+        if len(known) and off > LARGEST_ROUNDING * known.std():
+            return double
+    return single
+
+
 def checked_weights(values: Any, count: int) -> np.ndarray:
     """Weights of graphs or rows in the loss, float32 [count].
 

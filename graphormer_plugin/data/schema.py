@@ -386,13 +386,17 @@ def pooled_statistics(
     means, stds = [], []
     for column in range(width):
         count = total = squares = 0.0
-        for values in map(_present, labels(column)):
+        eps = 0.0  # of the type in which the labels are kept
+        for values in labels(column):
+            if np.asarray(values).dtype.kind == "f":
+                eps = max(eps, np.finfo(np.asarray(values).dtype).eps)
+            values = _present(values)
             count, total = count + len(values), total + values.sum()
         mean = float(total / count) if count else 0.0
         for values in map(_present, labels(column)):
             squares += ((values - mean) ** 2).sum()
         std = float(np.sqrt(squares / count)) if count else 0.0
-        noise = np.finfo(np.float32).eps * abs(mean)
+        noise = eps * abs(mean)
         means.append(mean)
         stds.append(std if std > noise else 1.0)
     return means, stds

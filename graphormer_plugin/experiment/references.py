@@ -14,6 +14,9 @@ REGRESSION_FEATURES = 1 / 3
 # scikit-learn splits no node whose variance is below 2e-16, as that of labels in mol/l may
 # be. Labels with a smaller standard deviation than this are multiplied by a power of two.
 SMALL_LABELS = 1e-3
+# It computes variances from squares. Labels whose mean is more standard deviations than
+# this away from 0 are centred.
+LARGE_OFFSET = 1e3
 
 
 def mean_labels(labels: np.ndarray, classes: int = 0) -> np.ndarray:
@@ -93,9 +96,11 @@ def forest_predictions(
         of_rows = None if weights is None else weights[rows, target]
         if kind == "regression":
             forest = RandomForestRegressor(max_features=REGRESSION_FEATURES, **options)
+            offset = y.mean() if abs(y.mean()) > LARGE_OFFSET * y.std() else 0.0
             power = -np.frexp(y.std())[1] if y.std() < SMALL_LABELS else 0
-            forest.fit(table[rows], np.ldexp(y, power), of_rows)
-            predicted[:, target] = np.ldexp(forest.predict(table[test]), -power)
+            forest.fit(table[rows], np.ldexp(y - offset, power), of_rows)
+            values = np.ldexp(forest.predict(table[test]), -power)
+            predicted[:, target] = values + offset
         else:
             forest = RandomForestClassifier(**options)
             forest.fit(table[rows], y.astype(int), of_rows)

@@ -3,7 +3,7 @@
 import contextlib
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -275,6 +275,9 @@ def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
     has_std = any(run.predicted.std is not None for run in runs)
     several = any(np.ndim(run.predicted.in_domain) > 1 for run in runs)
     targets, logs = table.in_unit, table.logs
+    if targets.kind == "regression":  # for the digits of its predictions
+        mean, std = target_statistics(table.labels, slice(None))
+        targets = replace(targets, mean=mean, std=std)
     given = [table.smiles_column, *table.extra_names, *targets.names]
     for split in SPLITS:
         lines: list[Sequence[Any]] = []

@@ -1,5 +1,7 @@
 """Columns of predictions in every table that is written: their names, order and cells."""
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -98,10 +100,16 @@ def prediction_columns(
     """
     names = targets.names
 
-    def _numbers(ending: str, of_targets: NDArray) -> list[Column]:
+    spreads = targets.std or [0.0] * len(names)
+    if logs:  # as many digits as their relative error needs
+        spreads = [0.0 if at in logs else x for at, x in enumerate(spreads)]
+
+    def _numbers(ending: str, of_targets: NDArray, *spreads: float) -> list[Column]:
         return [
-            Column(name + ending, number_cells(column))
-            for name, column in zip(names, of_targets.T, strict=True)
+            Column(name + ending, number_cells(column, spread))
+            for name, column, spread in itertools.zip_longest(
+                names, of_targets.T, spreads, fillvalue=0.0
+            )
         ]
 
     columns: dict[str, list[Column]] = {}  # of each target, by kind
@@ -117,7 +125,7 @@ def prediction_columns(
             for label, column in zip(classes, values.T, strict=True)
         ]
     else:
-        columns["value"] = _numbers(layout.value, values)
+        columns["value"] = _numbers(layout.value, values, *spreads)
         columns["class"] = [
             Column(
                 f"{name}_class", [words[int(p > 0.5)] for p in values[:, target]], False
@@ -134,7 +142,8 @@ def prediction_columns(
         spread = None if std is None else std[:, at]
         ends = ends_of_interval(values[:, at], spread, factor, at in logs)
         for kind, end in zip(("low", "high"), ends, strict=True):
-            column = Column(f"{names[at]}_{kind}{100 * share:g}", number_cells(end))
+            cells = number_cells(end, spreads[at])
+            column = Column(f"{names[at]}_{kind}{100 * share:g}", cells)
             columns.setdefault(kind, []).append(column)
     if labels is not None:
         columns["label"] = [
@@ -167,9 +176,11 @@ def describe(
     if targets.kind == "binary":
         of = "".join(f" of {word}" for word in targets.classes_of(target)[1:])
         return f"probability{of} {values[target]:.3f}"
+    scale = targets.std[target] if targets.std else 0.0
+    value = format_value(values[target], scale, 4, 2)
     spread = "" if std is None else f" ± {std[target]:.2g}"
     unit = targets.units[target].replace("dimensionless", "")
-    return f"{values[target]:.4g}{spread} {unit}".rstrip()
+    return f"{value}{spread} {unit}".rstrip()
 
 
 def free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
@@ -182,28 +193,42 @@ def free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
     return result
 
 
-def format_value(value: float) -> str:
-    """A predicted value as it stands in a file, with the 7 digits of a float32.
+def format_value(
+    value: float, spread: float = 0.0, digits: int = 7, of_spread: int = 8
+) -> str:
+    """A number as text.
 
-    >>> format_value(1 / 3), format_value(2.0)
-    ('0.3333333', '2')
+    With the standard deviation of its target, the text has the digits from which the
+    float32 of the standardised value is read back, however large the value is.
+
+    >>> format_value(1 / 3), format_value(2.0), format_value(1e7 + 1 / 3, spread=1.5)
+    ('0.3333333', '2', '10000000.3333333')
+
+    Args:
+        spread: of the target; 0 where it is not known.
+        digits: significant digits, at least.
+        of_spread: digits of a number as large as ``spread``.
     """
-    return f"{value:.7g}"
+    if spread and value:
+        size = math.floor(math.log10(abs(value))) - math.floor(math.log10(spread))
+        digits = max(digits, of_spread + size)
+    return f"{value:.{digits}g}"
 
 
-def number_cells(column: NDArray) -> list[str]:
-    """Numbers [n] as text, NaN as an empty cell."""
-    return ["" if x != x else format_value(x) for x in column.tolist()]
+def number_cells(column: NDArray, spread: float = 0.0) -> list[str]:
+    """Numbers [n] as text, NaN as an empty cell; see `format_value`."""
+    return ["" if x != x else format_value(x, spread) for x in column.tolist()]
 
 
 def label_cells(labels: ArrayLike, targets: TargetSchema, target: int) -> list[str]:
     """Labels of a target [n] as text; missing labels, NaN or class -1, are empty."""
     column, words = np.asarray(labels), targets.classes_of(target)
     missing = np.isnan(column) if column.dtype.kind == "f" else column < 0
+    spread = targets.std[target] if targets.std else 0.0
     # Data are more exact than a float32.
     return [
-        "" if empty else words[int(label)] if words else f"{label:.8g}"
-        for label, empty in zip(column, missing, strict=True)
+        "" if empty else words[int(x)] if words else format_value(x, spread, 8, 9)
+        for x, empty in zip(column.tolist(), missing, strict=True)
     ]
 
 

@@ -90,7 +90,7 @@ class Predictor:
         self.model.eval()
         self.model_outputs = self.targets.num_outputs
         if self.head is not None:
-            self.targets, self.domain = self.head.targets, self.head.domain
+            self.targets, self.domain = self.head.scaled_targets, self.head.domain
             self.extra_columns = self.head.extra_columns
         else:
             names = self.schema.graph_features

@@ -89,3 +89,14 @@ def test_forest_of_a_target_without_weight():
     assert np.isnan(found[:, 1]).all() and np.all(found[:, 2] == 3.5)
     with warnings.catch_warnings(action="error"):
         assert np.array_equal(mean_labels(labels)[:2], [5.5, np.nan], equal_nan=True)
+
+
+def test_forest_of_labels_beside_a_large_offset(rng):
+    features, labels = rng.normal(size=(60, 4)), rng.normal(size=(60, 1))
+    options = {"kind": "regression", "trees": 5, "seed": 1}
+    train, test = np.arange(40), np.arange(40, 60)
+    centred = labels - labels[train].mean()
+    expected = forest_predictions(features, centred, train, test, **options)
+    for offset in (1e7, -1e9):
+        found = forest_predictions(features, centred + offset, train, test, **options)
+        np.testing.assert_allclose(found - offset, expected, atol=1e-5)

@@ -12,7 +12,7 @@ column and split, and a ``manifest.json``:
 | `edge_dst` | [sum E], as `edge_src` | target, node number within its graph |
 | `edge_bond` | [sum E] uint8 or uint16 | bond type from 1 |
 | `edge_attr` | [sum E, F] float32 | real features of edges, if the source has them |
-| `target` | [G, C] float32 | NaN = missing |
+| `target` | [G, C] float32, or float64 beside a large offset | NaN = missing |
 | | or [sum N] int8, int16 or int32 | classes of nodes, -1 = missing |
 | | or [sum N] float32 | values of nodes, NaN = missing |
 | `row` | [G] uint8, uint16 or int32 | row of the source; absent if it is the graph id |

@@ -29,10 +29,10 @@ from graphormer_plugin.data.graph_features import (
     graph_features,
 )
 from graphormer_plugin.data.labels import (
-    as_float32,
     checked_weights,
     default_names,
     describe_targets,
+    stored_labels,
 )
 from graphormer_plugin.data.locate import locate
 from graphormer_plugin.data.options import DatasetOptions
@@ -273,7 +273,7 @@ def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSour
         splits = checked_splits(splits, rows, "row")
     if not callable(target):
         target = np.asarray(target, dtype=np.float64)
-        target = as_float32(target[:, None] if target.ndim == 1 else target)
+        target = stored_labels(target[:, None] if target.ndim == 1 else target)
         if len(target) != rows:
             raise DatasetError(
                 f"{label}: targets have {len(target)} rows, smiles have {rows}"

@@ -24,7 +24,12 @@ from graphormer_plugin.data.files import (
 )
 from graphormer_plugin.data.graph_columns import chunk_bonds, flat_columns
 from graphormer_plugin.data.label_warnings import warnings_about
-from graphormer_plugin.data.labels import as_float32, checked_weights, describe_targets
+from graphormer_plugin.data.labels import (
+    as_float32,
+    checked_weights,
+    describe_targets,
+    stored_labels,
+)
 from graphormer_plugin.data.parts import Parts
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, target_statistics
 from graphormer_plugin.data.splits import checked_splits
@@ -203,7 +208,7 @@ class StoreWriter:
         splits = checked_splits(splits, total)
         arrays: dict[str, np.ndarray] = {}
         if target is not None:
-            arrays["target"] = as_float32(target)
+            arrays["target"] = stored_labels(target)
         if weights is not None:
             arrays["weight"] = checked_weights(weights, total)
         if bounds is not None:

@@ -1,0 +1,39 @@
+"""Columns of predictions: the digits of their numbers."""
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.inference.prediction_columns import (
+    VALIDATED,
+    prediction_columns,
+)
+
+
+@pytest.mark.parametrize("std", [1.3, 2e-5, 4e6])
+@pytest.mark.parametrize("ratio", [0.0, -7.0, 1e3, -1e7])
+def test_the_standardised_value_is_read_back(ratio, std, rng):
+    """As exactly as float32 holds it, however large the value is."""
+    mean = ratio * std
+    scaled = rng.normal(size=200).astype(np.float32)
+    values = scaled.astype(np.float64)[:, None] * std + mean
+    targets = TargetSchema(["y"], mean=[mean], std=[std])
+    columns = prediction_columns(targets, values, labels=values, layout=VALIDATED)
+    assert [column.name for column in columns] == ["y", "y_target"]
+    for column in columns:
+        read = (np.array(column.cells, np.float64) - mean) / std
+        np.testing.assert_allclose(read, scaled, atol=np.finfo(np.float32).eps / 2)
+
+
+def test_digits_of_other_numbers():
+    """Seven, of probabilities, spreads, and of what has no known spread."""
+    third = np.full((1, 1), 1 / 3)
+    for targets in (TargetSchema(["y"]), TargetSchema(["y"], kind="binary")):
+        (column,) = prediction_columns(targets, third)
+        assert column.cells == ["0.3333333"]
+    targets = TargetSchema(["y"], mean=[0.0], std=[1e-3])
+    value, std, domain = prediction_columns(targets, third, third, third[:, 0])
+    assert [c.cells[0] for c in (std, domain)] == ["0.3333333"] * 2
+    assert value.cells == ["0.3333333333"]
+    logs, *_ = prediction_columns(targets, third * 1e9, logs=[0])
+    assert logs.cells == ["3.333333e+08"]
