@@ -130,6 +130,19 @@ def test_headings_and_names_without_a_smiles(tmp_path, text, rows):
     assert list(open_table(path).rows(["smiles", "name"])) == rows
 
 
+@pytest.mark.parametrize("ending", [".sd", ".mol", ".MOL", ".smiles", ".ism"])
+def test_other_endings(tmp_path, ending):
+    path = tmp_path / f"few{ending}"
+    text = sdf_record(ROWS[2])
+    if ending.lower() == ".mol":
+        text = text.partition("$$$$")[0]
+    path.write_text("OCC ethanol\n" if ending in (".smiles", ".ism") else text)
+    assert is_table(path)
+    ((_, _, (smiles,)),) = open_table(path).rows(["smiles"])
+    expected = "OCC" if ending in (".smiles", ".ism") else ROWS[2]["smiles"]
+    assert smiles == expected
+
+
 def test_standard_input_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DatasetError, match="-: standard input is not read; save"):
