@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from Cython.Build import cythonize
-from setuptools import Extension, setup
+from setuptools import Distribution, Extension, setup
 from setuptools.command.build_ext import build_ext
 
 # No -march=native: a wheel runs on any processor of its platform. No OpenMP: its thread
@@ -18,6 +18,11 @@ class BuildExtensions(build_ext):
     def finalize_options(self):
         super().finalize_options()
         self.parallel = self.parallel or os.cpu_count()
+        if self.editable_mode:
+            # Where `setup.py build_ext` looks, which then compiles nothing again.
+            build = Distribution().get_command_obj("build")
+            build.ensure_finalized()
+            self.build_lib, self.build_temp = build.build_platlib, build.build_temp
 
     def run(self):
         super().run()

@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Fixtures of trainings and recipes, but not in the process that hands tests to others: its
     import of torch would delay all of them."""
     if config.getoption("dist", "no") == "no":
+        # PyG, when it is imported; pytest's own filters begin later.
+        warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")
         for module in ("support.recipes", "support.training"):
             config.pluginmanager.import_plugin(module)
 

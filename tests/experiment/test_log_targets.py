@@ -67,9 +67,8 @@ def test_back_in_the_unit():
     again = [
         ends_of_interval(*found[:2], 3.0, is_log=is_log) for is_log in (True, False)
     ]
-    assert np.log10(again[0])[:, :, 0] == pytest.approx(
-        logs[:, 0] + [[-1.5, -0.3], [1.5, 0.3]]
-    )
+    ends = np.array(again[0])[:, :, 0]
+    assert np.log10(ends) == pytest.approx(logs[:, 0] + [[-1.5, -0.3], [1.5, 0.3]])
     assert again[1][1][:, 1] == pytest.approx(logs[:, 1] + 3 * std[:, 1])
     assert ends_of_interval(np.array([10.0]), None, 2.0, True)[1].tolist() == [1000]
     measured = 10 ** (1 + 0.5 * np.random.default_rng(1).normal(size=20_000))

@@ -385,9 +385,10 @@ def test_equal_seeds_give_equal_solutions(rng, first_stage):
     assert (solved(2, False) != first).any()
 
 
-@pytest.mark.long
-def test_the_seed_draws_molecules_where_there_are_many(rng):
+def test_the_seed_draws_molecules_where_there_are_many(rng, monkeypatch):
     """For the kernel and for the variance."""
+    monkeypatch.setattr(solver, "SPREAD_ROWS", 100)
+    monkeypatch.setattr(gaussian_processes, "HYPER_ROWS", 80)
     count, schema = solver.SPREAD_ROWS + 20, TargetSchema(["y"])
     _, raw = features(count, rng, ["vectors"])
     y, blocks = labels(raw, rng), ["vectors"]

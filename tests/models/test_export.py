@@ -12,6 +12,10 @@ OPTIONS = {
 }
 CASES = [(arch, OPTIONS.get(arch, {})) for arch in SMALLEST]
 CASES.append(("gt_zinc", {"no_edge_features": True}))
+CASES = [
+    pytest.param(case, marks=[] if case[0] == "grpe_tiny" else pytest.mark.slow)
+    for case in CASES
+]
 OTHERS = ([0, 1, 2, 3, 4, 5], [3], [1], [1, 2])  # graph 1 is a single node
 
 
@@ -34,6 +38,7 @@ def test_program_of_torch_export(exported):
         torch.testing.assert_close(run(batch), model(batch), atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 def test_onnx(exported):
     pytest.importorskip("onnxscript", reason="pip install '.[onnx]'")
     runtime = pytest.importorskip("onnxruntime", reason="pip install '.[onnx]'")
