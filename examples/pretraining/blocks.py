@@ -117,7 +117,10 @@ def substructures(smiles: Sequence[str], train: np.ndarray) -> np.ndarray:
     """Components of the Morgan counts, float32 [n, `COMPONENTS`]."""
     parts = [smiles[start : start + PART] for start in range(0, len(smiles), PART)]
     counts = vstack(
-        [csr_matrix(np.log1p(morgan_counts(part, BITS), dtype="f4")) for part in parts]
+        [
+            csr_matrix(np.log1p(morgan_counts(part, BITS, chirality=False), dtype="f4"))
+            for part in parts
+        ]
     ).tocsr()
     fitted = counts[np.flatnonzero(train)[:FITTED]]
     count = min(COMPONENTS, *(size - 1 for size in fitted.shape))

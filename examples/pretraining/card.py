@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from rdkit.Chem import Descriptors
 
 from graphormer_plugin import hub
-from graphormer_plugin.data.descriptors import DESCRIPTORS
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.inference.checkpoint import packaged_models, read_checkpoint
 
@@ -24,7 +24,7 @@ PAGE = Path(__file__).with_name("README.md")
 
 def kind_of(target: str) -> str:
     """Kind of a target of prepare.py or blocks.py."""
-    if target in DESCRIPTORS:
+    if target in dict(Descriptors.descList):
         return "descriptors"
     return "numbers of MiniMol" if target.startswith("minimol_") else "labels"
 

@@ -17,10 +17,9 @@ Our choices:
   training rows with a smaller value, plus half of the rows with the same value.
   (scikit-learn's ``QuantileTransformer`` would put the lowest value at -5.2, even if
   99 % of the molecules have it, as with counts of rare groups.)
-- A descriptor is left out if it stands in `LEFT_OUT` of data/descriptors.py, is nearly
-  constant, is often not finite, or repeats an earlier one; the limits are constants
-  below. A single value that is not finite (partial charges of some metals) becomes an
-  empty cell: no target.
+- A descriptor is left out if it stands in `LEFT_OUT`, is nearly constant, is often not
+  finite, or repeats an earlier one; the limits are constants below. A single value that is
+  not finite (partial charges of some metals) becomes an empty cell: no target.
 - A hash of seed and constitution draws the validation rows, so that a molecule stays in
   its split when others are added.
 """
@@ -43,18 +42,16 @@ from typing import Any
 
 import numpy as np
 from rdkit import Chem, RDLogger, rdBase
+from rdkit.Chem import Descriptors
 
 from graphormer_plugin.cli import command
-from graphormer_plugin.data.descriptors import (
-    DESCRIPTORS,
-    LEFT_OUT,
-    descriptors_of_mols,
-)
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.smiles import choose_fragment, mol_of_smiles
 from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
 from graphormer_plugin.heads.kernels import mid_ranks
 
+DESCRIPTORS = [name for name, _ in Descriptors.descList]
+LEFT_OUT = {"Ipc": "grows beyond 1e50 with the size and overflows; AvgIpc stays finite"}
 MIN_SHARE = 0.001  # of training rows that differ from the commonest value
 MAX_MISSING = 0.05  # share of rows where a descriptor is not finite
 MAX_CORRELATION = 0.999  # of ranks with an earlier descriptor, in absolute value
@@ -138,7 +135,8 @@ def compute(smiles: list[str], folder: Path) -> Path:
         kept.append(text)
         keys.append(constitution(mol))
         wholes.append(first_block(mol) if "." in text else keys[-1])
-        values.append(descriptors_of_mols([mol])[0])
+        described = Descriptors.CalcMolDescriptors(mol, missingVal=np.nan)
+        values.append([described[name] for name in DESCRIPTORS])
     with atomic_write(path) as file:
         np.savez(
             file,

@@ -1,12 +1,12 @@
 """Morgan fingerprints and RDKit's descriptors of molecules, as arrays."""
 
 import contextlib
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from rdkit import Chem
-from rdkit.Chem import QED, Descriptors, rdMolDescriptors
-from rdkit.Chem.EState import EState
+from rdkit.Chem import Descriptors, rdMolDescriptors
 from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
 from graphormer_plugin.data.schema import LARGEST, SMALLEST
@@ -14,13 +14,32 @@ from graphormer_plugin.data.smiles import mol_of_smiles
 
 MORGAN_BITS = 2048
 MORGAN_RADIUS = 2
-BLOCK = 64  # molecules whose descriptors are computed together
-# Atoms up to which AvgIpc is computed: 0.3 s at 256 atoms, a minute at 1,000. Our choice.
-MOST_FOR_IPC = 256
-
-DESCRIPTORS = tuple(name for name, _ in Descriptors.descList)
-LEFT_OUT = {"Ipc": "grows beyond 1e50 with the size and overflows; AvgIpc stays finite"}
-COMPUTED = [name for name in DESCRIPTORS if name not in LEFT_OUT]
+# Masses, charges, surfaces, counts and contributions of atoms. Beside these, a model's
+# vectors and the fingerprint, RDKit's other descriptors add nothing to a head, and take
+# five times as long (examples/small_data/descriptor_groups.py).
+KEPT = re.compile(
+    r".*MolWt|.*PartialCharge|LabuteASA|TPSA|FractionCSP3|.*Count|Num(?!.*Electrons).*|"
+    r"MolLogP|MolMR"
+)
+DESCRIPTORS = {
+    name: function for name, function in Descriptors.descList if KEPT.fullmatch(name)
+}
+# Surfaces by property, and molecular quantum numbers (Nguyen et al. 2009,
+# doi:10.1002/cmdc.200900317), as many as RDKit computes at once.
+FAMILIES = {
+    "PEOE_VSA": (rdMolDescriptors.PEOE_VSA_, 14),
+    "SMR_VSA": (rdMolDescriptors.SMR_VSA_, 10),
+    "SlogP_VSA": (rdMolDescriptors.SlogP_VSA_, 12),
+    "MQN": (rdMolDescriptors.MQNs_, 42),
+}
+COMPUTED = [
+    *DESCRIPTORS,
+    *(
+        f"{name}{n}"
+        for name, (_, count) in FAMILIES.items()
+        for n in range(1, count + 1)
+    ),
+]
 
 
 def morgan_counts(
@@ -28,7 +47,7 @@ def morgan_counts(
     bits: int = MORGAN_BITS,
     radius: int = MORGAN_RADIUS,
     parse: Callable[[str], Chem.Mol] = mol_of_smiles,
-    chirality: bool = False,
+    chirality: bool = True,
 ) -> np.ndarray:
     """Morgan fingerprints with counts, folded.
 
@@ -63,104 +82,27 @@ def rdkit_descriptors(
 
     Returns:
         float64 [n, descriptors] within the range of float32. NaN where RDKit gives no
-        finite number, as for partial charges of some metals, and for AvgIpc above
-        `MOST_FOR_IPC` atoms: trees take NaN as it is, other models need a value in its
-        place.
+        finite number, as for partial charges of some metals: trees take NaN as it is,
+        other models need a value in its place.
 
     Raises:
         ValueError: RDKit refuses a molecule.
     """
-    values = np.empty((len(smiles), len(COMPUTED)))
-    for start in range(0, len(smiles), BLOCK):
-        part = slice(start, start + BLOCK)
-        values[part] = descriptors_of_mols(
-            [parse(text) for text in smiles[part]], COMPUTED
-        )
+    values = np.array([_described(parse(text)) for text in smiles])
+    values = values.reshape(len(smiles), len(COMPUTED))
     values[~np.isfinite(values)] = np.nan
     values[np.abs(values) < SMALLEST] = 0
     return np.clip(values, -LARGEST, LARGEST)
 
 
-def descriptors_of_mols(
-    mols: Sequence[Chem.Mol], names: Sequence[str] = DESCRIPTORS
-) -> np.ndarray:
-    """Descriptors of molecules as RDKit computes them, equal to the last bit; AvgIpc is
-    NaN above `MOST_FOR_IPC` atoms.
-
-    One descriptor after another for all molecules, so that its patterns and code stay
-    in the processor's cache. Values that several descriptors share are computed once.
-
-    Args:
-        mols: Molecules with known rings.
-        names: Some of `DESCRIPTORS`.
-
-    Returns:
-        float64 [n, names]; NaN where RDKit cannot compute the descriptor.
-    """
-    functions = dict(Descriptors.descList) | SHARED
-    values = np.full((len(mols), len(names)), np.nan)
-    for column, name in enumerate(names):
-        function = functions[name]
-        for row, mol in enumerate(mols):
-            # As in RDKit's CalcMolDescriptors, whatever a descriptor raises.
-            with contextlib.suppress(Exception):
-                values[row, column] = function(mol)
+def _described(mol: Chem.Mol) -> list[float]:
+    """Descriptors of a molecule as RDKit computes them, equal to the last bit."""
+    values = []
+    for function in DESCRIPTORS.values():
+        values.append(np.nan)
+        # As in RDKit's CalcMolDescriptors, whatever a descriptor raises.
+        with contextlib.suppress(Exception):
+            values[-1] = function(mol)
+    for function, _ in FAMILIES.values():
+        values += function(mol)
     return values
-
-
-def estate_indices(mol: Chem.Mol) -> np.ndarray:
-    """RDKit's ``EStateIndices``, once per molecule and without its loop over pairs.
-
-    RDKit's other descriptors look for the attribute that this leaves.
-    """
-    if not hasattr(mol, "_eStateIndices"):
-        table = Chem.GetPeriodicTable()
-        own = np.zeros(mol.GetNumAtoms())
-        for atom in mol.GetAtoms():
-            degree, number = atom.GetDegree(), atom.GetAtomicNum()
-            if degree:
-                shell = EState.GetPrincipleQuantumNumber(number)
-                electrons = table.GetNOuterElecs(number) - atom.GetTotalNumHs()
-                own[atom.GetIdx()] = (4.0 / (shell * shell) * electrons + 1) / degree
-        steps = Chem.GetDistanceMatrix(mol, useBO=False, useAtomWts=False) + 1
-        pairs = np.where(steps < 1e6, (own - own[:, None]) / (steps * steps), 0.0)
-        # Over the first axis numpy adds row after row, in the order of RDKit's loop.
-        mol._eStateIndices = pairs.sum(0) + own
-    return mol._eStateIndices
-
-
-def quantitative_druglikeness(mol: Chem.Mol) -> float:
-    """RDKit's ``qed`` with the numbers that other descriptors need, too."""
-    clean = Chem.RemoveHs(mol)
-    if clean.GetNumAtoms() != mol.GetNumAtoms():
-        return QED.qed(mol)
-    rings = Chem.DeleteSubstructs(Chem.Mol(mol), QED.AliphaticRings)
-    strict = rdMolDescriptors.NumRotatableBondsOptions.Strict
-    properties = QED.QEDproperties(
-        MW=Descriptors.MolWt(mol),
-        ALOGP=Descriptors.MolLogP(mol),
-        HBA=sum(len(mol.GetSubstructMatches(part)) for part in QED.Acceptors),
-        HBD=Descriptors.NumHDonors(mol),
-        PSA=Descriptors.TPSA(mol),
-        ROTB=rdMolDescriptors.CalcNumRotatableBonds(mol, strict),
-        AROM=len(Chem.GetSSSR(rings)),
-        ALERTS=sum(mol.HasSubstructMatch(part) for part in QED.StructuralAlerts),
-    )
-    return QED.qed(mol, qedProperties=properties)
-
-
-def information_content(mol: Chem.Mol) -> float:
-    """RDKit's ``AvgIpc``, whose time grows with the fourth power of the atoms; NaN above
-    `MOST_FOR_IPC` of them."""
-    return Descriptors.AvgIpc(mol) if mol.GetNumAtoms() <= MOST_FOR_IPC else np.nan
-
-
-# In place of RDKit's functions of these names.
-SHARED: dict[str, Callable[[Chem.Mol], float]] = {
-    "MaxEStateIndex": lambda mol: max(estate_indices(mol)),
-    "MinEStateIndex": lambda mol: min(estate_indices(mol)),
-    "MaxAbsEStateIndex": lambda mol: max(abs(estate_indices(mol))),
-    "MinAbsEStateIndex": lambda mol: min(abs(estate_indices(mol))),
-    "qed": quantitative_druglikeness,
-    "AvgIpc": information_content,
-}

@@ -56,7 +56,7 @@ def raw_features(
     if block == "extra":
         return np.asarray(extra, np.float64)
     if block == "fingerprint":
-        counts = morgan_counts(molecules, parse=as_mol, chirality=True)
+        counts = morgan_counts(molecules, parse=as_mol)
         return np.minimum(counts, MAX_COUNT).astype(np.uint8)
     return rounded(rdkit_descriptors(molecules, as_mol))
 
