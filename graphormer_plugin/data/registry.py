@@ -29,11 +29,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graphormer_plugin.data.chunk import Parser
-from graphormer_plugin.data.dgl_graphs import pyg_graph
 from graphormer_plugin.data.errors import DatasetError, one_line_of, place_of
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import DatasetOptions, flag_of
-from graphormer_plugin.data.pyg_graphs import MappedGraphs
 from graphormer_plugin.data.splits import SPLITS
 
 logger = logging.getLogger(__name__)
@@ -244,20 +242,17 @@ def _as_source(result: Any, name: str) -> DatasetSource:
     """A `DatasetSource` of the result of a dataset's function, which may be v2's dictionary."""
     if isinstance(result, Mapping):
         kind = result.get("source", "pyg")
-        if "dataset" not in result or kind not in ("pyg", "ogb", "dgl"):
+        if "dataset" not in result or kind not in ("pyg", "ogb"):
             raise DatasetError(
                 f"dataset {name!r} returned a dictionary with {', '.join(result)} and "
-                f"graphs of {kind!r}, expected 'dataset', and graphs of pyg|ogb|dgl"
+                f"graphs of {kind!r}, expected 'dataset', and graphs of pyg|ogb"
             )
-        graphs = result["dataset"]
         splits = {
             split: result[f"{split}_idx"]
             for split in SPLITS
             if result.get(f"{split}_idx") is not None
         }
-        if kind == "dgl":
-            graphs = MappedGraphs(graphs, lambda item: pyg_graph(*item))
-        result = DatasetSource(graphs=graphs, splits=splits or None)
+        result = DatasetSource(graphs=result["dataset"], splits=splits or None)
     if not isinstance(result, DatasetSource):
         raise DatasetError(
             f"dataset {name!r} returned {type(result).__name__}, expected a "

@@ -2,9 +2,7 @@
 
 import sys
 
-import numpy as np
 import pytest
-import torch
 
 from graphormer_plugin.data import (
     DATASETS,
@@ -13,7 +11,6 @@ from graphormer_plugin.data import (
     describe,
     get_store,
 )
-from graphormer_plugin.data.dgl_graphs import pyg_graph
 
 
 def test_built_once(rings):
@@ -73,26 +70,25 @@ import numpy as np
 import torch
 from sklearn.model_selection import train_test_split
 
+from torch_geometric.data import Data
+
 from graphormer.data import register_dataset
 
 
-class Graph:  # as DGL's
-    def __init__(self, n):
-        self.n = n
-        self.ndata = {"R": torch.rand(n, 3), "Z": torch.arange(n) % 5}
-        self.edata = {"bond": torch.ones(2 * n - 2, dtype=torch.int32)}
-
-    def num_nodes(self):
-        return self.n
-
-    def edges(self):
-        nodes = torch.arange(self.n - 1)
-        return torch.cat([nodes, nodes + 1]), torch.cat([nodes + 1, nodes])
+def path(n):
+    nodes = torch.arange(n - 1)
+    ends = torch.cat([nodes, nodes + 1]), torch.cat([nodes + 1, nodes])
+    return Data(
+        x=torch.arange(n)[:, None] % 5,
+        edge_index=torch.stack(ends),
+        edge_attr=torch.ones(2 * n - 2, dtype=torch.int32),
+        y=torch.tensor(float(n)),
+    )
 
 
 @register_dataset("customized_dataset")
 def create_customized_dataset():
-    dataset = GRAPHS
+    dataset = [path(n) for n in range(3, 23)]
     num_graphs = len(dataset)
     train_valid_idx, test_idx = train_test_split(
         np.arange(num_graphs), test_size=num_graphs // 10, random_state=0
@@ -108,16 +104,6 @@ def create_customized_dataset():
         "source": "SOURCE",
     }
 """
-DGL = "[(Graph(n), torch.tensor(float(n))) for n in range(3, 23)]"
-PYG = """[
-        __import__("torch_geometric.data").data.Data(
-            x=graph.ndata["Z"][:, None],
-            edge_index=torch.stack(graph.edges()),
-            edge_attr=graph.edata["bond"],
-            y=y,
-        )
-        for graph, y in [(Graph(n), torch.tensor(float(n))) for n in range(3, 23)]
-    ]"""
 
 
 @pytest.fixture
@@ -125,8 +111,7 @@ def v2(tmp_path):
     """A folder with a file for Graphormer v2, and options that name it."""
 
     def make(source):
-        graphs = DGL if source == "dgl" else PYG
-        code = V2.replace("GRAPHS", graphs).replace("SOURCE", source)
+        code = V2.replace("SOURCE", source)
         (tmp_path / "customized_dataset.py").write_text(code)
         return DatasetOptions(
             "customized_dataset",
@@ -139,9 +124,9 @@ def v2(tmp_path):
     DATASETS.pop("customized_dataset", None)
 
 
-@pytest.mark.parametrize("source", ["pyg", "dgl", "ogb"])
+@pytest.mark.parametrize("source", ["pyg", "ogb"])
 def test_a_file_for_graphormer_v2(source, v2):
-    """Its import, its dictionary, and graphs of DGL as the same ones of PyG."""
+    """Its import and its dictionary."""
     store = get_store(v2(source))
     assert "14 train / 4 valid / 2 test graphs" in describe(store)
     assert store.sizes.tolist() == list(range(3, 23))
@@ -164,22 +149,6 @@ def test_names_of_v2_hide_nothing(v2, monkeypatch):
     assert "graphormer.data" not in sys.modules
 
 
-def test_features_of_dgl_graphs():
-    class Graph:
-        ndata = {"b": torch.tensor([[1.5, 2], [3, 4]]), "a": torch.tensor([5.0, 6])}
-        edata = {}
-        num_nodes = staticmethod(lambda: 2)
-        edges = staticmethod(lambda: (torch.tensor([0]), torch.tensor([1])))
-
-    graph = pyg_graph(Graph, 1)
-    assert graph.x.tolist() == [[5, 1.5, 2], [6, 3, 4]] and graph.edge_attr is None
-    Graph.ndata = {"kind": torch.tensor([1, 0]), **Graph.ndata}
-    assert pyg_graph(Graph, 1).x.tolist() == [[1], [0]]
-    Graph.ndata, Graph.edata = {}, {"w": torch.tensor([0.5])}
-    graph = pyg_graph(Graph, np.array([2.0]))
-    assert graph.x.tolist() == [[0], [0]] and graph.edge_attr.tolist() == [[0.5]]
-    assert graph.edge_index.tolist() == [[0], [1]] and graph.y.tolist() == [2]
-    Graph.edata = {"w": torch.zeros(0, 3)}
-    Graph.edges = staticmethod(lambda: (torch.zeros(0).long(),) * 2)
-    graph = pyg_graph(Graph, 1)
-    assert graph.edge_attr is None and graph.edge_index.shape == (2, 0)
+def test_graphs_of_dgl_are_refused(v2):
+    with pytest.raises(DatasetError, match="graphs of 'dgl', expected .* pyg|ogb"):
+        get_store(v2("dgl"))

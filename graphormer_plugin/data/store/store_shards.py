@@ -135,7 +135,8 @@ class StoreShards:
 
         For the shards of a table these are its rows.
         """
-        before = np.cumsum([0, *map(_source_rows, self.stores)])
+        counts = [store.manifest["counts"]["rows"] for store in self.stores]
+        before = np.cumsum([0, *counts])
         graph_ids = np.asarray(graph_ids, dtype=np.int64)
         shard = np.searchsorted(self.first, graph_ids, side="right") - 1
         rows = np.empty_like(graph_ids)
@@ -144,15 +145,6 @@ class StoreShards:
             ids = graph_ids[own] - self.first[number]
             rows[own] = self.stores[number].rows(ids) + before[number]
         return rows
-
-
-def _source_rows(store: GraphStore) -> int:
-    """Least number of rows of a store's source; older stores do not count excluded rows."""
-    counts = store.manifest["counts"]
-    if "rows" in counts:
-        return counts["rows"]
-    last = np.array([len(store) - 1])
-    return max(len(store) + counts["skipped"], int(store.rows(last)[0]) + 1)
 
 
 def open_stores(options: DatasetOptions) -> GraphStore | StoreShards:
