@@ -9,12 +9,12 @@
 ...     loss_of(model(batch), target).backward()
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from graphormer_plugin import models
 from graphormer_plugin.criterions.losses import (
@@ -23,13 +23,14 @@ from graphormer_plugin.criterions.losses import (
     class_losses,
     present_labels,
 )
+from graphormer_plugin.data.batches import bucketed_order, cut_batches
 from graphormer_plugin.data.chunk import NODE_SPLITS, GraphChunk
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.fields.degrees import sum_of_logs
 from graphormer_plugin.data.labels import default_names, describe_targets, stored_labels
-from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
+from graphormer_plugin.data.pyg_graphs import chunks_of_graphs, edge_kind_of
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.store.bond_numbers import BondColumns
+from graphormer_plugin.data.store.bond_numbers import BondColumns, vocabularies
 from graphormer_plugin.inference.graphs import Batch, ModelGraphs
 from graphormer_plugin.modules.choices import check_choice
 
@@ -43,6 +44,7 @@ def build_model(
     num_classes: int = 0,
     node_dims: list[int] | None = None,
     bond_dims: list[int] | None = None,
+    edge_kind: str = "",
     **options: Any,
 ) -> models.GraphModel:
     """A model with random weights for the features and labels of some graphs.
@@ -59,6 +61,8 @@ def build_model(
         node_dims: number of values of each column of integers in `x`; None: the largest
             value + 1.
         bond_dims: the same for `edge_attr`.
+        edge_kind: `category` or `real`: what `edge_attr` is; empty: floats are real features,
+            integers are categories.
         **options: of the architecture, that differ from its preset; `**vars(config)` gives
             a config's options.
 
@@ -69,12 +73,12 @@ def build_model(
         ValueError: a wrong graph, label or option.
     """
     kind = kind or ("multiclass" if level == "node" else "regression")
-    chunk = _chunk(graphs, level, kind == "regression")
+    chunk = _chunk(graphs, level, kind == "regression", edge_kind)
     real = chunk.edge_attr is not None and chunk.edge_attr.dtype.kind == "f"
     bonds = BondColumns(bond_dims)
     bonds.add(None if real else chunk.edge_attr, int(chunk.num_edges.sum()))
     if node_dims is None and chunk.x.dtype.kind != "f":
-        node_dims = (chunk.x.max(0) + 1).tolist()
+        node_dims = vocabularies("x", chunk.x.max(0).astype(np.int64))
     width = chunk.edge_attr.shape[1] if real else 0
     schema = bonds.schema(chunk.x.shape[1], node_dims, width)
     labels = chunk.target
@@ -92,7 +96,14 @@ def build_model(
 
 
 def graph_loader(
-    graphs: Sequence[Any], model: models.GraphModel, split: str = "", **options: Any
+    graphs: Sequence[Any],
+    model: models.GraphModel,
+    split: str = "",
+    *,
+    by_size: bool = False,
+    max_pairs: int | None = None,
+    seed: int = 1,
+    **options: Any,
 ) -> DataLoader:
     """A loader of graphs in batches of the fields that a model reads.
 
@@ -102,6 +113,10 @@ def graph_loader(
         model: of `build_model`, or of a checkpoint (`hub.load(path).model`).
         split: `train`, `valid` or `test`: labels of nodes outside its mask are missing
             (`train_mask`, `val_mask`, `test_mask` of `Data`); empty: none are.
+        by_size: graphs of about equal size are in a batch, which saves padding; see
+            `BatchesBySize`.
+        max_pairs: with `by_size`, largest number of padded pairs of nodes of a batch.
+        seed: of the order with `by_size`.
         **options: of torch's `DataLoader`, e.g. `batch_size`, `shuffle`, `num_workers`.
 
     Returns:
@@ -113,7 +128,60 @@ def graph_loader(
         ValueError: a graph or label that does not fit the model.
     """
     dataset = LoadedGraphs(graphs, model, split)
+    if by_size:
+        options["batch_sampler"] = BatchesBySize(
+            dataset.sizes,
+            options.pop("batch_size", None),
+            shuffle=options.pop("shuffle", False),
+            max_pairs=max_pairs,
+            seed=seed,
+        )
     return DataLoader(dataset, collate_fn=dataset.batch, **options)
+
+
+class BatchesBySize(Sampler[list[int]]):
+    """Batches of graphs of about equal size, as `fairseq-train` has them.
+
+    Shuffled, each pass has another order: graphs are shuffled within buckets of sizes, and
+    then the batches.
+
+    Args:
+        sizes: nodes of each graph.
+        batch_size: graphs of a batch; None: as many as `max_pairs` allows.
+        shuffle: else the smallest graphs come first.
+        max_pairs: padded pairs of nodes of a batch.
+        seed: of the order.
+    """
+
+    def __init__(
+        self,
+        sizes: np.ndarray,
+        batch_size: int | None,
+        *,
+        shuffle: bool = False,
+        max_pairs: int | None = None,
+        seed: int = 1,
+    ) -> None:
+        if not (batch_size or max_pairs):
+            raise ValueError("batches by size need a batch_size or max_pairs")
+        self.sizes, self.shuffle, self.seed, self.epoch = sizes, shuffle, seed, 0
+        self.limits = {"max_graphs": batch_size, "max_pairs": max_pairs}
+
+    def _batches(self) -> list[np.ndarray]:
+        order = np.argsort(self.sizes, kind="stable")
+        if self.shuffle:
+            order = bucketed_order(self.sizes, self.seed, self.epoch)
+        return cut_batches(order, self.sizes, **self.limits)
+
+    def __len__(self) -> int:
+        return len(self._batches())
+
+    def __iter__(self) -> Iterator[list[int]]:
+        batches = self._batches()
+        if self.shuffle:
+            np.random.default_rng([self.seed, self.epoch, 1]).shuffle(batches)
+            self.epoch += 1
+        return iter([batch.tolist() for batch in batches])
 
 
 class LoadedGraphs(Dataset):
@@ -130,7 +198,8 @@ class LoadedGraphs(Dataset):
             raise ValueError(f"the model reads {names}, which `Data` cannot give")
         labelled = len(graphs) > 0 and getattr(graphs[0], "y", None) is not None
         values = targets.kind == "regression"
-        chunk = _chunk(graphs, targets.level, values, labelled)
+        edge_kind = edge_kind_of(model.schema)
+        chunk = _chunk(graphs, targets.level, values, edge_kind, labelled)
         if split and chunk.node_split is None:
             raise ValueError(f"split {split!r}, but the graphs have no train_mask")
         prepared = ModelGraphs(model, model.schema, chunk)
@@ -143,10 +212,11 @@ class LoadedGraphs(Dataset):
                 )
             targets.check(labels)
             prepared.target = chunk.target
-        self.size, self.collator, self.split = len(chunk), prepared.collator, split
+        self.sizes = np.asarray(chunk.num_nodes)
+        self.collator, self.split = prepared.collator, split
 
     def __len__(self) -> int:
-        return self.size
+        return len(self.sizes)
 
     def __getitem__(self, index: int) -> int:
         return index
@@ -158,7 +228,11 @@ class LoadedGraphs(Dataset):
 
 
 def _chunk(
-    graphs: Sequence[Any], level: str, values: bool, labelled: bool = True
+    graphs: Sequence[Any],
+    level: str,
+    values: bool,
+    edge_kind: str,
+    labelled: bool = True,
 ) -> GraphChunk:
     """All graphs, checked; labels of graphs as a store has them."""
     chunks = chunks_of_graphs(
@@ -167,6 +241,7 @@ def _chunk(
         values=values,
         with_target=labelled,
         masks=True,
+        edge_kind=edge_kind,
         progress=False,
     )
     parts = list(chunks)

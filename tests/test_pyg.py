@@ -20,7 +20,12 @@ from graphormer_plugin.data.store.writer import write_store
 from graphormer_plugin.finetune.importers import checkpoint_of
 from graphormer_plugin.finetune.importers._shared import Imported, molecule_schema
 from graphormer_plugin.inference.checkpoint import write_file
-from graphormer_plugin.pyg import GraphLoss, build_model, graph_loader
+from graphormer_plugin.pyg import (
+    BatchesBySize,
+    GraphLoss,
+    build_model,
+    graph_loader,
+)
 
 TINY = {"encoder_layers": 2, "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 16}
 HEADS = {"encoder_attention_heads": 4, "attention_dropout": 0.0}
@@ -156,6 +161,53 @@ def test_workers_and_in_memory_dataset(tmp_path):
         assert torch.equal(target, its_target)
         assert batch.keys() == other.keys() == set(model.batch_spec.fields)
         assert all(torch.equal(batch[name], other[name]) for name in batch)
+
+
+def test_batches_of_about_equal_size():
+    """Every graph once, in another order in each pass, with less padding."""
+    sizes = np.random.default_rng(0).lognormal(3, 0.7, 500).astype(int) + 1
+
+    def padded(batches):
+        return sum(len(batch) * sizes[batch].max() ** 2 for batch in batches)
+
+    batches = BatchesBySize(sizes, 16, shuffle=True)
+    passes = [list(batches) for _ in range(2)]
+    for one in passes:
+        assert sorted(np.concatenate(one)) == list(range(500))
+        assert max(map(len, one)) == 16
+    assert passes[0] != passes[1]
+    assert passes == [
+        list(again) for again in [BatchesBySize(sizes, 16, shuffle=True)] * 2
+    ]
+    unsorted = np.random.default_rng(0).permutation(500)
+    assert padded(passes[0]) < 0.5 * padded(np.array_split(unsorted, len(batches)))
+    limited = BatchesBySize(sizes, None, max_pairs=20_000)
+    assert all(padded([batch]) <= 20_000 or len(batch) == 1 for batch in limited)
+    with pytest.raises(ValueError, match="need a batch_size or max_pairs"):
+        BatchesBySize(sizes, None)
+    graphs = trees()
+    model = made("gt_zinc", graphs)
+    loader = graph_loader(graphs, model, by_size=True, batch_size=5)
+    widths = [batch["node_mask"].shape[1] for batch, _ in loader]
+    assert len(loader) == 3 and widths == sorted(widths)
+
+
+@pytest.mark.parametrize("dtype", [torch.float, torch.bfloat16])
+def test_couplings_of_plus_and_minus_one(dtype):
+    """Floats are real features of edges; the model's columns decide for a single graph."""
+    graphs = trees()
+    for graph in graphs:
+        signs = 1 - 2 * (torch.arange(graph.edge_index.shape[1])[:, None] % 2)
+        graph.edge_attr = signs.to(dtype)
+    model = made("gt_zinc", graphs)
+    assert model.schema.num_edge_features == 1
+    for graph in graphs:
+        graph.edge_attr = graph.edge_attr.long()
+    ((batch, _),) = graph_loader(graphs, model, batch_size=12)
+    assert set(batch["edge_attr"].flatten().tolist()) == {-1.0, 1.0}
+    with pytest.raises(ValueError, match="edge_attr has category -1"):
+        made("gt_zinc", graphs)
+    assert made("gt_zinc", graphs, edge_kind="real").schema == model.schema
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass"])

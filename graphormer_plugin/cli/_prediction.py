@@ -19,11 +19,11 @@ from tqdm import tqdm
 
 from graphormer_plugin.cli import RDKIT_WARNINGS, complain, say, warn
 from graphormer_plugin.data.featurise import num_workers
-from graphormer_plugin.data.files import file_sha256, home_path
+from graphormer_plugin.data.files import file_sha256, folder_hash, home_path
 from graphormer_plugin.data.tables.formats import SmilesTable, write_table
 from graphormer_plugin.data.tables.rows import columns_of_whole
 from graphormer_plugin.data.tables.table import Table
-from graphormer_plugin.data.user_code import folder_hash, import_user_data
+from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.experiment.scored_table import TableScores
 from graphormer_plugin.heads.domain import domain_file, domain_warnings
 from graphormer_plugin.heads.prediction import names_and_unit

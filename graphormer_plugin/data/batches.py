@@ -5,6 +5,8 @@ from numpy.typing import NDArray
 
 from graphormer_plugin.data.errors import listed
 
+BUCKET_RATIO = 0.1  # relative width of a bucket; our choice
+
 
 def bucket_of_sizes(sizes: NDArray[np.integer], ratio: float) -> NDArray[np.integer]:
     """Number of the size bucket of each graph.
@@ -30,6 +32,18 @@ def bucket_of_sizes(sizes: NDArray[np.integer], ratio: float) -> NDArray[np.inte
     bucket_of_size = np.zeros(int(distinct[-1]) + 1 if len(distinct) else 0, np.int64)
     bucket_of_size[distinct] = np.searchsorted(starts, distinct, side="right") - 1
     return bucket_of_size.astype(np.min_scalar_type(len(starts)))[sizes]
+
+
+def bucketed_order(
+    sizes: NDArray[np.integer], seed: int, epoch: int, ratio: float = BUCKET_RATIO
+) -> NDArray[np.int64]:
+    """Positions of graphs in random order within buckets of sizes, bucket after bucket.
+
+    The generator is not NumPy's global generator, so random numbers drawn by a model or
+    by a user's dataset do not change the order of the data.
+    """
+    order = np.random.default_rng([seed % 2**63, epoch]).permutation(len(sizes))
+    return order[np.argsort(bucket_of_sizes(sizes, ratio)[order], kind="stable")]
 
 
 def cut_batches(

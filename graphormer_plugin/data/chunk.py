@@ -52,6 +52,8 @@ class GraphChunk:
         row: int [g] row of the source; None if it is the graph's number.
         node_split: uint8 [sum n] number in `NODE_SPLITS` of the split that the label of a
             node belongs to, 0 for none; None where splits are of graphs.
+        attributes: Numbers float32 [sum n, ...] or [sum e, ...] that registered fields
+            read, by the names of their columns, ``node.<name>`` or ``edge.<name>``.
     """
 
     num_nodes: np.ndarray
@@ -63,6 +65,7 @@ class GraphChunk:
     pos: np.ndarray | None = None
     row: np.ndarray | None = None
     node_split: np.ndarray | None = None
+    attributes: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.num_nodes)
@@ -74,13 +77,31 @@ class GraphChunk:
         All have the same arrays, but those without edges may lack `edge_attr`.
         """
         arrays = {}
+        names = chunks[0].attributes
+        of = {
+            n: np.concatenate([chunk.attributes[n] for chunk in chunks]) for n in names
+        }
         for entry in dataclasses.fields(cls):
+            if entry.name == "attributes":
+                continue
             parts = [getattr(chunk, entry.name) for chunk in chunks]
             parts = [part for part in parts if part is not None]
             if parts:
                 axis = 1 if entry.name == "edge_index" else 0
                 arrays[entry.name] = np.concatenate(parts, axis=axis)
-        return cls(**arrays)
+        return cls(**arrays, attributes=of)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All arrays by name; inverse of `from_arrays`."""
+        arrays = {name: a for name, a in vars(self).items() if a is not None}
+        return arrays.pop("attributes") | arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "GraphChunk":
+        """A chunk of its `arrays`."""
+        own = {name: array for name, array in arrays.items() if "." in name}
+        rest = {name: array for name, array in arrays.items() if "." not in name}
+        return cls(**rest, attributes=own)
 
     def check(self, first: int = 0) -> None:
         """Checks shapes, types and ranges except vocabularies.
@@ -100,6 +121,14 @@ class GraphChunk:
             ("pos", self.pos, num_nodes, "iubf"),
             ("edge_index.T", self.edge_index.T, num_edges, "iu"),
             ("edge_attr", self.edge_attr, num_edges, "iubf"),
+            *(
+                (
+                    (name, table.reshape(len(table), -1), num_nodes, "f")
+                    if name.startswith("node.")
+                    else (name, table.reshape(len(table), -1), num_edges, "f")
+                )
+                for name, table in self.attributes.items()
+            ),
         ):
             if table is None:
                 continue
@@ -185,8 +214,9 @@ class FeaturisedRows:
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Everything in arrays that need no pickle, integers in their smallest type."""
-        arrays = {} if self.chunk is None else vars(self.chunk)
-        arrays = {**arrays, "descriptors": self.descriptors}
+        arrays = {} if self.chunk is None else self.chunk.arrays()
+        if self.descriptors is not None:
+            arrays["descriptors"] = self.descriptors
         rest = {name: getattr(self, name) for name in _REST}
         rest_bytes = np.frombuffer(json.dumps(rest).encode(), np.uint8)
         small = {
@@ -202,7 +232,7 @@ class FeaturisedRows:
         rest["descriptors"] = arrays.pop("descriptors", None)
         for name in arrays.keys() & {"num_nodes", "num_edges", "row"}:
             arrays[name] = arrays[name].astype(np.int64)
-        return cls(GraphChunk(**arrays) if arrays else None, **rest)
+        return cls(GraphChunk.from_arrays(arrays) if arrays else None, **rest)
 
 
 _REST = ("extras", "failures", "rows", "end")

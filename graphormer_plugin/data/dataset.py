@@ -7,14 +7,17 @@ import numpy as np
 from fairseq.data import FairseqDataset
 from numpy.typing import NDArray
 
-from graphormer_plugin.data.batches import bucket_of_sizes, describe_graphs
+from graphormer_plugin.data.batches import (
+    BUCKET_RATIO,
+    bucket_of_sizes,
+    bucketed_order,
+    describe_graphs,
+)
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.store_shards import StoreShards
 
 logger = logging.getLogger(__name__)
-
-BUCKET_RATIO = 0.1  # our choice
 
 
 class GraphDataset(FairseqDataset):
@@ -87,16 +90,10 @@ class GraphDataset(FairseqDataset):
         self.epoch = epoch
 
     def ordered_indices(self) -> NDArray[np.int64]:
-        """Positions in the order in which batches are cut.
-
-        The generator is not NumPy's global generator, so random numbers drawn by a model or
-        by a user's dataset do not change the order of the data.
-        """
+        """Positions in the order in which batches are cut."""
         if not self.shuffle:
             return np.argsort(self.sizes, kind="stable")
-        generator = np.random.default_rng([self.seed % 2**63, self.epoch])
-        order = generator.permutation(len(self.graph_ids))
-        return order[np.argsort(self.buckets[order], kind="stable")]
+        return bucketed_order(self.sizes, self.seed, self.epoch, self.bucket_ratio)
 
     def within(
         self,

@@ -227,6 +227,15 @@ def file_sha256(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def folder_hash(folder: Path) -> str:
+    """sha256 of names and content of the Python files in a folder and its folders."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
+        digest.update(file_sha256(path).encode())
+    return digest.hexdigest()
+
+
 def leads_out(name: str) -> bool:
     """Whether a name in a file leads out of the folder to which it is relative."""
     path = PurePosixPath(name)

@@ -72,6 +72,8 @@ def flat_columns(
         columns["pos"] = chunk.pos.astype(np.float32)
     if chunk.node_split is not None:
         columns["node_split"] = chunk.node_split
+    for name, values in chunk.attributes.items():
+        columns[name] = values[order] if name.startswith("edge.") else values
     return columns
 
 
@@ -124,6 +126,22 @@ def check_features(
         width = 0 if num_edges else len(schema.bond_dims)
         edge_attr = np.zeros((num_edges, width), np.int64)
     return schema.bond_types(edge_attr)
+
+
+def rows_of_graph(
+    columns: Mapping[str, np.ndarray], graph: int
+) -> dict[str, np.ndarray]:
+    """Rows of a graph in the columns of nodes and edges; see `columns_of_graphs`."""
+    rows = {
+        kind: slice(*columns[f"{kind}_offset"][graph : graph + 2])
+        for kind in ("node", "edge")
+    }
+    kinds = {name: _kind_of_row(name, column) for name, column in columns.items()}
+    return {
+        name: np.asarray(columns[name][rows[kind]])
+        for name, kind in kinds.items()
+        if kind in rows and name not in OFFSETS and name not in RING_COLUMNS
+    }
 
 
 def edges_of_graph(columns: Mapping[str, np.ndarray], graph: int) -> np.ndarray:

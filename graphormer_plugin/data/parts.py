@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import itertools
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,8 +52,8 @@ class Parts:
     def append(self, rows: FeaturisedRows) -> None:
         """Adds rows to the part that waits, and writes it when it is large enough."""
         self._waiting.append(rows)
-        arrays = (vars(piece.chunk).values() for piece in self._waiting if piece.chunk)
-        size = sum(a.nbytes for a in itertools.chain(*arrays) if a is not None)
+        chunks = (piece.chunk for piece in self._waiting if piece.chunk is not None)
+        size = sum(array.nbytes for c in chunks for array in c.arrays().values())
         if len(self._waiting) == PART_PIECES or size > PART_BYTES:
             self.flush()
 

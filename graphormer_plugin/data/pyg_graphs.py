@@ -1,6 +1,7 @@
 """From PyG graphs to chunks of a store."""
 
 import itertools
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -8,7 +9,27 @@ import numpy as np
 from tqdm import tqdm
 
 from graphormer_plugin.data.chunk import CHUNK_ROWS, NODE_SPLITS, GraphChunk
-from graphormer_plugin.data.errors import DatasetError, counted, one_line_of
+from graphormer_plugin.data.errors import DatasetError, counted, listed, one_line_of
+from graphormer_plugin.data.schema import FeatureSchema
+
+logger = logging.getLogger(__name__)
+
+EDGE_KINDS = ("category", "real")
+# Attributes of `Data` that registered fields read, see `register_field`.
+READ_ATTRIBUTES: set[str] = set()
+_READ = ("x", "edge_index", "edge_attr", "y", "pos", *NODE_SPLITS.values(), "num_nodes")
+# Instead of them, edge_attr is read.
+_OF_EDGES = ("edge_weight", "edge_type")
+
+
+def attribute_column(name: str) -> str:
+    """Column of an attribute in `READ_ATTRIBUTES`, with a row per edge or node."""
+    return f"{'edge' if 'edge' in name else 'node'}.{name}"
+
+
+def edge_kind_of(schema: FeatureSchema) -> str:
+    """What ``edge_attr`` is for a model with these columns, see `chunks_of_graphs`."""
+    return EDGE_KINDS[schema.num_edge_features > 0]
 
 
 class MappedGraphs:
@@ -31,6 +52,7 @@ def chunks_of_graphs(
     values: bool = False,
     with_target: bool = True,
     masks: bool = False,
+    edge_kind: str = "",
     progress: bool = True,
     description: str = "graphs",
 ) -> Iterator[GraphChunk]:
@@ -40,27 +62,31 @@ def chunks_of_graphs(
         graphs: Objects with ``x`` [n] or [n, F] (integers are categories from 0, floats
             are features), ``edge_index`` [2, E], and where wanted ``edge_attr`` [E] or
             [E, columns], ``y`` (a number or C numbers; at node level classes or values
-            [n]) and ``pos`` [n, 3]. All graphs have the same columns. Features of edges are
-            numbers where they are floats, and the first `CHUNK_ROWS` graphs have
-            fractions among them; else categories.
+            [n]) and ``pos`` [n, 3], and the attributes that registered fields read. All
+            graphs have the same columns. Other attributes are named in a warning.
         level: ``graph`` or ``node``: what ``y`` labels.
         values: At node level, labels are values, not classes.
         with_target: Whether ``y`` is required.
         masks: At node level, read ``train_mask``, ``val_mask`` and ``test_mask``, bool [n],
             where graphs have the first: the splits of the labels.
+        edge_kind: ``category`` or ``real``: what ``edge_attr`` is; empty: floats are real
+            features, integers are categories from 0.
         progress: Show a progress bar.
         description: Its label.
 
     Raises:
         ValueError: A graph has the wrong type, shape, range or columns; names it.
     """
+    if hasattr(graphs, "to_data_list"):  # a Batch
+        graphs = graphs.to_data_list()
+    if hasattr(graphs, "is_node_attr"):  # Data
+        raise DatasetError("expected several graphs, got one: give a list")
     total = len(graphs) if hasattr(graphs, "__len__") else None
     bar = tqdm(
         graphs, total=total, desc=description, unit="graph", disable=not progress
     )
     # The first graph that has columns, whose columns all others must have.
     first: dict[str, tuple[int, str]] = {}
-    edge_kinds: dict[str, int] = {}
     numbered = enumerate(bar)
     while True:
         with one_line_of("the iterable of graphs"):
@@ -69,11 +95,14 @@ def chunks_of_graphs(
             break
         parts = {}
         for number, data in block:
-            part = _arrays(data, number, level, values, with_target)
+            if number == 0 and hasattr(data, "to_dict"):
+                _check_attributes(data, description)
+            part = _arrays(data, number, level, values, with_target, edge_kind)
             masked = masks and level == "node"
             if masked and getattr(data, "train_mask", None) is not None:
                 part["node_split"] = _node_split(data, number, len(part["x"]))
-            for name in ("x", "target", "pos", "node_split", "edge_attr"):
+            columns = map(attribute_column, sorted(READ_ATTRIBUTES))
+            for name in ("x", "target", "pos", "node_split", "edge_attr", *columns):
                 if name == "edge_attr" and not part["edge_index"].size:
                     continue
                 kind = _columns(part.get(name), name)
@@ -85,8 +114,8 @@ def chunks_of_graphs(
                         f"{wanted}"
                     )
             parts[number] = part
-        _settle_edges({n: p for n, p in parts.items() if "edge_attr" in p}, edge_kinds)
-        chunk = GraphChunk.joined([GraphChunk(**part) for part in parts.values()])
+        chunks = map(GraphChunk.from_arrays, parts.values())
+        chunk = GraphChunk.joined([*chunks])
         chunk.check(first=block[0][0])
         yield chunk
 
@@ -95,22 +124,59 @@ def _columns(array: np.ndarray | None, name: str) -> str:
     """Describes columns that graphs have in common."""
     if array is None:
         return "no values"
-    kind = " of floats" if name == "x" and array.dtype.kind == "f" else ""
+    floats = name in ("x", "edge_attr") and array.dtype.kind == "f"
+    kind = " of floats" if floats else ""
     return f"{counted(array.shape[1] if array.ndim > 1 else 1, 'column')}{kind}"
 
 
+def _check_attributes(data: Any, description: str) -> None:
+    """Checks which attributes the first graph has.
+
+    Raises:
+        DatasetError: Features of edges are not in ``edge_attr``.
+    """
+    given = data.to_dict()
+    unread = given.keys() - {*_READ, *READ_ATTRIBUTES}
+    unread = sorted(n for n in unread if hasattr(given[n], "__array__"))
+    for name in unread:
+        if name in _OF_EDGES and given.get("edge_attr") is None:
+            raise DatasetError(
+                f"graph 0: {name} is not read; give it as edge_attr (floats are real "
+                "features, integers are categories)"
+            )
+    if unread:
+        logger.warning(
+            "%s: attributes that nothing reads: %s; register_field(..., reads=[...]) makes "
+            "fields of them",
+            description,
+            listed(unread),
+        )
+
+
 def _arrays(
-    data: Any, number: int, level: str, values: bool, with_target: bool
+    data: Any,
+    number: int,
+    level: str,
+    values: bool,
+    with_target: bool,
+    edge_kind: str,
 ) -> dict[str, np.ndarray]:
     """Arrays of a graph in the shapes of a `GraphChunk`, which checks their values."""
     arrays = {}
     for name in ("x", "edge_index", *["y"] * with_target, "edge_attr", "pos"):
         value = getattr(data, name, None)
+        if isinstance(value, tuple):
+            raise DatasetError(
+                f"graph {number}: {name} is a tuple; join it to a tensor, categories as "
+                "columns of 0 and 1 (torch.nn.functional.one_hot) beside the floats"
+            )
         if value is not None:
             arrays[name] = as_array(value)
         elif name not in ("edge_attr", "pos"):
             kind = type(data).__name__
-            raise DatasetError(f"graph {number}: {kind} has no {name}")
+            advice = "; for nodes without features, give zeros [nodes, 1] of integers"
+            advice = advice if name == "x" else ""
+            raise DatasetError(f"graph {number}: {kind} has no {name}{advice}")
 
     def _require(name: str, fits: bool, expected: str) -> None:
         array = arrays[name]
@@ -136,10 +202,19 @@ def _arrays(
         attr = attr[:, None] if attr.ndim == 1 else attr
         fits = attr.ndim == 2 and len(attr) == edges
         _require("edge_attr", fits, f"[{edges}, columns] of numbers")
-        result["edge_attr"] = attr
+        result["edge_attr"] = _edges_of_kind(attr, edge_kind, number)
     if "pos" in arrays:
         result["pos"] = arrays["pos"]
         _require("pos", result["pos"].shape == (len(x), 3), f"[{len(x)}, 3] numbers")
+    for name in READ_ATTRIBUTES:
+        value = getattr(data, name, None)
+        if value is not None:
+            column, rows = attribute_column(name), len(x)
+            arrays[name] = as_array(value)
+            if column.startswith("edge."):
+                rows = edges
+            _require(name, len(arrays[name]) == rows, f"[{rows}, ...] of numbers")
+            result[column] = arrays[name].astype(np.float32)
     if not with_target:
         return result
     y = arrays["y"]
@@ -151,6 +226,10 @@ def _arrays(
         return result | {"target": y.reshape(1, -1).astype(np.float64)}
     kind, missing = ("values", "NaN") if values else ("integer classes", "-1")
     fits = y.size == len(x) and (values or y.dtype.kind != "f")
+    if fits and not values and (y < -1).any():
+        raise DatasetError(
+            f"graph {number}: y has class {y.min()}, expected -1 and above"
+        )
     _require("y", fits, f"{len(x)} {kind} (one per node), {missing} for no label")
     target = y.reshape(-1).astype(np.float32 if values else np.int64)
     return result | {"target": target}
@@ -158,7 +237,11 @@ def _arrays(
 
 def as_array(values: Any) -> np.ndarray:
     """A tensor, or whatever NumPy takes, as an array."""
-    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        if str(values.dtype) == "torch.bfloat16":  # which NumPy lacks
+            values = values.float()
+    return np.asarray(values)
 
 
 def _node_split(data: Any, number: int, nodes: int) -> np.ndarray:
@@ -184,32 +267,15 @@ def _node_split(data: Any, number: int, nodes: int) -> np.ndarray:
     return split
 
 
-def _settle_edges(parts: dict[int, dict[str, np.ndarray]], kinds: dict[str, int]):
-    """Makes ``edge_attr`` floats or integers, as the first graphs with some decide.
-
-    Args:
-        parts: Arrays of consecutive graphs with features of edges, by number.
-        kinds: Kind of the features, and a graph that has it; empty before the first.
-
-    Raises:
-        DatasetError: A graph has fractions where others have categories.
-    """
-    for number, part in parts.items():
-        values = part["edge_attr"]
-        if values.dtype.kind != "f":
-            kinds.setdefault("whole numbers", number)
-        # A float above 2^53 is whole, but no category.
-        elif (values % 1 != 0).any() or (np.abs(values) > 2**53).any():
-            kinds.setdefault("fractions", number)
-    if parts and not kinds:
-        kinds["whole numbers"] = min(parts)
-    if len(kinds) > 1:
-        (kind, graph), (other, number) = kinds.items()
-        raise DatasetError(
-            f"graph {number}: edge_attr has {other}, but graph {graph} has {kind}; whole "
-            "numbers are categories"
-        )
-    for part in parts.values():
-        if part["edge_attr"].dtype.kind == "f":
-            number_type = np.float64 if "fractions" in kinds else np.int64
-            part["edge_attr"] = part["edge_attr"].astype(number_type)
+def _edges_of_kind(attr: np.ndarray, kind: str, number: int) -> np.ndarray:
+    """``edge_attr`` as floats or integers; DatasetError if fractions are to be categories."""
+    if kind == "real":
+        return attr.astype(np.float64)
+    if kind == "category" and attr.dtype.kind == "f":
+        # A float above 2^53 is whole, but not a category.
+        if (attr % 1 != 0).any() or (np.abs(attr) > 2**53).any():
+            raise DatasetError(
+                f"graph {number}: edge_attr has fractions, expected categories"
+            )
+        return attr.astype(np.int64)
+    return attr

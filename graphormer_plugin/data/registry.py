@@ -26,11 +26,12 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.errors import DatasetError, one_line_of, place_of
-from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.data.files import file_sha256, folder_hash
 from graphormer_plugin.data.options import DatasetOptions, flag_of
 from graphormer_plugin.data.splits import SPLITS
 
@@ -68,6 +69,8 @@ class DatasetSource:
         node_dims: Number of values per node column; None takes it from the data. The
             default parser has its own.
         bond_dims: The same for bond columns.
+        edge_kind: ``category`` or ``real``: what ``edge_attr`` of graphs is; empty: floats
+            are real features, integers are categories.
         featuriser: Key of `datasets.FEATURISERS` that makes such graphs of SMILES. The
             default is ogb for SMILES with the default parser, else none.
         exclude: Rows of SMILES that are known to be unusable and are left out silently.
@@ -93,6 +96,7 @@ class DatasetSource:
     graph_values: Any = None
     node_dims: list[int] | None = None
     bond_dims: list[int] | None = None
+    edge_kind: str = ""
     featuriser: str = ""
     exclude: Iterable[int] = ()
     label: str = ""
@@ -203,8 +207,9 @@ def register_dataset(
     """
 
     def _register(function: Callable[..., Any]) -> Callable[..., Any]:
-        if name in DATASETS and _origin(DATASETS[name].function) != _origin(function):
-            taken = _origin(DATASETS[name].function)
+        known = DATASETS.get(name)
+        if known is not None and not is_made_again(known.function, function):
+            taken = _origin(known.function)
             raise DatasetError(
                 f"dataset {name!r} is registered already, by {'.'.join(taken)}"
             )
@@ -268,11 +273,15 @@ def _as_source(result: Any, name: str) -> DatasetSource:
 
 
 def code_hash(function: Callable[..., Any]) -> str:
-    """Hash of the folder, file or notebook's cell with the code of a dataset; without a
-    source that can be read, a value of this process only."""
-    package = sys.modules.get(function.__module__.partition(".")[0])
+    """Hash of the code that a function of a user may depend on: the folder of its package
+    (of this package: its file), its file, or its cell of a notebook. Without a source that
+    can be read, a value of this process only."""
+    name = (function.__module__ or "").partition(".")[0]
+    package = sys.modules.get(name)
     if hasattr(package, "graphormer_code_hash"):
         return package.graphormer_code_hash
+    if hasattr(package, "__path__") and name != __name__.partition(".")[0]:
+        return "".join(folder_hash(Path(folder)) for folder in package.__path__)
     file = inspect.getsourcefile(function)
     if file and os.path.exists(file):
         return file_sha256(file)
@@ -281,6 +290,18 @@ def code_hash(function: Callable[..., Any]) -> str:
     except OSError:
         return _unknown_code(function)
     return hashlib.sha256(cell.encode()).hexdigest()
+
+
+def is_made_again(known: Callable[..., Any], function: Callable[..., Any]) -> bool:
+    """Whether a function replaces one that is registered: it has the same name in the same
+    module or cell of a notebook, or stands at the same place of a file that is imported
+    again."""
+
+    def _place(function: Callable[..., Any]) -> tuple[str, ...]:
+        code = getattr(function, "__code__", None)
+        return () if code is None else (code.co_filename, code.co_qualname)
+
+    return _origin(known) == _origin(function) or _place(known) == _place(function)
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from graphormer_plugin.data.errors import DatasetError, place_of
-from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.data.files import folder_hash
 from graphormer_plugin.data.registry import DATASETS, register_dataset
 
 
@@ -99,11 +99,3 @@ def _forget(package_name: str) -> None:
         del sys.modules[module]
     for name in [n for n, d in DATASETS.items() if _inside(d.function.__module__)]:
         del DATASETS[name]
-
-
-def folder_hash(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
-        digest.update(file_sha256(path).encode())
-    return digest.hexdigest()

@@ -172,13 +172,16 @@ def parser_of(featuriser: str, max_atoms: int | None = None) -> Parser:
     return parser if max_atoms is None else LimitedParser(parser, max_atoms)
 
 
-def read(inputs: Sequence[Any] | GraphChunk, featuriser: str) -> Molecules:
+def read(
+    inputs: Sequence[Any] | GraphChunk, featuriser: str, edge_kind: str = ""
+) -> Molecules:
     """Read molecules and graphs.
 
     Args:
         inputs: SMILES, RDKit molecules and graphs.
         featuriser: key of `FEATURISERS` that made the graphs of the training; empty if
             they were not made of SMILES.
+        edge_kind: what `edge_attr` of graphs is, see `chunks_of_graphs`.
 
     Raises:
         ValueError: RDKit refuses a molecule, there is no featuriser, a graph may have
@@ -212,7 +215,8 @@ def read(inputs: Sequence[Any] | GraphChunk, featuriser: str) -> Molecules:
                 raise ValueError(f"{kind}: {error}") from None
             graphs.append(graph)
             parsed.append(mol)
-    chunks = list(chunks_of_graphs(graphs, with_target=False, progress=False))
+    how = {"edge_kind": edge_kind, "with_target": False, "progress": False}
+    chunks = list(chunks_of_graphs(graphs, **how))
     chunk = GraphChunk.joined(chunks) if chunks else None
     return Molecules(chunk, inputs, featuriser, parsed)
 

@@ -10,6 +10,7 @@ import torch
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.graph_features import PREFIX, with_descriptors
 from graphormer_plugin.data.options import MAX_ATOMS
+from graphormer_plugin.data.pyg_graphs import edge_kind_of
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.domain import Domain
@@ -180,7 +181,8 @@ class Predictor:
         """
         if isinstance(inputs, Molecules):
             return inputs
-        molecules = read(inputs, self.featuriser)
+        edge_kind = edge_kind_of(self.members[0].schema)
+        molecules = read(inputs, self.featuriser, edge_kind)
         if smiles is None:
             return molecules
         return replace(molecules, sources=smiles, parsed=())

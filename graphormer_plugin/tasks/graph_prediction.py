@@ -18,8 +18,9 @@ from graphormer_plugin.criterions.class_weights import BALANCED, class_weights
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
 from graphormer_plugin.criterions.log import on_cpu
+from graphormer_plugin.data.batches import BUCKET_RATIO
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.dataset import BUCKET_RATIO, GraphDataset, dataset_of_split
+from graphormer_plugin.data.dataset import GraphDataset, dataset_of_split
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.fields.degrees import mean_log_degree
 from graphormer_plugin.data.fields.field_cache import load_or_compute

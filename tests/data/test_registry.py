@@ -1,5 +1,7 @@
 """Names, sources and options of datasets."""
 
+import hashlib
+import importlib
 import linecache
 from pathlib import Path
 
@@ -14,8 +16,10 @@ from graphormer_plugin.data import (
     DatasetSource,
     get_store,
     register_dataset,
+    registry,
 )
 from graphormer_plugin.data.locate import locate
+from graphormer_plugin.data.registry import code_hash
 
 
 def test_unknown(tmp_path):
@@ -112,6 +116,23 @@ def test_cells_of_a_notebook(tmp_path, monkeypatch, caplog, known):
             get_store(options)
     assert builds == ([1, 2] if known else [1, 1, 2])
     assert ("cannot be read" in caplog.text) is not known
+
+
+def test_code_is_that_of_the_package(tmp_path, monkeypatch):
+    """As of a folder that --user-dir names: an edited helper counts, too."""
+    package = tmp_path / "plugin_of_mine"
+    (package / "data").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "data/helper.py").write_text("SIZE = 3\n")
+    (package / "data/sets.py").write_text("def dataset():\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("plugin_of_mine.data.sets")
+    first = code_hash(module.dataset)
+    assert code_hash(module.dataset) == first
+    (package / "data/helper.py").write_text("SIZE = 4\n")
+    assert code_hash(module.dataset) != first
+    own = Path(registry.__file__).read_bytes()  # of this package, the file
+    assert code_hash(register_dataset) == hashlib.sha256(own).hexdigest()
 
 
 def test_a_name_of_another_function():

@@ -1,5 +1,7 @@
 """A batch field of pairs, and a pair encoding with weights that reads it."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -13,13 +15,13 @@ from graphormer_plugin.modules import (
 
 
 @register_field("resistance", per="pair")
-def resistance(num_nodes: int, edge_index: np.ndarray) -> np.ndarray:
+def resistance(graph: SimpleNamespace) -> np.ndarray:
     """Effective resistances, each edge a resistor of 1 ohm; -1 between components.
 
     For a bond of a tree 1, for a bond of a benzene ring 5/6.
     """
-    adjacency = np.zeros((num_nodes, num_nodes))
-    adjacency[edge_index[0], edge_index[1]] = 1
+    adjacency = np.zeros((graph.num_nodes, graph.num_nodes))
+    adjacency[graph.edge_index[0], graph.edge_index[1]] = 1
     adjacency = np.maximum(adjacency, adjacency.T)
     np.fill_diagonal(adjacency, 0)
     values, vectors = np.linalg.eigh(np.diag(adjacency.sum(0)) - adjacency)

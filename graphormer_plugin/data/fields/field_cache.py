@@ -47,14 +47,14 @@ class CachedField:
         columns: Names of the columns.
         compute: columns of a store, spec, label of a progress bar or None -> arrays by
             column name.
-        version: Of the convention that `compute` follows; columns of another version are
-            computed again.
+        version: spec -> hash of the code of a user that `compute` calls; after a change the
+            columns are computed again.
     """
 
     key: Callable[[BatchSpec], str]
     columns: tuple[str, ...]
     compute: Callable[[Columns, BatchSpec, str | None], dict[str, np.ndarray]]
-    version: int | str = 1
+    version: Callable[[BatchSpec], str] = lambda spec: ""
 
 
 CACHED_FIELDS: dict[str, CachedField] = {
@@ -66,14 +66,12 @@ CACHED_FIELDS: dict[str, CachedField] = {
         },
     ),
     "ring": CachedField(
-        key=lambda spec: (
-            f"{spec.substructures}.{spec.max_ring_size}"
-            f".v{substructures(spec.substructures).version}"
-        ),
+        key=lambda spec: f"{spec.substructures}.{spec.max_ring_size}",
         columns=RING_COLUMNS,
         compute=lambda columns, spec, progress: substructure_sets(
             columns, spec.substructures, spec.max_ring_size, progress
         ),
+        version=lambda spec: substructures(spec.substructures).code,
     ),
     "wl_role": CachedField(
         key=lambda spec: "wl_role",
@@ -122,7 +120,8 @@ def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]
         cached = CACHED_FIELDS[field]
         folder = store.path.with_name(f"{store.path.name}.{cached.key(spec)}")
         # Without the lock, which needs a folder that can be written, and one at a time.
-        kept = _valid_columns(folder, store, cached)
+        version = cached.version(spec)
+        kept = _valid_columns(folder, store, cached, version)
         made |= _computed(folder, store, field, spec) if kept is None else kept
     return made
 
@@ -132,13 +131,13 @@ def _computed(
 ) -> dict[str, np.ndarray]:
     """The columns of a field, kept in a folder if that can be written."""
     cached, label = CACHED_FIELDS[field], f"{store.manifest['dataset']}: {field}"
-    arrays = None
+    version, arrays = cached.version(spec), None
     try:
         with file_lock(folder):
-            arrays = _valid_columns(folder, store, cached)
+            arrays = _valid_columns(folder, store, cached, version)
             if arrays is None:
                 arrays = cached.compute(store.columns, spec, label)
-                _write(folder, arrays, store, cached.version)
+                _write(folder, arrays, store, version)
                 arrays = _mapped(folder, cached)
     except OSError as error:
         if not is_read_only(error):
@@ -161,13 +160,13 @@ def _mapped(folder: Path, cached: CachedField) -> dict[str, np.ndarray]:
 
 
 def _valid_columns(
-    folder: Path, store: GraphStore, cached: CachedField
+    folder: Path, store: GraphStore, cached: CachedField, version: str
 ) -> dict[str, np.ndarray] | None:
     """The columns of a folder; None unless all match the record and the store."""
     try:
         record = json.loads(read_text(folder / _RECORD))
         expected = {
-            "version": cached.version,
+            "version": version,
             "fingerprint": store.manifest["fingerprint"],
             "sha256": {n: file_sha256(folder / f"{n}.npy") for n in cached.columns},
         }
@@ -176,9 +175,7 @@ def _valid_columns(
         return None
 
 
-def _write(
-    folder: Path, arrays: Columns, store: GraphStore, version: int | str
-) -> None:
+def _write(folder: Path, arrays: Columns, store: GraphStore, version: str) -> None:
     """Writes a folder as a whole; the caller holds the lock."""
     temporary = folder.with_name(f".tmp-{folder.name}")
     for leftover in (temporary, folder):

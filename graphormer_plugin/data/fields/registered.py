@@ -1,52 +1,61 @@
 """Batch fields of users: numbers of each graph, node or pair of nodes.
 
-A function in a folder that ``--user-dir`` or ``--user-data-dir`` names computes them from the
-edges of a graph, once per store (`field_cache`):
+A function in a folder that ``--user-dir`` or ``--user-data-dir`` names computes them from a
+graph, once per store (`field_cache`):
 
     @register_field("resistance", per="pair")
-    def resistance(num_nodes, edge_index):
-        laplacian = np.zeros((num_nodes, num_nodes))
+    def resistance(graph):
+        laplacian = np.zeros((graph.num_nodes, graph.num_nodes))
         ...
         return laplacian  # [n, n]
 
 A model, or a pair encoding, reads the field if its name is among its fields.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from graphormer_plugin.data.errors import one_line_of
+from graphormer_plugin.data.errors import DatasetError, one_line_of
 from graphormer_plugin.data.fields import FIELDS, BatchSpec, Field
 from graphormer_plugin.data.fields.field_cache import (
     CACHED_FIELDS,
     CachedField,
     Columns,
 )
-from graphormer_plugin.data.fields.rings import code_place
-from graphormer_plugin.data.graph_columns import edges_of_graph
-from graphormer_plugin.data.registry import code_hash
+from graphormer_plugin.data.graph_columns import edges_of_graph, rows_of_graph
+from graphormer_plugin.data.pyg_graphs import READ_ATTRIBUTES, attribute_column
+from graphormer_plugin.data.registry import code_hash, is_made_again
 
-# Number of nodes and edges int64 [2, E] -> numbers.
-Function = Callable[[int, np.ndarray], np.ndarray]
+# See `register_field`.
+Function = Callable[[SimpleNamespace], Any]
 _SHAPES = {"graph": "[B, ...]", "node": "[B, N, ...]", "pair": "[B, N, N, ...]"}
 _functions: dict[str, Function] = {}
 
 
-def register_field(name: str, per: str) -> Callable[[Function], Function]:
+def register_field(
+    name: str, per: str, reads: Sequence[str] = ()
+) -> Callable[[Function], Function]:
     """Decorator: makes numbers of graphs a batch field, float32, 0 at padding.
 
-    The function gets the number of nodes n and the edges (int64 ``[2, E]``), and returns
-    finite numbers: ``[...]`` of the graph, ``[n, ...]`` of its nodes, or ``[n, n, ...]``
-    of pairs. The dimensions in place of the dots are the same for all graphs. The results are
-    kept beside the store, 4 bytes a number, and computed again after a change of the
-    function's file or folder.
+    The function gets a graph with ``num_nodes`` n, ``edge_index`` int64 ``[2, E]``, ``x``
+    ``[n, F]`` and, where the data have them, ``pos`` ``[n, 3]``, ``edge_attr`` (real
+    features ``[E, columns]``) or ``edge_bond`` (joint type of the categories ``[E]``), and the
+    attributes that it ``reads``. It returns finite numbers: ``[...]`` of the graph, ``[n, ...]``
+    of its nodes, or ``[n, n, ...]`` of pairs. The dimensions in place of the dots are the
+    same for all graphs. The results are kept beside the store, 4 bytes a number, and
+    computed again after a change of the function's file or folder.
 
     Args:
         name: Letters, digits and ``_``.
         per: ``graph``, ``node`` or ``pair``.
+        reads: Further attributes of PyG's ``Data`` that the graph has then, float32: with a
+            row per edge if ``edge`` is in the name (``edge_weight``), else per node. Data are
+            prepared with them while the field is registered.
 
     Raises:
         ValueError: A field of another module has the name, or an argument is wrong.
@@ -59,21 +68,20 @@ def register_field(name: str, per: str) -> Callable[[Function], Function]:
 
     def _register(function: Function) -> Function:
         known = _functions.get(name)
-        again = known is not None and (
-            known.__module__ == function.__module__
-            or code_place(known) == code_place(function)
-        )
+        again = known is not None and is_made_again(known, function)
         if name in FIELDS and not again:
             raise ValueError(f"field {name!r} exists already")
         _functions[name] = function
+        READ_ATTRIBUTES.update(reads)
         meaning = (function.__doc__ or name).partition("\n")[0]
         FIELDS[name] = Field(_SHAPES[per], "float32", "0", meaning, per)
+        code = code_hash(function)
         columns = (f"{per}.{name}", *(["pair_offset"] if per == "pair" else []))
         CACHED_FIELDS[name] = CachedField(
             key=lambda spec: f"field.{name}",
             columns=columns,
-            compute=partial(_compute, columns, function),
-            version=code_hash(function),
+            compute=partial(_compute, columns, function, tuple(reads)),
+            version=lambda spec: code,
         )
         return function
 
@@ -83,6 +91,7 @@ def register_field(name: str, per: str) -> Callable[[Function], Function]:
 def _compute(
     names: tuple[str, ...],
     function: Function,
+    reads: tuple[str, ...],
     columns: Columns,
     spec: BatchSpec,
     progress: str | None,
@@ -93,14 +102,25 @@ def _compute(
     sizes = np.diff(columns["node_offset"])
     offset = np.cumsum([0, *sizes**dimensions], dtype=np.int64)
     rows = None
+    if lacking := [read for read in reads if attribute_column(read) not in columns]:
+        raise DatasetError(
+            f"the field {field} reads {lacking[0]}, which these graphs do not have; data that "
+            "were prepared before the field was registered are prepared again with --rebuild"
+        )
     for graph in tqdm(
         range(len(sizes)), unit="graph", desc=progress, disable=not progress
     ):
         size = int(sizes[graph])
         with one_line_of(f"the function of the field {field}"):
-            values = np.asarray(
-                function(size, edges_of_graph(columns, graph)), np.float32
+            own = rows_of_graph(columns, graph)
+            given = {
+                n: own[n] for n in ("x", "pos", "edge_attr", "edge_bond") if n in own
+            }
+            given |= {read: own[attribute_column(read)] for read in reads}
+            one = SimpleNamespace(
+                num_nodes=size, edge_index=edges_of_graph(columns, graph), **given
             )
+            values = np.asarray(function(one), np.float32)
             rest = values.shape[dimensions:] if rows is None else rows.shape[1:]
             expected = (size,) * dimensions + rest
             if values.shape != expected or not np.isfinite(values).all():

@@ -27,6 +27,7 @@ from tqdm import tqdm
 from cython_ext import chordless_cycles
 from graphormer_plugin.data.errors import one_line_of
 from graphormer_plugin.data.graph_columns import edges_of_graph
+from graphormer_plugin.data.registry import code_hash, is_made_again
 
 RINGS = "rings"
 _GRAPHS_AT_ONCE = 1 << 14
@@ -37,24 +38,24 @@ Finder = Callable[[int, np.ndarray, int], Iterable[Iterable[int]]]
 
 
 class Substructures(NamedTuple):
-    """A registered kind: the function that finds the sets, and its version."""
+    """A registered kind: the function that finds the sets, and a hash of its code."""
 
     find: Finder | None
-    version: int
+    code: str
 
 
-SUBSTRUCTURES: dict[str, Substructures] = {RINGS: Substructures(None, 1)}
+SUBSTRUCTURES: dict[str, Substructures] = {RINGS: Substructures(None, "")}
 
 
-def register_substructures(name: str, version: int = 1) -> Callable[[Finder], Finder]:
+def register_substructures(name: str) -> Callable[[Finder], Finder]:
     """Decorator: makes a function available as ``--substructures NAME``.
 
     The function gets the number of nodes, the edges (int64 ``[2, E]``) and
-    ``--max-ring-size``, and returns sets of nodes; see the module's text.
+    ``--max-ring-size``, and returns sets of nodes; see the module's text. The sets are kept
+    beside the store, and computed again after a change of the function's file or folder.
 
     Args:
         name: Letters, digits, ``_`` and ``-``.
-        version: Of the function; sets of another version are computed again.
 
     Raises:
         ValueError: another function has the name, or the name has other characters.
@@ -64,18 +65,12 @@ def register_substructures(name: str, version: int = 1) -> Callable[[Finder], Fi
 
     def _register(find: Finder) -> Finder:
         known = SUBSTRUCTURES.get(name)
-        if known is not None and code_place(known.find) != code_place(find):
+        if known and not (known.find and is_made_again(known.find, find)):
             raise ValueError(f"substructures {name!r} are registered already")
-        SUBSTRUCTURES[name] = Substructures(find, version)
+        SUBSTRUCTURES[name] = Substructures(find, code_hash(find))
         return find
 
     return _register
-
-
-def code_place(function: Callable[..., object] | None) -> tuple[str, ...]:
-    """Place of a function's definition, also after its module is imported again."""
-    code = getattr(function, "__code__", None)
-    return () if code is None else (code.co_filename, code.co_qualname)
 
 
 def substructures(name: str) -> Substructures:

@@ -1,10 +1,18 @@
 """Columns of bonds while graphs are read, with or without known ranges."""
 
+import logging
 import math
 
 import numpy as np
 
 from graphormer_plugin.data.schema import MAX_BOND_TYPES, MAX_RADIX_TYPES, FeatureSchema
+
+MANY_CATEGORIES = (
+    1000  # our choices: of a column, that get a line, and that are refused
+)
+MAX_CATEGORIES = 1_000_000
+
+logger = logging.getLogger(__name__)
 
 
 class BondColumns:
@@ -59,7 +67,7 @@ class BondColumns:
         if self._dims is not None:
             dims = list(self._dims)
         elif self._max is not None:
-            dims = (self._max + 1).tolist()
+            dims = vocabularies("edge_attr", self._max)
         else:
             dims = [1] * (self._width or 0)
         table = None
@@ -81,3 +89,23 @@ def largest_in(name: str, table: np.ndarray, dims: list[int] | None) -> np.ndarr
                 f"{name} column {column} is {largest[column]}, expected 0..{dim - 1}"
             )
     return largest
+
+
+def vocabularies(name: str, largest: np.ndarray) -> list[int]:
+    """Number of values of each column of categories, by its largest value.
+
+    Raises:
+        ValueError: There are more than `MAX_CATEGORIES`.
+    """
+    for column, value in enumerate(largest.tolist()):
+        text = f"{name} column {column} has categories up to {value:,}"
+        if value >= MAX_CATEGORIES:
+            raise ValueError(
+                f"{text}, expected less than {MAX_CATEGORIES:,}: number them from 0 "
+                "(torch.unique with return_inverse), or give counts as floats"
+            )
+        if value >= MANY_CATEGORIES:
+            logger.warning(
+                "%s, each with a row in the model's table; give counts as floats", text
+            )
+    return (largest + 1).tolist()

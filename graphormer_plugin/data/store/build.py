@@ -361,6 +361,7 @@ def _build_from_graphs(
             level=source.level,
             values=source.kind == "regression",
             masks=splits is None and not options.split,
+            edge_kind=source.edge_kind,
             progress=options.progress,
             description=label,
         ):

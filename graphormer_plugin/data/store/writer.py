@@ -41,7 +41,11 @@ from graphormer_plugin.data.store import (
     fingerprint_of,
     manifest_checksum,
 )
-from graphormer_plugin.data.store.bond_numbers import BondColumns, largest_in
+from graphormer_plugin.data.store.bond_numbers import (
+    BondColumns,
+    largest_in,
+    vocabularies,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -144,6 +148,7 @@ class StoreWriter:
             "node_split": chunk.node_split,
             "edge_attr": attr if real else None,
         }
+        measured |= chunk.attributes
         target = chunk.target
         if target is not None:
             measured["target"] = target if target.ndim == 1 else as_float32(target)
@@ -274,7 +279,7 @@ class StoreWriter:
         x, real = self._columns["x"], self._columns.get("edge_attr")
         node_dims = self.node_dims
         if node_dims is None and x.kind == "integers":
-            node_dims = (x.largest + 1).tolist()
+            node_dims = vocabularies("x", x.largest)
         width = 0 if real is None else real.tail[0]
         schema = self.bonds.schema(x.tail[0], node_dims, width)
         if not names:
@@ -294,6 +299,11 @@ class StoreWriter:
         graphs, nodes, edges = self.num_graphs, self._num_nodes, self._num_edges
         counts = {"x": nodes, "pos": nodes, "node_split": nodes, "edge_attr": edges}
         counts["row"] = graphs
+        counts |= {
+            n: edges if n.startswith("edge.") else nodes
+            for n in self._columns
+            if "." in n
+        }
         measured = self._columns
         for name, column in measured.items():
             if column.rows != counts.get(name, column.rows):

@@ -2,7 +2,18 @@
 
 import numpy as np
 import pytest
+import torch
+from torch_geometric.data import Data
 
+from graphormer_plugin.data import (
+    DATASETS,
+    DatasetError,
+    DatasetOptions,
+    DatasetSource,
+    get_store,
+    register_dataset,
+)
+from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.fields import FIELDS, BatchSpec, registered
 from graphormer_plugin.data.fields.field_cache import (
@@ -11,7 +22,8 @@ from graphormer_plugin.data.fields.field_cache import (
     load_or_compute,
 )
 from graphormer_plugin.data.fields.registered import register_field
-from graphormer_plugin.data.graph_columns import ShardColumns
+from graphormer_plugin.data.graph_columns import ShardColumns, columns_of_chunk
+from graphormer_plugin.data.pyg_graphs import READ_ATTRIBUTES, chunks_of_graphs
 from support.stores import random_chunk, write
 
 NAMES = ("size", "degree", "product")
@@ -23,26 +35,32 @@ def calls():
     calls = dict.fromkeys(NAMES, 0)
 
     @register_field("size", per="graph")
-    def size(num_nodes, edge_index):
+    def size(graph):
         calls["size"] += 1
-        return [num_nodes, edge_index.shape[1]]
+        return [graph.num_nodes, graph.edge_index.shape[1]]
 
     @register_field("degree", per="node")
-    def degree(num_nodes, edge_index):
+    def degree(graph):
         calls["degree"] += 1
-        return np.bincount(edge_index[1], minlength=num_nodes)
+        return np.bincount(graph.edge_index[1], minlength=graph.num_nodes)
 
     @register_field("product", per="pair")
-    def product(num_nodes, edge_index):
+    def product(graph):
         """Products of positions."""
         calls["product"] += 1
-        places = np.arange(num_nodes)
+        places = np.arange(graph.num_nodes)
         return np.stack([places[:, None] + 0 * places, places[:, None] - places], -1)
 
     yield calls
     for known in (FIELDS, CACHED_FIELDS, registered._functions):
         for name in NAMES:
             known.pop(name, None)
+
+
+def edited(name, function):
+    """Registers a function in place of that of the fixture, as after an edit."""
+    function.__qualname__ = registered._functions[name].__qualname__
+    register_field(name, per="node")(function)
 
 
 @pytest.fixture
@@ -100,7 +118,7 @@ def test_kept_until_the_code_changes(calls, store, monkeypatch):
         assert np.array_equal(first[name], in_memory[name])
     assert set(calls.values()) == {12}
     monkeypatch.setattr(registered, "code_hash", lambda function: "another")
-    register_field("degree", per="node")(lambda n, edges: np.full(n, 7.0))
+    edited("degree", lambda graph: np.full(graph.num_nodes, 7.0))
     assert (load_or_compute(store, spec())["node.degree"] == 7).all()
     assert calls["product"] == 12
 
@@ -130,15 +148,75 @@ def test_several_stores(calls, tmp_path, store):
     ],
 )
 def test_wrong_results(calls, store, result, message):
-    register_field("degree", per="node")(lambda n, edges: result(n))
+    edited("degree", lambda graph: result(graph.num_nodes))
     with pytest.raises(ValueError, match=message):
         load_or_compute(store, spec())
 
 
 def test_wrong_names(calls):
     with pytest.raises(ValueError, match="field 'dist' exists already"):
-        register_field("dist", per="pair")(lambda n, edges: np.zeros((n, n)))
+        register_field("dist", per="pair")(lambda graph: np.zeros((2, 2)))
     with pytest.raises(ValueError, match="per 'edge': expected .* graph|node|pair"):
         register_field("length", per="edge")
     with pytest.raises(ValueError, match="field 'a.b'"):
         register_field("a.b", per="node")
+
+
+def test_attributes_of_the_graphs(tmp_path, caplog):
+    """A function reads features and attributes; edges have them in the store's order."""
+
+    @register_field("weighted", per="node", reads=["edge_weight", "charge"])
+    def weighted(graph):
+        sums = np.bincount(graph.edge_index[1], graph.edge_weight, graph.num_nodes)
+        return np.stack([sums, graph.charge, graph.x[:, 0], graph.pos[:, 2]], 1)
+
+    def data(seed):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(2, 6))
+        ends = np.stack([rng.permutation(n), rng.permutation(n)])
+        numbers = {
+            "edge_weight": rng.random(n),
+            "charge": rng.random(n),
+            "z": rng.random(n),
+        }
+        numbers |= {
+            "pos": rng.random((n, 3)),
+            "x": rng.random((n, 1)),
+            "y": rng.random(1),
+        }
+        tensors = {
+            name: torch.tensor(values).float() for name, values in numbers.items()
+        }
+        return Data(edge_index=torch.tensor(ends), **tensors)
+
+    graphs = [data(seed) for seed in range(5)]
+    try:
+        register_dataset("weights")(lambda: DatasetSource(graphs=graphs))
+        options = DatasetOptions("weights", data_root=str(tmp_path), progress=False)
+        store = get_store(options)
+        assert "weights: attributes that nothing reads: z" in caplog.text
+        spec = BatchSpec(frozenset({"weighted"}))
+        got = load_or_compute(store, spec)["node.weighted"]
+        sums = [
+            torch.zeros(len(g.x)).index_add(0, g.edge_index[1], g.edge_weight)
+            for g in graphs
+        ]
+        expected = [
+            torch.stack([s, g.charge, g.x[:, 0], g.pos[:, 2]], 1)
+            for s, g in zip(sums, graphs)
+        ]
+        np.testing.assert_allclose(got, torch.cat(expected), rtol=1e-6)
+        one = columns_of_chunk(
+            GraphChunk.joined([*chunks_of_graphs(graphs)]), store.schema
+        )
+        assert np.array_equal(compute_columns(one, spec)["node.weighted"], got)
+        del one["edge.edge_weight"]
+        with pytest.raises(
+            DatasetError, match="reads edge_weight, which these graphs do"
+        ):
+            compute_columns(one, spec)
+    finally:
+        DATASETS.pop("weights", None)
+        READ_ATTRIBUTES.clear()
+        for known in (FIELDS, CACHED_FIELDS, registered._functions):
+            known.pop("weighted", None)

@@ -1,5 +1,7 @@
 """Rings and other substructures: columns of a store, users' functions, batches."""
 
+import linecache
+
 import numpy as np
 import pytest
 
@@ -84,7 +86,7 @@ def store(rings):
     return get_store(rings())
 
 
-def test_kept_beside_the_store_by_kind_size_and_version(store, monkeypatch):
+def test_kept_beside_the_store_by_kind_and_size(store, monkeypatch):
     def folders():
         return sorted(
             path.name.removeprefix(store.path.name)
@@ -99,16 +101,16 @@ def test_kept_beside_the_store_by_kind_size_and_version(store, monkeypatch):
         for name, array in expected.items():
             assert np.array_equal(found[name], array), name
         assert len(found["ring_start"]) == size - 2 + 1  # rings of 3..size nodes
-    assert folders() == [".rings.6.v1", ".rings.8.v1"]
+    assert folders() == [".rings.6", ".rings.8"]
     # nothing to store is not an error
-    empty = [rings_module.Substructures(lambda *_: [], version) for version in (1, 2)]
-    monkeypatch.setitem(SUBSTRUCTURES, "nothing", empty[1])
+    empty = rings_module.Substructures(lambda *_: [], "")
+    monkeypatch.setitem(SUBSTRUCTURES, "nothing", empty)
     for _ in range(2):
         none = load_or_compute(store, ring_spec(6, "nothing"))
         assert len(none["ring_node"]) == 0 and not none["ring_offset"].any()
-    assert ".nothing.6.v2" in folders()
+    assert ".nothing.6" in folders()
     # a name that ends in a digit: not the rings of up to 18 nodes
-    monkeypatch.setitem(SUBSTRUCTURES, "rings1", empty[0])
+    monkeypatch.setitem(SUBSTRUCTURES, "rings1", empty)
     assert len(load_or_compute(store, ring_spec(8, "rings1"))["ring_node"]) == 0
     assert len(load_or_compute(store, ring_spec(18))["ring_node"])
 
@@ -131,6 +133,20 @@ def test_a_function_of_a_user(stars):
     assert ring.tolist() == [[1, 1, 1, 1, 0]] * 4 + [[0] * 5]
     assert not bound(columns, ring_spec(3, "stars"), 0).any()
     assert not bound(columns, ring_spec(9, "stars"), 1).any()
+
+
+def test_computed_again_after_a_change_of_the_code(store, stars, monkeypatch):
+    """Of the function's file; a cell of a notebook that is run again replaces its own."""
+    for run, size in enumerate([1, 2, 1]):
+        code = "@register('cell')\ndef cell(n, edges, size):\n"
+        code += f"    return [list(range({size}))]\n"
+        file = f"<cell {run}>"
+        lines = len(code), None, code.splitlines(keepends=True), file
+        monkeypatch.setitem(linecache.cache, file, lines)
+        scope = {"register": register_substructures, "__name__": "__main__"}
+        exec(compile(code, file, "exec"), scope)
+        sets = load_or_compute(store, ring_spec(6, "cell"))
+        assert len(sets["ring_node"]) == size * len(store)
 
 
 def test_registration(stars):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from graphormer_plugin.data import (
     DatasetError,
@@ -183,7 +183,7 @@ class TestSources:
     def test_the_first_graph_with_edges_says_which_bonds(self, tmp_path):
         lone = graph(edge_index=torch.zeros(2, 0, dtype=torch.long), edge_attr=None)
         with pytest.raises(DatasetError, match="3: .* 1 column, but graph 1 has 2 col"):
-            graphs = [lone, graph(), lone, graph(edge_attr=torch.zeros(2, 1))]
+            graphs = [lone, graph(), lone, graph(edge_attr=torch.zeros(2, 1).long())]
             build(tmp_path, DatasetSource(graphs=graphs))
 
     @pytest.mark.parametrize(
@@ -201,9 +201,15 @@ class TestSources:
             (dict(edge_index=torch.tensor([[0.0, 1], [1, 2]])), "2, E. integers"),
             (dict(edge_index=torch.zeros(3, 2).long()), r"expected \[2, E\]"),
             (dict(edge_attr=torch.zeros(1, 2)), r"edge_attr has shape \[1, 2\]"),
-            (dict(edge_attr=torch.full((2, 2), 0.5)), "edge_attr has fractions"),
+            (
+                dict(edge_attr=torch.full((2, 2), 0.5)),
+                "edge_attr has 2 columns of floats",
+            ),
             (dict(edge_attr=torch.full((2, 2), -1)), "edge_attr has category -1"),
-            (dict(edge_attr=torch.zeros(2, 3)), "edge_attr has 3 columns, but graph 0"),
+            (
+                dict(edge_attr=torch.zeros(2, 3).long()),
+                "edge_attr has 3 columns, but graph 0",
+            ),
             (dict(edge_attr=None), "edge_attr has no values, but graph 0"),
             (dict(pos=torch.zeros(3, 3)), "pos has 3 columns, but graph 0 has no"),
             (dict(pos=torch.zeros(3, 2)), r"expected \[3, 3\]"),
@@ -218,36 +224,72 @@ class TestSources:
             build(tmp_path, DatasetSource(graphs=graphs))
 
     def test_real_features_of_edges(self, tmp_path):
-        """Floats with fractions; edges are sorted, and their features with them."""
-        attr = torch.tensor([[0.5, 2.0], [1.5, 3.0]])
+        """Floats, whole numbers among them; edges are sorted, and their features with
+        them."""
+        attr = torch.tensor([[-1.0, 2.0], [1.0, 3.0]], dtype=torch.bfloat16)
         ends = torch.tensor([[1, 0], [2, 1]])
         graphs = [graph(edge_index=ends, edge_attr=attr) for _ in range(4)]
-        graphs[1].edge_attr = attr.floor()  # whole numbers, but floats
         lone = graph(edge_index=torch.zeros(2, 0, dtype=torch.long), edge_attr=None)
         store = build(tmp_path, DatasetSource(graphs=[*graphs, lone]))
         assert store.schema.num_edge_features == 2 and store.schema.bond_dims == []
-        expected = [attr.flip(0), attr.floor().flip(0), attr.flip(0), attr.flip(0)]
-        assert store.columns["edge_attr"].tolist() == torch.cat(expected).tolist()
+        assert store.columns["edge_attr"].tolist() == attr.flip(0).tolist() * 4
         assert store.columns["edge_bond"].tolist() == [1] * 8
         again = GraphStore.open(store.path, verify=True)
         assert again.schema == store.schema
 
+    @pytest.mark.parametrize("dtype", [torch.float, torch.long])
+    def test_a_source_says_what_edges_have(self, tmp_path, dtype):
+        graphs = [graph(edge_attr=torch.tensor([[1], [3]], dtype=dtype))] * 4
+        for kind in ("real", "category"):
+            source = DatasetSource(graphs=graphs, edge_kind=kind)
+            schema = build(tmp_path, source, kind).schema
+            real = kind == "real"
+            assert schema.bond_dims == ([] if real else [4])
+            assert schema.num_edge_features == int(real)
+        graphs[2] = graph(edge_attr=torch.full((2, 1), 0.5))
+        source = DatasetSource(graphs=graphs, edge_kind="category")
+        with pytest.raises(DatasetError, match="graph 2: edge_attr has fractions"):
+            build(tmp_path, source)
+
+    def test_counts_are_not_categories(self, tmp_path, caplog):
+        many = [graph(x=torch.tensor([[0], [5], [99_217]]))] * 4
+        store = build(tmp_path, DatasetSource(graphs=many))
+        assert store.schema.node_dims == [99_218]
+        assert "x column 0 has categories up to 99,217" in caplog.text
+        many[1] = graph(x=torch.tensor([[0], [5], [10**9]]))
+        with pytest.raises(
+            DatasetError, match="up to 1,000,000,000, expected .* number"
+        ):
+            build(tmp_path, DatasetSource(graphs=many))
+
     @pytest.mark.parametrize(
-        "place, first, other, kinds",
+        "changes, message",
         [
-            (2, 0.5, 1, ["whole numbers", "fractions"]),
-            (2, 1, 0.5, ["fractions", "whole numbers"]),
-            # in a later chunk
-            (CHUNK_ROWS + 2, 0.5, 1, ["whole numbers", "fractions"]),
-            (CHUNK_ROWS + 2, 1.0, 0.5, ["fractions", "whole numbers"]),
+            (
+                dict(edge_weight=torch.ones(2)),
+                "edge_weight is not read; give it as edge_",
+            ),
+            (dict(edge_type=torch.ones(2).long()), "edge_type is not read"),
+            (dict(x=(torch.zeros(3), torch.zeros(3))), "x is a tuple; join it"),
         ],
     )
-    def test_edges_are_of_one_kind(self, tmp_path, place, first, other, kinds):
-        graphs = [graph(edge_attr=torch.full((2, 1), first))] * (place + 2)
-        graphs[place] = graph(edge_attr=torch.full((2, 1), other))
-        message = f"graph {place}: edge_attr has {kinds[0]}, but graph 0 has {kinds[1]}"
+    def test_attributes_that_are_refused(self, tmp_path, changes, message):
+        graphs = [graph(edge_attr=None, **changes)] * 4
         with pytest.raises(DatasetError, match=message):
             build(tmp_path, DatasetSource(graphs=graphs))
+
+    def test_a_batch_is_its_graphs(self, tmp_path):
+        batch = Batch.from_data_list([graph()] * 5)
+        assert len(build(tmp_path, DatasetSource(graphs=batch))) == 5
+        with pytest.raises(DatasetError, match="expected several graphs, got one"):
+            build(tmp_path, DatasetSource(graphs=graph()))
+
+    def test_classes_of_nodes(self, tmp_path):
+        graphs = [graph(y=torch.tensor([0, -1, -7]))] * 4
+        with pytest.raises(
+            DatasetError, match="graph 0: y has class -7, expected -1 and"
+        ):
+            build(tmp_path, DatasetSource(graphs=graphs, level="node"))
 
     def test_edges_with_real_features_are_distinct(self, tmp_path):
         twice = torch.tensor([[1, 1], [2, 2]])
