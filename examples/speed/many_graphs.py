@@ -28,7 +28,7 @@ from graphormer_plugin.data.dataset import dataset_of_split
 from graphormer_plugin.data.iterator import batch_iterator
 from graphormer_plugin.data.splits import random_split_of_rows
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.data.store.store_shards import StoreShards, open_stores
+from graphormer_plugin.data.store.sharded_store import ShardedStore, open_stores
 
 REPEATS = 20  # of all molecules in a chunk
 
@@ -86,7 +86,7 @@ def measure(folder: Path, share: float) -> None:
         f"of the processor), {memory('VmHWM') / 1e9:.2f} GB",
         flush=True,
     )
-    assert isinstance(store, (GraphStore, StoreShards))
+    assert isinstance(store, (GraphStore, ShardedStore))
 
 
 def train(folder: Path, updates: int) -> None:

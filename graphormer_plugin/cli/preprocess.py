@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from graphormer_plugin.cli import CommandParser, command, say, warn
 from graphormer_plugin.data.options import DatasetConfig, DatasetOptions, add_flag
-from graphormer_plugin.data.shards import Shard
+from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.store import GraphStore, describe
-from graphormer_plugin.data.store.store_shards import open_stores
+from graphormer_plugin.data.store.sharded_store import open_stores
 
 
 def build_parser() -> argparse.ArgumentParser:

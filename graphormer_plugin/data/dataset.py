@@ -15,7 +15,7 @@ from graphormer_plugin.data.batches import (
 )
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.data.store.store_shards import StoreShards
+from graphormer_plugin.data.store.sharded_store import ShardedStore
 
 logger = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ class GraphDataset(FairseqDataset):
 
 
 def dataset_of_split(
-    store: GraphStore | StoreShards,
+    store: GraphStore | ShardedStore,
     split: str,
     collator: GraphCollator,
     *,

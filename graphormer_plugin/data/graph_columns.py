@@ -226,7 +226,7 @@ class ShardColumns:
 
     Args:
         shards: Columns of each store, with its labels as ``target``. The
-            rows of its source are left out: `StoreShards.rows` joins them.
+            rows of its source are left out: `ShardedStore.rows` joins them.
         first: Number of the first graph of each store, and of all graphs.
     """
 

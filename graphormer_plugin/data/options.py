@@ -12,8 +12,8 @@ from typing import Any, Optional, get_args
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
+from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.schema import TARGET_KINDS
-from graphormer_plugin.data.shards import Shard
 from graphormer_plugin.data.smiles import Featuriser
 
 # Memory grows with the square of the atoms. Our choice: all benchmarks are below it.

@@ -11,13 +11,13 @@ from cython_ext import bond_dtype, edge_order
 from graphormer_plugin.data.graph_columns import ShardColumns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.data.store.store_shards import StoreShards
+from graphormer_plugin.data.store.sharded_store import ShardedStore
 
 logger = logging.getLogger(__name__)
 
 
 def translate_stores(
-    store: GraphStore | StoreShards,
+    store: GraphStore | ShardedStore,
     schema: FeatureSchema,
     targets: TargetSchema,
     name: str,
@@ -43,7 +43,7 @@ def translate_stores(
         columns = translate_columns(part, schema, name)
         target = translate_target(part, targets, name)
         shards.append(columns | {"target": target})
-    if isinstance(store, StoreShards):
+    if isinstance(store, ShardedStore):
         return ShardColumns(shards, store.first), None
     return columns, target
 
@@ -127,7 +127,7 @@ def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDA
 
 
 def translated_labels(
-    store: GraphStore | StoreShards, targets: TargetSchema, name: str, split: str
+    store: GraphStore | ShardedStore, targets: TargetSchema, name: str, split: str
 ) -> NDArray:
     """Labels [n, C] of the graphs of a split, translated by `translate_target`."""
     labels = [translate_target(part, targets, name) for part in store.stores]

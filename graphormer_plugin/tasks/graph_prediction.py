@@ -28,8 +28,8 @@ from graphormer_plugin.data.iterator import GraphBatchIterator, batch_iterator
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
-from graphormer_plugin.data.store.store_shards import (
-    StoreShards,
+from graphormer_plugin.data.store.sharded_store import (
+    ShardedStore,
     identities,
     open_stores,
 )
@@ -93,7 +93,7 @@ class GraphPredictionTask(FairseqTask):
         super().__init__(cfg)
         check_options(cfg)
         self.run = options_of_run(cfg)
-        self._store: GraphStore | StoreShards | None = None
+        self._store: GraphStore | ShardedStore | None = None
         self._collator: GraphCollator | None = None
         self._trained_on: dict[str, Any] | None = None
         self._schema: FeatureSchema | None = None
@@ -124,7 +124,7 @@ class GraphPredictionTask(FairseqTask):
     # Data
 
     @property
-    def store(self) -> GraphStore | StoreShards:
+    def store(self) -> GraphStore | ShardedStore:
         """The graph store of the dataset, or several stores, prepared on first use.
 
         Of several processes that ask at once, the first builds it and the others wait.

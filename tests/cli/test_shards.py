@@ -10,7 +10,7 @@ import pytest
 
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data import DatasetError
-from graphormer_plugin.data.shards import Shard
+from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.parquet import ParquetTable
 

@@ -6,12 +6,12 @@ import numpy as np
 
 from graphormer_plugin.data.graph_columns import columns_of_graphs
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.data.store.store_shards import StoreShards
+from graphormer_plugin.data.store.sharded_store import ShardedStore
 
 GRAPHS_AT_ONCE = 1 << 16
 
 
-def mean_log_degree(store: GraphStore | StoreShards, split: str = "train") -> float:
+def mean_log_degree(store: GraphStore | ShardedStore, split: str = "train") -> float:
     """Mean of log(d + 1) over the nodes of a split, d edges arriving at a node.
 
     Corso et al. 2020 (arXiv:2004.05718), delta of Eq. 5.

@@ -99,7 +99,7 @@ def _sparse(graphs: list[np.ndarray], n: int, k: int) -> np.ndarray:
     adjacency = half + half.T
     adjacency.data[:] = 1
     count, component = sparse.csgraph.connected_components(adjacency, directed=False)
-    found: list[tuple[float, np.ndarray, np.ndarray]] = []
+    pairs: list[tuple[float, np.ndarray, np.ndarray]] = []
     for nodes in np.split(
         np.argsort(component, kind="stable"),
         np.cumsum(np.bincount(component, minlength=count))[:-1],
@@ -109,10 +109,10 @@ def _sparse(graphs: list[np.ndarray], n: int, k: int) -> np.ndarray:
             scale = sparse.diags_array(part.sum(0) ** -0.5)
             laplacian = (sparse.eye_array(len(nodes)) - scale @ part @ scale).tocsc()
             values, vectors = _smallest(laplacian, k + 1)
-            found += [(value, nodes, v) for value, v in zip(values[1:], vectors.T[1:])]
-    found.sort(key=lambda pair: pair[0])
+            pairs += [(value, nodes, v) for value, v in zip(values[1:], vectors.T[1:])]
+    pairs.sort(key=lambda pair: pair[0])
     out = np.zeros((n, k))
-    for column, (_, nodes, vector) in enumerate(found[:k]):
+    for column, (_, nodes, vector) in enumerate(pairs[:k]):
         out[nodes, column] = vector
     return (out * _signs(out))[None]
 

@@ -141,7 +141,7 @@ class GraphStore:
 
     @property
     def stores(self) -> list["GraphStore"]:
-        """This store alone; see `StoreShards`."""
+        """This store alone; see `ShardedStore`."""
         return [self]
 
     def labels(self, graph_ids: np.ndarray) -> np.ndarray:

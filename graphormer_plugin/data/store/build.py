@@ -47,7 +47,7 @@ from graphormer_plugin.data.splits import (
     splits_of_graphs,
 )
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.data.store.row_splits import with_splits
+from graphormer_plugin.data.store.custom_splits import with_splits
 from graphormer_plugin.data.store.writer import StoreWriter
 from graphormer_plugin.data.tables.invalid_rows import invalid_error, report_invalid
 
@@ -73,7 +73,7 @@ def get_store(options: DatasetOptions) -> GraphStore:
 def _prepared(options: DatasetOptions) -> GraphStore:
     dataset, path, identity = locate(options)
     skip = options.skip_invalid
-    with _kept_in(path.parent):
+    with _data_root_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
     if not options.rebuild:
         store = _open_if_current(path, identity, skip, announce=False)
@@ -84,19 +84,19 @@ def _prepared(options: DatasetOptions) -> GraphStore:
         logger.info("another process prepares %s; waiting for it", path.name)
 
     with contextlib.ExitStack() as held:
-        with _kept_in(path.parent):
+        with _data_root_errors(path.parent):
             held.enter_context(file_lock(path, _waiting))
         if not options.rebuild:
             store = _open_if_current(path, identity, skip)
             if store is not None:
                 return store
-        with _kept_in(path.parent, only_there=True):
+        with _data_root_errors(path.parent, only_there=True):
             _build(path, dataset, options, identity)
         return GraphStore.open(path)
 
 
 @contextlib.contextmanager
-def _kept_in(folder: Path, only_there: bool = False) -> Iterator[None]:
+def _data_root_errors(folder: Path, only_there: bool = False) -> Iterator[None]:
     """Names the remedy where nothing can be written.
 
     Args:
@@ -154,7 +154,7 @@ def _build(
     source = dataset.load(options)
     if None in identity["source"].values():  # loading has downloaded the files
         identity = {**identity, "source": dataset.origin(options)}
-    source = _settled(source, dataset.name, options)
+    source = _with_defaults(source, dataset.name, options)
     build = _build_from_graphs if source.smiles is None else _build_from_smiles
     try:
         build(path, source, options, identity)
@@ -164,7 +164,7 @@ def _build(
         raise DatasetError(f"{source.label}: {error}") from error
 
 
-def _settled(
+def _with_defaults(
     source: DatasetSource, name: str, options: DatasetOptions
 ) -> DatasetSource:
     """A source with the choices of the options where it makes none."""

@@ -13,9 +13,9 @@ import pytest
 from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.locate import locate
-from graphormer_plugin.data.shards import Shard
-from graphormer_plugin.data.store.row_splits import with_splits
-from graphormer_plugin.data.store.store_shards import StoreShards
+from graphormer_plugin.data.row_ranges import Shard
+from graphormer_plugin.data.store.custom_splits import with_splits
+from graphormer_plugin.data.store.sharded_store import ShardedStore
 from graphormer_plugin.data.tables.table import CsvTable
 
 SMILES = ["CCO", "c1ccccc1O", "C", "C/C=C/C", "N[C@@H](C)C(=O)O", "[Na+].[Cl-]", "C#N"]
@@ -103,7 +103,7 @@ class TestCsv:
         file = tmp_path / "split.json"
         parts = {"train": list(range(30)), "valid": [30, 31], "test": [32]}
         other = with_splits(store, file, json.dumps(parts))
-        both = StoreShards([store])
+        both = ShardedStore([store])
         for of, found in ((store, store), (other, other), (store, both)):
             train = of.splits["train"]
             exact = train[of.columns["bound"][train, 0] == 0]

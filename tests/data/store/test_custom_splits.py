@@ -18,7 +18,7 @@ from graphormer_plugin.data import (
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.data.store import describe
-from graphormer_plugin.data.store.store_shards import open_stores
+from graphormer_plugin.data.store.sharded_store import open_stores
 
 PARTS = ["train"] * 8 + ["valid"] * 2 + ["test"] * 3 + ["valid"]
 

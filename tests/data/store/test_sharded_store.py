@@ -22,9 +22,9 @@ from graphormer_plugin.data.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.fields.degrees import mean_log_degree
 from graphormer_plugin.data.fields.field_cache import compute_columns
 from graphormer_plugin.data.graph_columns import ShardColumns, release_pages
-from graphormer_plugin.data.shards import Shard
+from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.splits import random_split_of_rows
-from graphormer_plugin.data.store.store_shards import StoreShards, open_stores
+from graphormer_plugin.data.store.sharded_store import ShardedStore, open_stores
 from graphormer_plugin.data.translate import translate_stores
 from support.stores import random_chunk, write
 
@@ -68,7 +68,7 @@ def opened(folder, shards):
 
 def test_shards_are_the_whole(folder, whole, shards):
     found = opened(folder, shards)
-    assert isinstance(found, StoreShards) and len(found.stores) == 4
+    assert isinstance(found, ShardedStore) and len(found.stores) == 4
     assert [store.path.name for store in found.stores] == [
         f"0000{number}-of-00004" for number in (1, 2, 3, 4)
     ]
@@ -171,7 +171,7 @@ def test_random_graphs(rng, tmp_path, level):
         more["weights"] = np.arange(count) + 1.0
         dims = {"node_dims": [100] * chunk.x.shape[1], "bond_dims": [5, 6, 2]}
         stores.append(write(tmp_path / name, chunk, **dims, **more))
-    several, one = StoreShards(stores[:2]), stores[2]
+    several, one = ShardedStore(stores[:2]), stores[2]
     assert several.splits["train"].tolist() == [1, 2, 3, 4, 6, 7, 8]
     spec = BatchSpec(fields=frozenset({"x", "bond", "pos", "dist"}))
     kinds = {"num_bond_types": one.schema.num_bond_types, "spec": spec}
@@ -263,7 +263,7 @@ def test_excluded_rows_have_their_numbers(tmp_path):
         return DatasetSource(**kept, exclude=[1, 2], splits=splits)
 
     one = get_store(options(tmp_path, name="excluded"))
-    stores = StoreShards([one, one])
+    stores = ShardedStore([one, one])
     assert stores.rows(np.arange(6)).tolist() == [0, 3, 4, 5, 8, 9]
 
 

@@ -25,7 +25,7 @@ from graphormer_plugin.data.store.build import get_store
 _SETTLED = ("source", *TABLE_OPTIONS, "shard", "rebuild")
 
 
-class StoreShards:
+class ShardedStore:
     """Stores whose graphs are numbered one store after another.
 
     Has the attributes of a `GraphStore` that tasks use. Labels are standardised by the mean and the
@@ -147,7 +147,7 @@ class StoreShards:
         return rows
 
 
-def open_stores(options: DatasetOptions) -> GraphStore | StoreShards:
+def open_stores(options: DatasetOptions) -> GraphStore | ShardedStore:
     """Opens the data of ``--dataset-name``.
 
     A name is a dataset or table, which is prepared where needed (see `get_store`), the
@@ -155,7 +155,7 @@ def open_stores(options: DatasetOptions) -> GraphStore | StoreShards:
     separated by commas.
 
     Raises:
-        DatasetError, StoreError, OSError: See `get_store` and `StoreShards`; or stores
+        DatasetError, StoreError, OSError: See `get_store` and `ShardedStore`; or stores
             are missing.
     """
     stores: list[GraphStore] = []
@@ -172,7 +172,7 @@ def open_stores(options: DatasetOptions) -> GraphStore | StoreShards:
                 flag = option.replace("_", "-").replace("source", "dataset-source")
                 raise DatasetError(f"{name} is prepared already; leave --{flag} out")
         stores += map(GraphStore.open, folders)
-    return stores[0] if len(stores) == 1 else StoreShards(stores)
+    return stores[0] if len(stores) == 1 else ShardedStore(stores)
 
 
 def names_in(options: DatasetOptions) -> list[str]:
