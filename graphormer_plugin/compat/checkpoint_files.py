@@ -36,14 +36,8 @@ def load_checkpoint(
     """Read a checkpoint for fairseq to resume from, or to evaluate.
 
     Paths in its options are dropped: nothing is imported from and written to a folder
-    that only the file names.
-
-    Args:
-        path: the file.
-        arg_overrides: options of the command line and of ``--model-overrides``.
-
-    Raises:
-        SystemExit: the file is damaged or of another kind.
+    that only the file names. ``arg_overrides`` come from the command line and from
+    ``--model-overrides``.
     """
     overrides = arg_overrides or {}
     with one_line_errors():
@@ -75,11 +69,7 @@ def load_checkpoint(
 
 
 def save_checkpoint(state: Any, path: str, async_write: bool = False) -> None:
-    """Write a checkpoint: the file has its old content or all of the new content.
-
-    Raises:
-        SystemExit: the file cannot be written.
-    """
+    """Write a checkpoint: the file has its old content or all of the new content."""
     if async_write or not PathManager.supports_rename(path):
         return _fairseq_save(state, path, async_write)
     with one_line_errors():
@@ -87,22 +77,14 @@ def save_checkpoint(state: Any, path: str, async_write: bool = False) -> None:
 
 
 def check_folder(save_dir: str) -> None:
-    """Check that a folder can be written to, without a name that is taken.
-
-    Raises:
-        SystemExit: it cannot.
-    """
+    """Check that a folder can be written to, without a name that is taken."""
     with one_line_errors():
         os.makedirs(save_dir, exist_ok=True)
         tempfile.TemporaryFile(dir=save_dir).close()
 
 
 def copy(source: str, path: str, overwrite: bool = False) -> bool:
-    """Copy a file for fairseq, completely or not at all.
-
-    Raises:
-        SystemExit: the copy cannot be written.
-    """
+    """Copy a file for fairseq, completely or not at all."""
     if not PathManager.supports_rename(path):
         return _fairseq_copy(source, path, overwrite)
     with one_line_errors():

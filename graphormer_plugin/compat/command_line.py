@@ -56,11 +56,7 @@ def parse(
     *arguments: Any,
     **options: Any,
 ) -> Any:
-    """fairseq's `parse_args_and_arch`; a program's own ``input_args`` are not checked.
-
-    Raises:
-        SystemExit: an argument is missing or wrong.
-    """
+    """fairseq's `parse_args_and_arch`; a program's own ``input_args`` are not checked."""
     if input_args is not None:
         return _fairseq_parse(parser, input_args, *arguments, **options)
     import_nothing_from_current_folder()
@@ -107,10 +103,7 @@ def check_optimizer(arguments: argparse.Namespace) -> None:
     """Make the optimizer and its schedule for two weights, and do a step.
 
     Components of another ``--user-dir`` may need weights of another shape, so they are left
-    to the training.
-
-    Raises:
-        ValueError: fairseq would fail, with a traceback, after it has read the data.
+    to the training. A ValueError says what fairseq would fail at after it has read the data.
     """
     names = f"--optimizer {arguments.optimizer} --lr-scheduler {arguments.lr_scheduler}"
     # fairseq logs all options as an error before it raises the exception.
@@ -140,15 +133,8 @@ def check_optimizer(arguments: argparse.Namespace) -> None:
 
 
 def check_paths(arguments: argparse.Namespace) -> None:
-    """Make the folders that fairseq writes to, and check the files that it reads.
-
-    Args:
-        arguments: the name of a model of the package becomes the path of its file.
-
-    Raises:
-        OSError: there is no such checkpoint, or a folder cannot be made.
-        ValueError: a flag does not fit ``--finetune-from-model``.
-    """
+    """Make the folders that fairseq writes to, and check the files that it reads; the name of
+    a model of the package becomes the path of its file."""
     given = vars(arguments).get  # fairseq-validate reads them once without defaults
     if path := given("finetune_from_model"):
         if any(map(given, RESETS)):

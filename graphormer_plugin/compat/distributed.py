@@ -39,15 +39,8 @@ CHECKPOINT_CLASSES = [
 def call_main(cfg: DictConfig, main: Callable[..., None], **options: Any) -> None:
     """fairseq's `call_main`, which counts GPUs, also for several processes on CPUs.
 
-    The processes of torchrun train together without ``--distributed-world-size``.
-
-    Args:
-        cfg: options of the run.
-        main: called with them in every process.
-        **options: further arguments of ``main``.
-
-    Raises:
-        SystemExit: a process has ended with that code, after a line of its own.
+    The processes of torchrun train together without ``--distributed-world-size``. A process
+    that ends with a code, after a line of its own, gives that code to the command.
     """
     group, tpu = cfg.distributed_training, cfg.common.tpu
     named = group.distributed_init_method is not None
@@ -94,11 +87,5 @@ def data_parallel(
 
 
 def gather_logs(data: Any, group: Any = None, max_size: int = 0) -> list[Any]:
-    """fairseq's `all_gather_list`, on the CPU.
-
-    Args:
-        data: See `gather_objects`; tensors go to the CPU.
-        group: See `gather_objects`.
-        max_size: Ignored: the size is not limited.
-    """
+    """fairseq's `all_gather_list` by `gather_objects`, on the CPU and of any size."""
     return gather_objects(move_to_cpu(data), group)

@@ -19,9 +19,6 @@ def one_line_errors():
     Catches ``ValueError`` (which includes ``StoreError``), ``OSError``, ``ImportError``
     and errors about full memory; ``LOGLEVEL=DEBUG`` also logs the traceback. Any other
     exception is a defect and keeps its traceback.
-
-    Raises:
-        SystemExit: with code 2.
     """
     try:
         yield

@@ -10,12 +10,9 @@ class ReduceLROnPlateau(ReduceLROnPlateauLRSchedule):
 
     fairseq's checkpoints lack the number of validations without a gain, and are saved
     before the schedule has seen the last validation.
-
-    Attributes:
-        last_validation: metric of the last validation before the checkpoint that this
-            process resumes; None without.
     """
 
+    # Metric of the last validation before the checkpoint that this process resumes.
     last_validation: ClassVar[float | None] = None
     _unseen: float | None = None
 
@@ -25,9 +22,9 @@ class ReduceLROnPlateau(ReduceLROnPlateauLRSchedule):
         return super().state_dict() | waited
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the state of a checkpoint; fairseq's own lacks `num_bad_epochs`."""
+        """Take the state of a checkpoint."""
         super().load_state_dict(state_dict)
-        self.lr_scheduler.num_bad_epochs = state_dict.get("num_bad_epochs", 0)
+        self.lr_scheduler.num_bad_epochs = state_dict["num_bad_epochs"]
         self._unseen = self.last_validation
 
     def step(self, epoch: int, val_loss: float | None = None) -> float:

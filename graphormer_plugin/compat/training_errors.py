@@ -19,12 +19,8 @@ NON_FINITE_GRAPHS = "nonfinite_loss.npz"
 
 
 def guarded(step: Callable[..., Any]) -> Callable[..., Any]:
-    """A step of the trainer that names the batch where a loss is not finite or memory is
-    full; fairseq skips a batch for which a GPU has no memory.
-
-    Args:
-        step: called with the trainer, and a batch or the batches of an update.
-    """
+    """A step of the trainer, for a batch or the batches of an update, that names the batch
+    where a loss is not finite or memory is full."""
 
     def _step(trainer: Trainer, samples: Any, *args: Any, **options: Any) -> Any:
         try:
@@ -53,13 +49,8 @@ def stopped_at(trainer: Trainer, graphs: NDArray[np.int64], error: Exception) ->
 
     The file ``nonfinite_loss.npz`` in ``--save-dir`` (``nonfinite_loss.npz.<rank>`` with
     several processes) has the columns of a store, with the fields that are kept beside it,
-    and ``id``, ``row`` and ``target``. ``np.load`` reads it without pickle.
-
-    Returns:
-        A message for the user.
-
-    Raises:
-        OSError: the file cannot be written.
+    and ``id``, ``row`` and ``target``. ``np.load`` reads it without pickle. Returns a message
+    for the user.
     """
     task = trainer.task
     columns = task.collator.graphs(graphs)

@@ -24,14 +24,8 @@ class ClassWeightsConfig(FairseqDataclass):
 
 
 def weight_table(text: str, task: Any) -> Tensor:
-    """Weights of the classes of each target.
-
-    Args:
-        text: see `CLASS_WEIGHTS`.
-        task: has ``targets``, and ``balanced_class_weights``.
-
-    Returns:
-        float32 [C, classes].
+    """Weights of the classes of each target, float32 [C, classes], from the option
+    `CLASS_WEIGHTS`; a task has ``targets`` and ``balanced_class_weights``.
 
     Raises:
         ValueError: wrong numbers, or ``balanced`` for classes of nodes.
@@ -47,18 +41,12 @@ def weight_table(text: str, task: Any) -> Tensor:
 
 
 def class_weights(text: str, targets: TargetSchema, labels: NDArray) -> NDArray:
-    """Weights of the classes of each target.
+    """Weights of the classes of each target, float64 [T, classes].
 
     Args:
-        text: see `CLASS_WEIGHTS`.
+        text: the option, see `CLASS_WEIGHTS`.
         targets: T targets of classes.
         labels: [n, T] of the training, NaN where missing; only ``balanced`` reads them.
-
-    Returns:
-        float64 [T, classes].
-
-    Raises:
-        ValueError: wrong numbers.
     """
     given = given_weights(text, targets)
     if given is not None:
@@ -77,11 +65,7 @@ def class_weights(text: str, targets: TargetSchema, labels: NDArray) -> NDArray:
 
 
 def given_weights(text: str, targets: TargetSchema) -> list[float] | None:
-    """The numbers of a text, or None for ``balanced``.
-
-    Raises:
-        ValueError: the text lacks a number for a class.
-    """
+    """The numbers of a text, one for each class, or None for ``balanced``."""
     if text == BALANCED:
         return None
     try:

@@ -42,9 +42,6 @@ class GraphCriterion(FairseqCriterion):
     Args:
         task: has ``targets``, the `TargetSchema` of the dataset or of the checkpoint.
         class_weights: see `CLASS_WEIGHTS`; for losses with that option.
-
-    Raises:
-        ValueError: the targets are of another kind than `target_kinds`.
     """
 
     name: ClassVar[str]
@@ -65,11 +62,7 @@ class GraphCriterion(FairseqCriterion):
             self.class_weights = weight_table(class_weights, task)
 
     def labels(self, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Labels, 0 where missing, and a mask of the same shape, True where present.
-
-        Args:
-            target: as in the sample, float64 ``[B, C]`` with NaN where missing.
-        """
+        """Labels and mask of `present_labels`, of a sample's target ``[B, C]``."""
         return present_labels(target)
 
     def output_shape(self, labels: Tensor) -> list[int]:
@@ -99,13 +92,8 @@ class GraphCriterion(FairseqCriterion):
     def log_metrics(
         self, sums: dict[str, Tensor], evaluation: Evaluation | None
     ) -> None:
-        """Log metrics.
-
-        Args:
-            sums: of `batch_metrics`.
-            evaluation: outputs and targets of all graphs of these batches; None in
-                training and where `keeps_outputs` is False.
-        """
+        """Log metrics from the sums of `batch_metrics`, and in evaluation, if
+        `keeps_outputs`, from the outputs and targets of all graphs of these batches."""
         raise NotImplementedError
 
     def known_metrics(self) -> list[str]:
@@ -116,17 +104,11 @@ class GraphCriterion(FairseqCriterion):
     def forward(
         self, model, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, Tensor, dict[str, Any]]:
-        """Loss of a sample.
+        """Summed loss of a sample (see `GraphCollator`), the number or weight of its present
+        labels, and the logging output.
 
-        Args:
-            model: called with ``sample["net_input"]``.
-            sample: see `GraphCollator`.
-            reduce: fairseq's argument; the loss is always a sum.
-
-        Returns:
-            The summed loss, the number (or weight) of present labels, and the logging
-            output. Without any present label the loss is 0 and still has an autograd
-            graph, so that every process has a gradient to reduce.
+        Without any present label the loss is 0 and still has an autograd graph, so that
+        every process has a gradient to reduce.
 
         Raises:
             ValueError: the model's output does not fit the target.

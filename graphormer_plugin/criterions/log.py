@@ -59,13 +59,9 @@ def log_sums(
     derived: Mapping[str, Callable[..., float]],
     at_the_end: Mapping[str, Callable[..., float]] | None = None,
 ) -> None:
-    """Log metrics that are functions of sums over everything seen so far.
-
-    Args:
-        prefix: of the names under which the sums are kept.
-        sums: float tensors, the same shapes every time.
-        derived: function of the summed tensors, as keyword arguments, by metric name.
-        at_the_end: further functions, which only `whole_split` has.
+    """Log metrics that are functions of sums over everything seen so far: of the tensors in
+    ``sums``, whose shapes stay the same, as keyword arguments. Metrics in ``at_the_end`` are
+    those of `whole_split` only; names of the kept sums begin with ``prefix``.
     """
     zeros = {}
     for name, value in sums.items():
@@ -111,11 +107,11 @@ def log_mean_error(
     split. A target without any value is NaN and does not count in the mean.
 
     Args:
-        name: of the metric, e.g. ``mae``.
-        columns: names of the targets, ``C`` of them; empty logs ``name`` alone.
-        totals: sum of the error of each target, float64 ``[C]``, in its unit.
+        name: e.g. ``mae``.
+        columns: names of the ``C`` targets; empty logs ``name`` alone.
+        totals: summed error of each target, float64 ``[C]``, in its unit.
         counts: number of values in each sum, ``[C]``.
-        root: the error of a target is the square root of its mean.
+        root: whether the error of a target is the square root of its mean.
     """
 
     def _per_target(total: Tensor, count: Tensor) -> list[float]:
@@ -137,12 +133,8 @@ def log_mean_error(
 
 
 def log_accuracy(hits: Tensor, labelled: Tensor) -> None:
-    """Log the share of right predictions; the mean over targets that have any label.
-
-    Args:
-        hits: number of right predictions of each target, ``[C]``.
-        labelled: number of labels of each target, ``[C]``.
-    """
+    """Log the share of right predictions, ``hits`` among ``labelled`` of each target [C];
+    the mean over targets that have any label."""
     sums = {"hits": hits, "labelled": labelled}
     log_sums("accuracy", sums, {"accuracy": mean_over_columns})
 
@@ -159,8 +151,8 @@ def log_weighted_accuracy(
     by classes that a batch only predicts.
 
     Args:
-        hits: number of right predictions of each class, ``[classes]``.
-        labelled: number of labels of each class; classes without any do not count.
+        hits: right predictions of each class, ``[classes]``.
+        labelled: labels of each class; classes without any do not count.
         batch_total: sum over batches of `batch_recall`, a scalar.
         batches: number of batches with a label, a scalar.
     """
@@ -171,13 +163,8 @@ def log_weighted_accuracy(
 
 
 def batch_recall(hits: Tensor, labelled: Tensor, predicted: Tensor) -> Tensor:
-    """Mean recall over the classes that a batch holds or predicts, a float64 scalar.
-
-    Args:
-        hits: number of right predictions of each class, float64 ``[classes]``.
-        labelled: number of labels of each class.
-        predicted: number of predictions of each class.
-    """
+    """Mean recall over the classes that a batch holds or predicts, a float64 scalar; the
+    arguments are counts of each class, float64 ``[classes]``."""
     recall = hits / labelled.clamp(min=1)
     return recall.sum() / ((labelled + predicted) > 0).sum().clamp(min=1)
 

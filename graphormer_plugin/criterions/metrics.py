@@ -42,15 +42,12 @@ def roc_auc(scores: NDArray[np.floating], targets: NDArray[np.floating]) -> floa
     """Area under the ROC curve, the mean over targets that have both classes.
 
     The metric of ogbg-molhiv (Hu et al. 2020, arXiv:2005.00687); equals OGB's
-    ``Evaluator``, which raises an error where this is NaN.
+    ``Evaluator``, which raises an error where this is NaN: if no target has both classes,
+    or a score is not finite.
 
     Args:
-        scores: ``[n, C]``, larger for class 1; any increasing function of a
-            probability gives the same number.
+        scores: ``[n, C]``, larger for class 1, such as logits.
         targets: ``[n, C]``, 0 or 1, NaN where missing.
-
-    Returns:
-        A fraction; NaN if no target has both classes, or a score is not finite.
     """
     from sklearn.metrics import roc_auc_score
 

@@ -51,11 +51,7 @@ def read_last(path: str | os.PathLike[str]) -> Pretrained:
 
 def replace_damaged(path: Path, defect: str) -> None:
     """Replace a damaged checkpoint, of which a copy gets the suffix ``.damaged``, by the
-    intact checkpoint with most updates in its folder; ``defect`` is for messages.
-
-    Raises:
-        ValueError: there is no intact checkpoint.
-    """
+    intact checkpoint with most updates in its folder; ``defect`` is for messages."""
     intact = {}
     for other in sorted(path.parent.glob("checkpoint*.pt")):
         try:
@@ -83,16 +79,8 @@ def replace_damaged(path: Path, defect: str) -> None:
 
 
 def check_components(start: Pretrained, run: DictConfig) -> None:
-    """Check that a run resumes with the optimiser, schedule and loss of its checkpoint, whose
-    state fairseq reads.
-
-    Args:
-        start: the checkpoint.
-        run: fairseq's options.
-
-    Raises:
-        ValueError: the message names the flags that differ.
-    """
+    """Raise ValueError where a run resumes with another optimiser, schedule or loss than its
+    checkpoint has, whose state fairseq reads; ``run`` has fairseq's options."""
     if run.checkpoint.reset_optimizer:
         return
     names = [*COMPONENTS]

@@ -41,10 +41,7 @@ class Pretrained:
 
     Attributes:
         path: its file, for messages.
-        schema: its vocabularies of nodes and bonds.
-        targets: the targets that it predicts.
-        options: options of its model, with the architecture under ``_name``; may be
-            empty.
+        options: of its model, with the architecture under ``_name``; may be empty.
         weights: its model's state dict; None if fairseq loads the weights.
         progress: how far its training was.
         components: names of its optimiser, schedule and loss.
@@ -60,11 +57,7 @@ class Pretrained:
 
 
 def read_pretrained(path: str | os.PathLike[str]) -> Pretrained:
-    """Read a checkpoint of this package; the weights stay on disk until they are used.
-
-    Raises:
-        OSError, ValueError: see `read_checkpoint`.
-    """
+    """Read a checkpoint of this package; the weights stay on disk until they are used."""
     checkpoint = read_checkpoint(path)
     cfg = checkpoint.state["cfg"]
     components = {name: (cfg.get(name) or {}).get("_name") for name in COMPONENTS}

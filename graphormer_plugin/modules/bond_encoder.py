@@ -78,9 +78,6 @@ class BondEncoder(VocabularyModule):
         table_size: rows of every column's table; 0 gives each column its vocabulary.
             The published code of Graphormer uses 512.
         combine: "mean" or "sum" of the columns.
-
-    Raises:
-        ValueError: a vocabulary is larger than `table_size`.
     """
 
     fields = ()

@@ -125,9 +125,6 @@ class CGTEncoder(Encoder):
         vocabularies: of nodes and bonds, e.g. `GraphStore.schema`.
         config: sizes and options.
 
-    Raises:
-        ValueError: a size or rate out of range, or an unknown choice.
-
     Example:
         >>> from graphormer_plugin.data.schema import FeatureSchema
         >>> schema = FeatureSchema(1, node_dims=[119], bond_dims=[4])

@@ -236,10 +236,6 @@ class ChromaticAttention(nn.Module):
         dropout: of connections: the filter of a pair becomes zero in all channels.
         node_dropout: of whole nodes, which then send nothing to any node.
         channel_dropout: of channels, of a graph's whole attention tensor.
-
-    Raises:
-        ValueError: heads that do not divide the width, an unknown choice, or a rate
-            out of range.
     """
 
     def __init__(

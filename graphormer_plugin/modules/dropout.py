@@ -53,9 +53,6 @@ class Dropout(nn.Module):
 
     Args:
         p: probability of zeroing an element, 0 <= p < 1.
-
-    Raises:
-        ValueError: p outside [0, 1).
     """
 
     def __init__(self, p: float = 0.0) -> None:

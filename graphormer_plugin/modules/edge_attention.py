@@ -21,9 +21,6 @@ class EdgeScores(nn.Module):
         embed_dim: width D.
         num_heads: H, divides D.
         edge_features: whether edges have vectors.
-
-    Raises:
-        ValueError: D is not a multiple of H.
     """
 
     def __init__(self, embed_dim: int, num_heads: int, edge_features: bool) -> None:

@@ -35,9 +35,6 @@ class EncoderLayer(nn.Module):
         activation: a key of `ACTIVATIONS`.
         pre_layernorm: normalise before each half, or after each sum, LN(h + A(h)).
         norm: width -> normalisation; `MaskedBatchNorm` reads the `rows` of `forward`.
-
-    Raises:
-        ValueError: an unknown activation, `ffn_dim` or a rate out of range.
     """
 
     def __init__(

@@ -190,9 +190,6 @@ class GraphTransformerEncoder(SparseEncoder):
             and real features edges have no features (Eq. 4-8).
         config: sizes and options.
 
-    Raises:
-        ValueError: a choice or a size out of range.
-
     Example:
         >>> import torch
         >>> from graphormer_plugin.data.schema import FeatureSchema

@@ -142,9 +142,6 @@ class GraphormerEncoder(Encoder):
         final_norm: LayerNorm after the last layer; None: where `pre_layernorm` leaves
             the sum of all layers without a norm.
 
-    Raises:
-        ValueError: an unknown choice or a size out of range.
-
     Example:
         >>> from graphormer_plugin.data.schema import FeatureSchema
         >>> schema = FeatureSchema(2, node_dims=[119, 5], bond_dims=[4])

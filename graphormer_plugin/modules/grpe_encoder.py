@@ -211,10 +211,6 @@ class GRPEEncoder(Encoder):
         vocabularies: of nodes and bonds, e.g. `GraphStore.schema`.
         config: sizes and options.
 
-    Raises:
-        ValueError: a size, rate or noise out of range, an unknown pair encoding, or
-            `virtual_is_self` without a virtual node.
-
     Example:
         >>> from graphormer_plugin.data.schema import FeatureSchema
         >>> schema = FeatureSchema(2, node_dims=[119, 5], bond_dims=[4])

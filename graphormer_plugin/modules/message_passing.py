@@ -171,9 +171,6 @@ class MessagePassingEncoder(SparseEncoder):
         vocabularies: of nodes and bonds, e.g. `GraphStore.schema`.
         config: sizes and options.
         **conv_options: options of the convolution.
-
-    Raises:
-        ValueError: an unknown `conv` or `norm`, or a size or rate out of range.
     """
 
     def __init__(

@@ -23,9 +23,6 @@ class NodeEncoder(VocabularyModule):
         embed_dim: width D.
         table_size: rows of every column's table; 0 gives each column its vocabulary.
             The published code of Graphormer and GRPE uses 512.
-
-    Raises:
-        ValueError: a vocabulary larger than `table_size`, or no column at all.
     """
 
     def __init__(

@@ -102,9 +102,6 @@ class WLEncoding(nn.Module):
         rounds: 1: a role is a degree, as in the released code, and higher degrees share
             the last row. 2: a degree with the degrees of the neighbours; role r has row
             r mod `num_rows` (see `graphormer_plugin.data.fields.weisfeiler_lehman`).
-
-    Raises:
-        ValueError: no row, or another number of rounds.
     """
 
     def __init__(self, num_rows: int, embed_dim: int, rounds: int = 1) -> None:

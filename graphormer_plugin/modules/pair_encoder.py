@@ -56,9 +56,6 @@ class PairEncoder(nn.Module):
         neighbours_only: pairs without a bond are forbidden, except of a node with
             itself.
         further: other pair encodings, as wide as E^(0) and added to it.
-
-    Raises:
-        ValueError: an unknown choice, or a size out of range.
     """
 
     def __init__(

@@ -93,9 +93,6 @@ class MLPHead(nn.Module):
         widths: of the input, of each hidden layer, and the number of outputs C.
         activation: `relu` or `gelu`.
         unit_norm: the output of each hidden layer is divided by its L2 norm.
-
-    Raises:
-        ValueError: fewer than two widths, a width below 1, or another activation.
     """
 
     output_names = ("projection.weight", "projection.bias")

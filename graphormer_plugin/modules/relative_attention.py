@@ -199,9 +199,6 @@ class RelativeAttention(nn.Module):
         dropout: on the attention weights, before they are split into values and
             relations; 0 <= p < 1.
         key_from_row: k_i . Rk[r] in place of k_j . Rk[r], as in GRPE's released code.
-
-    Raises:
-        ValueError: heads that do not divide the width, or dropout out of range.
     """
 
     def __init__(

@@ -35,14 +35,8 @@ def options_of_run(cfg: Any) -> DictConfig | None:
 
 
 def check_common(common: DictConfig) -> None:
-    """Check that this machine can train with the type of the weights, and log where asked.
-
-    Args:
-        common: fairseq's options of that group.
-
-    Raises:
-        ValueError: fairseq would fail after it has read the data, or log to no such place.
-    """
+    """Raise ValueError where this machine cannot train with the type of the weights, or log
+    where fairseq's options ``common`` say."""
     if common.tpu and find_spec("torch_xla") is None:
         raise ValueError("--tpu: fairseq needs torch_xla, which is not installed")
     gpu = torch.cuda.is_available() and not common.cpu
@@ -73,14 +67,8 @@ def check_for_graphs(flag: str, component: type | None, example: str) -> None:
 
 
 def check_model(cfg: Any) -> None:
-    """Check that ``--arch`` is for graphs.
-
-    Args:
-        cfg: options of a model; older models of fairseq have ``arch``, not ``_name``.
-
-    Raises:
-        ValueError: the architecture is fairseq's.
-    """
+    """Raise ValueError where ``--arch`` is one of fairseq's, some of which have ``arch`` in
+    place of ``_name``."""
     name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
     model = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
     check_for_graphs(f"--arch {name}", model, "grpe_small")
@@ -89,12 +77,8 @@ def check_model(cfg: Any) -> None:
 def check_criterion(
     criterion: FairseqCriterion, name: str, results_path: str | None
 ) -> None:
-    """Check that a criterion is for graphs, and that outputs can go to ``--results-path``.
-
-    Raises:
-        ValueError: fairseq's default, cross_entropy, would end in a traceback about
-            text; only a `GraphCriterion` keeps outputs.
-    """
+    """Raise ValueError where a criterion is one of fairseq's, or ``--results-path`` is given
+    and it is not a `GraphCriterion`, which alone keeps outputs."""
     check_for_graphs(f"--criterion {name}", type(criterion), "l1_loss")
     if not results_path:
         return
@@ -104,12 +88,8 @@ def check_criterion(
 
 
 def settle_metric(run: DictConfig, criterion: FairseqCriterion) -> None:
-    """Check ``--best-checkpoint-metric``, and set whether a larger value is better.
-
-    Args:
-        run: options; ``--maximize-best-checkpoint-metric`` is set for a metric that
-            should rise, such as ROC-AUC.
-        criterion: if it is not a `GraphCriterion`, its metrics are not checked.
+    """Check ``--best-checkpoint-metric``, and set ``--maximize-best-checkpoint-metric`` in the
+    options of the run for a metric that should rise, such as ROC-AUC.
 
     Raises:
         ValueError: there is no such metric, or it should fall although the flag is given.
@@ -143,16 +123,8 @@ def settle_metric(run: DictConfig, criterion: FairseqCriterion) -> None:
 
 
 def stop_if_finished(run: DictConfig, start: Pretrained) -> None:
-    """End the command if a training that is resumed has nothing left to do.
-
-    fairseq would make another update before it compares the limits.
-
-    Args:
-        run: options.
-        start: the last checkpoint.
-
-    Raises:
-        SystemExit: with code 0, after a message.
+    """End the command, with exit code 0 and a message, if a training that is resumed has
+    nothing left to do. fairseq would make another update before it compares the limits.
     """
     reason = why_finished(run, start)
     if not reason:

@@ -34,15 +34,9 @@ class Imported(NamedTuple):
 
 
 class Weights:
-    """Named weights that an importer takes one by one; `finish` checks that none is left.
-
-    Args:
-        state: the published state dict.
-        prefix: left out of its names.
-
-    Attributes:
-        new: the weights under this package's names.
-    """
+    """Named weights that an importer takes one by one from a published state dict; `finish`
+    checks that none is left. `new` has those under this package's names; ``prefix`` is left
+    out of the published names."""
 
     def __init__(self, state: Mapping[str, Tensor], prefix: str = "") -> None:
         self.state = {name.removeprefix(prefix): state[name] for name in state}
@@ -52,11 +46,7 @@ class Weights:
         return name in self.state
 
     def take(self, name: str) -> Tensor:
-        """Remove and return a weight.
-
-        Raises:
-            ValueError: there is none.
-        """
+        """Remove and return a weight; ValueError if there is none."""
         if name not in self.state:
             raise ValueError(f"the checkpoint has no weight {name!r}")
         return self.state.pop(name)
@@ -80,13 +70,9 @@ class Weights:
             self.new[f"{new}.{kind}"] = self.take(f"{old}.{kind}")
 
     def move_layers(self, names: Mapping[str, str], count: int) -> None:
-        """Rename modules of ``count`` layers, and join their maps of q, k and v.
-
-        Args:
-            names: published name, with ``{}`` in place of the number, and name within the
-                layer here; ``*`` in the key stands for q, k and v, which are joined.
-            count: number of layers.
-        """
+        """Rename modules of ``count`` layers: from the published name, with ``{}`` in place of
+        the number, to the name within the layer here; ``*`` stands for q, k and v, whose maps
+        are joined."""
         for layer, (theirs, ours) in itertools.product(range(count), names.items()):
             old, new = theirs.format(layer), f"encoder.layers.{layer}.{ours}"
             if "*" not in old:
