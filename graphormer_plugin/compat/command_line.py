@@ -72,6 +72,8 @@ def parse(
         given = vars(parsed).get
         if given("max_pairs") and not (given("batch_size") or given("max_tokens")):
             parsed.batch_size = NO_LIMIT  # fairseq demands one of the two
+        if given("store_ema"):
+            raise ValueError("--store-ema: nothing reads these weights; leave it out")
         if hasattr(parsed, "arch"):
             check_optimizer(parsed)
         check_paths(parsed)

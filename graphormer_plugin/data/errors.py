@@ -104,7 +104,7 @@ def one_line_of(what: str) -> Iterator[None]:
         yield
     except (DatasetError, OSError, MemoryError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         files = [f.filename for f in traceback.extract_tb(error.__traceback__)]
         if isinstance(error, ValueError) and files[-1].startswith(PACKAGE):
             raise

@@ -17,6 +17,7 @@ from cython_ext import read_molecule
 from cython_ext.molecule import CODES
 from graphormer_plugin.data.chunk import MoleculeGraph, Parser
 
+MAP_NUMBER = re.compile(r":\d+\]")
 HEAVY_HYDROGEN = re.compile(r"\[[23]H|/i")  # in a SMILES, or isotopes of an InChI
 
 
@@ -208,7 +209,7 @@ def mol_of_any_smiles(smiles: str) -> Any:
         mol = Chem.MolFromSmiles(smiles, sanitize=False)
         if mol is None:
             raise
-    mol.UpdatePropertyCache(strict=False)
+    without_map_numbers(mol).UpdatePropertyCache(strict=False)
     mol = Chem.RemoveHs(mol, sanitize=False)
     everything = Chem.SanitizeFlags.SANITIZE_ALL
     Chem.SanitizeMol(mol, everything ^ Chem.SanitizeFlags.SANITIZE_PROPERTIES)
@@ -271,6 +272,14 @@ def mol_of_smiles(smiles: str) -> Any:
             raise ValueError("it is a reaction, which is not read")
     if mol is None:
         raise ValueError("RDKit refuses it")
+    return without_map_numbers(mol) if MAP_NUMBER.search(smiles) else mol
+
+
+def without_map_numbers(mol: Any) -> Any:
+    """The molecule, whose atoms have lost their map numbers: RDKit's canonical order
+    depends on them."""
+    for atom in mol.GetAtoms():
+        atom.SetAtomMapNum(0)
     return mol
 
 

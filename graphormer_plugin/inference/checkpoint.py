@@ -28,8 +28,6 @@ IMPORT_HINT = (
     "graphormer-convert --from reads published checkpoints of Graphormer and GRPE"
 )
 PACKAGED = Path(__file__).parents[1] / "pretrained"  # models that come with the package
-# Entries of ``extra_state`` that only a resumed training needs.
-TRAINING_STATE = ("metrics", "ema", "ema_fp32_params")
 
 
 class UnreadableFileError(ValueError):
@@ -253,8 +251,7 @@ def slim(state: Mapping[str, Any], parts: Sequence[str] = ()) -> dict[str, Any]:
     """A checkpoint without its training state.
 
     Leaves out the state of the optimiser with the loss scale, the state of the learning
-    rate schedule, the meters of the log, and fairseq's moving average of the weights,
-    which this package does not read. The given state is not modified.
+    rate schedule, and the meters of the log. The given state is not modified.
 
     Args:
         parts: parts of the vectors that heads read, see `joined_vectors`; empty: the parts
@@ -264,7 +261,7 @@ def slim(state: Mapping[str, Any], parts: Sequence[str] = ()) -> dict[str, Any]:
     for name, value in state["extra_state"].items():
         if isinstance(value, Mapping) and "fingerprint" in value:
             value = {**value, "slim": True}  # the task refuses to resume from it
-        if name not in TRAINING_STATE:
+        if name != "metrics":
             extra[name] = value
     history = {**state["optimizer_history"][-1], "lr_scheduler_state": {}}
     task_state = {**state["task_state"], **({"vectors": [*parts]} if parts else {})}

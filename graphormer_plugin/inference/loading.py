@@ -57,8 +57,9 @@ def load(
     models = path if isinstance(path, ModelFolder) else models_named([path])
     if user_data_dir is not None:
         import_user_data(home_path(user_data_dir))
-    members = [load_member(path, head, domain) for path in models.checkpoints]
-    return together(members, models)
+    paths = models.checkpoints
+    loaded = {path: load_member(path, head, domain) for path in dict.fromkeys(paths)}
+    return together([loaded[path] for path in paths], models)
 
 
 def together(members: list[Predictor], models: ModelFolder) -> Predictor:
@@ -168,8 +169,8 @@ def load_model(checkpoint: Checkpoint, path: str | os.PathLike[str]) -> GraphMod
     # fairseq's own architectures would open files that the checkpoint names.
     if checkpoint.arch not in ARCHITECTURES:
         raise ValueError(
-            f"{path} is of architecture {checkpoint.arch!r}, which is not registered in "
-            "this package"
+            f"{path} is of architecture {checkpoint.arch!r}, which is not registered; give "
+            "the folder that registers it as user_data_dir (--user-data-dir)"
         )
     with invalid_checkpoint_errors(path):
         options = checkpoint.state["cfg"]["model"]

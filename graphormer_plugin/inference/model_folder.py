@@ -12,6 +12,7 @@ import numpy as np
 
 from graphormer_plugin.data.files import atomic_write, leads_out, read_text
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.heads.head import HEAD_FILE
 from graphormer_plugin.heads.prediction import Interval, SpreadScale
 from graphormer_plugin.inference.checkpoint import (
     checkpoint_path,
@@ -76,7 +77,7 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
     """Read the models of a folder.
 
     Raises:
-        OSError: it has no `MODELS_FILE`.
+        OSError: it has no `MODELS_FILE`, or a head that the file names is missing.
         ValueError: the file is damaged, or names something outside of the folder.
     """
     path = Path(folder, MODELS_FILE)
@@ -86,8 +87,8 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         )
     with invalid_checkpoint_errors(path):
         content = json.loads(read_text(path))
-        names = content["models"]
-        if not names or any(map(leads_out, names)):
+        names, heads = content["models"], content.get("heads", [])
+        if not names or any(map(leads_out, [*names, *heads])):
             raise ValueError(f"models {names}, expected names inside of the folder")
         scales, floors = (
             {str(name): float(value) for name, value in content.get(key, {}).items()}
@@ -103,6 +104,11 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         if min(positive) <= 0 or min(floor) < 0 or not sum([*positive, *floor]) < inf:
             raise ValueError(
                 "a scale is not above 0, a floor is below 0, or a number is infinite"
+            )
+    for name in heads:
+        if not Path(folder, name).exists():
+            raise FileNotFoundError(
+                f"{Path(folder, name)}, which {path} names, is missing"
             )
     paths = [Path(folder, name) for name in names]
     return ModelFolder(paths, scales, floors, logs, coverage, factors, missing)
@@ -133,9 +139,12 @@ def write_folder(
     factors: Mapping[str, float] | None = None,
     missing_labels: Sequence[str] = (),
 ) -> None:
-    """Write `MODELS_FILE` of a `ModelFolder`, with checkpoints relative to the folder."""
+    """Write `MODELS_FILE` of a `ModelFolder`, with checkpoints relative to the folder, and
+    the names of the heads that lie beside them."""
+    heads = dict.fromkeys(str(Path(one).with_name(HEAD_FILE)) for one in checkpoints)
     content: dict[str, Any] = {
         "models": checkpoints,
+        "heads": [name for name in heads if Path(folder, name).exists()],
         "spread_scale": spread_scale,
         "spread_floor": spread_floor,
         "log_targets": log_targets,

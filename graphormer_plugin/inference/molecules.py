@@ -188,11 +188,12 @@ def read(
             other codes, or an input is neither. The message has the input's number.
     """
     if isinstance(inputs, str):
-        raise ValueError("expected a list of SMILES, got one string")
+        raise ValueError(f"expected a list of SMILES, got one: give [{inputs!r}]")
     if isinstance(inputs, GraphChunk):
         return Molecules(inputs, (), featuriser)
     if hasattr(inputs, "edge_index"):
-        raise ValueError("expected a list of graphs, got one graph")
+        give = "batch.to_data_list()" if hasattr(inputs, "to_data_list") else "[graph]"
+        raise ValueError(f"expected a list of graphs, got one: give {give}")
     graphs, parsed = [], []
     with captured_rdkit_log() as messages:
         for number, item in enumerate(inputs):

@@ -145,7 +145,7 @@ class Predictor:
         Raises:
             ValueError: the models' device has no instructions for it.
         """
-        for member in self.members:
+        for member in dict.fromkeys(self.members):
             multiply_in_bfloat16(member.model)
         return self
 

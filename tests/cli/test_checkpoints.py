@@ -97,12 +97,6 @@ class TestSlim:
         assert convert.main(["--slim", str(out), str(again)]) == 0
         assert again.read_bytes() != b"" and again.stat().st_size <= sizes[1] + 100
 
-    def test_weights_of_a_moving_average_are_left_out(self, train, tmp_path):
-        path = train("ema", "--max-update", 1, "--store-ema") / "checkpoint_last.pt"
-        assert "ema" in load(path)["extra_state"]
-        assert convert.main(["--slim", str(path), str(tmp_path / "out.pt")]) == 0
-        assert "ema" not in load(tmp_path / "out.pt")["extra_state"]
-
     def test_resuming_stops_in_one_line(self, train, slimmed, error):
         line = error(train, "resumed", "--max-epoch", 3, "--restore-file", slimmed)
         assert "--finetune-from-model" in line

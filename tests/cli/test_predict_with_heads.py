@@ -16,7 +16,7 @@ from graphormer_plugin.heads import kernels
 from graphormer_plugin.heads.domain import domain_file, read_domain, save_domain
 from graphormer_plugin.heads.head import read_head
 from graphormer_plugin.heads.kernels import raw_features
-from graphormer_plugin.inference import model_folder
+from graphormer_plugin.inference import loading, model_folder
 from graphormer_plugin.inference.model_folder import write_folder
 from support.tables import rows
 
@@ -182,6 +182,24 @@ def test_wrong_folders(folder, capsys):
     line = error_of(capsys, ".", "--head", "member1/head.npz")
     assert "--head FILE is for one checkpoint" in line
     assert "no other model" in error_of(capsys, ".", MEMBER)
+
+
+def test_a_folder_that_lost_a_head(folder, capsys):
+    """It does not answer with the targets of the checkpoint."""
+    write_folder(".", [MEMBER])
+    Path("member1/head.npz").unlink()
+    assert "member1/head.npz, which models.json names, is missing" in error_of(
+        capsys, "."
+    )
+
+
+def test_a_model_that_is_named_often_is_loaded_once(folder, monkeypatch):
+    write_folder(".", [MEMBER] * 3000)
+    loaded, read = [], loading.read_checkpoint
+    monkeypatch.setattr(
+        loading, "read_checkpoint", lambda path: loaded.append(path) or read(path)
+    )
+    assert len(hub.load(".").members) == 3000 and len(loaded) == 1
 
 
 def test_classes(trained, tmp_path):

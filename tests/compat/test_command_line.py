@@ -57,6 +57,7 @@ def test_all_missing_flags_are_named_at_once(main, flags, refused):
     [
         ("--batch-size many", "--batch-size.*invalid int value: 'many'"),
         ("--typo 3", "--typo"),
+        ("--store-ema", "--store-ema: nothing reads these weights"),
         ("--arch grpe_smal", r"'grpe_smal' \(python -m graphormer_plugin lists"),
         ("--lr-scheduler fixd", "choose from .*fixed"),  # few choices are all shown
         ("--lr-scheduler triangular", "--max-lr"),

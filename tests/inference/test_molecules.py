@@ -29,6 +29,21 @@ def test_spellings_of_a_molecule(arch):
     assert np.ptp(as_given) > 1e-4
 
 
+def test_map_numbers_change_nothing():
+    """Of penicillin G, in its own order and in reverse, with some or all of them."""
+    plain = "CC1(C)S[C@@H]2[C@H](NC(=O)Cc3ccccc3)C(=O)N2[C@H]1C(=O)O"
+    mol = Chem.MolFromSmiles(plain)
+    mapped = []
+    for step in (1, -1, 3):
+        copy = Chem.Mol(mol)
+        for atom in list(copy.GetAtoms())[::step]:
+            atom.SetAtomMapNum(len(mapped) + 1 + abs(step) * atom.GetIdx())
+        mapped += [Chem.MolToSmiles(copy), Chem.MolToSmiles(copy, canonical=False)]
+    assert len({*mapped}) > 3
+    found = predictor(featuriser="ogb_canonical").predict([plain, *mapped])
+    assert np.ptp(found) < 1e-12
+
+
 @pytest.mark.parametrize("name", OGB)
 def test_descriptors_are_of_the_graph(name):
     """And do not depend on the spelling where the graph does not."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from rdkit import Chem
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.utils import from_smiles
 
 from graphormer_plugin import hub
@@ -240,10 +240,12 @@ def test_graphs_without_edges():
 
 def test_wrong_arguments():
     one = predictor()
-    with pytest.raises(ValueError, match="expected a list of SMILES, got one string"):
+    with pytest.raises(ValueError, match=r"a list of SMILES, got one: give \['CCO'\]"):
         one.predict("CCO")
-    with pytest.raises(ValueError, match="expected a list of graphs, got one graph"):
+    with pytest.raises(ValueError, match=r"a list of graphs, got one: give \[graph\]"):
         one.predict(as_data("CCO"))
+    with pytest.raises(ValueError, match=r"give batch.to_data_list\(\)"):
+        one.predict(Batch.from_data_list([as_data("CCO")]))
     with pytest.raises(ValueError, match="input 1, nan: neither a SMILES"):
         one.predict(["CCO", float("nan")])
     with pytest.raises(ValueError, match="batch size 0"):
