@@ -16,7 +16,6 @@ def model_config(arch: str, **options: Any) -> Any:
     """Config of a registered architecture: its preset, and options that differ from it.
 
     Args:
-        arch: name for `--arch`, e.g. `grpe_small`.
         **options: fields of the architecture's config.
 
     Raises:
@@ -44,8 +43,6 @@ def model_of_options(
     Args:
         options: fields of its config, and the architecture under ``_name``; unknown
             options have no effect.
-        schema: see `build_model`.
-        targets: see `build_model`.
     """
     _, model, config, _ = ARCHITECTURES[options["_name"]]
     names = {entry.name for entry in dataclasses.fields(config)} & options.keys()
@@ -63,7 +60,6 @@ def build_model(
     """Builds a registered architecture from Python, without fairseq's command line.
 
     Args:
-        arch: name for `--arch`, e.g. `grpe_small`.
         schema: vocabularies of nodes and bonds, e.g. `GraphStore.schema`.
         targets: names, kind and scale, e.g. `GraphStore.targets`.
         log_degree: see `ModelTask`.

@@ -34,7 +34,6 @@ class SpatialEncoding(nn.Module):
     last row.
 
     Args:
-        num_heads: H.
         num_spatial: rows, at least 3. With 256 or more, FAR (254 hops and more) and
             nothing else is in the last row.
     """
@@ -134,7 +133,6 @@ class GaussianDistance(nn.Module):
     0..`cutoff`, widths at their spacing; both are learned.
 
     Args:
-        num_heads: H.
         num_kernels: Gaussians, at least 2.
         cutoff: largest centre at the start, in the unit of the positions.
     """
@@ -166,7 +164,6 @@ class AttnBias(nn.Module):
     """Sum of the bias terms of a graph and its virtual node, [B, H, T, T].
 
     Args:
-        num_heads: H.
         spatial: distances, A_ij + b_phi(i,j) (Eq. 6 of Ying et al. 2021); with it pairs
             with the virtual node, in both directions, get a scalar per head of their
             own (section 3.2).

@@ -44,9 +44,6 @@ class BiasedAttention(nn.Module):
     (arXiv:2106.05234), with d = D / H.
 
     Args:
-        embed_dim: width D.
-        num_heads: H, divides D.
-        dropout: on the attention weights.
         float32_softmax: the softmax is computed in float32 whatever the type of x, as
             in Graphormer's released code.
     """

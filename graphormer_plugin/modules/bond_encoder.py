@@ -21,10 +21,6 @@ class EdgeEncoder(VocabularyModule):
     """Vectors of edges with real features, a linear map with bias (Eq. 2 of Dwivedi &
     Bresson 2021). It has a row per edge of a batch where `BondEncoder` has one per bond
     type, and the numbers of edges take the place of bond types.
-
-    Args:
-        num_features: C, numbers per edge.
-        embed_dim: width D.
     """
 
     fields = ("edge_attr",)
@@ -46,12 +42,7 @@ class EdgeEncoder(VocabularyModule):
 
 
 class FeatureMap(VocabularyModule):
-    """Weight [D, C] of a linear map of C real features of edges, without bias.
-
-    Args:
-        num_features: C.
-        embed_dim: width D.
-    """
+    """Weight [D, C] of a linear map of C real features of edges, without bias."""
 
     def __init__(self, num_features: int, embed_dim: int) -> None:
         super().__init__()
@@ -73,8 +64,6 @@ class BondEncoder(VocabularyModule):
     of its own in every column. Without bond columns every bond has the same vector.
 
     Args:
-        vocabularies: of the bonds.
-        embed_dim: width D.
         table_size: rows of every column's table; 0 gives each column its vocabulary.
             The published code of Graphormer uses 512.
         combine: "mean" or "sum" of the columns.

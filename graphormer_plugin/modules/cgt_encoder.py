@@ -121,10 +121,6 @@ class CGTEncoder(Encoder):
     probabilities. Layers: attention, sum, BatchNorm; two linear maps, ReLU between them,
     sum, BatchNorm (section 3.5).
 
-    Args:
-        vocabularies: of nodes and bonds, e.g. `GraphStore.schema`.
-        config: sizes and options.
-
     Example:
         >>> from graphormer_plugin.data.schema import FeatureSchema
         >>> schema = FeatureSchema(1, node_dims=[119], bond_dims=[4])

@@ -224,8 +224,6 @@ class ChromaticAttention(nn.Module):
     The maps to q, k and v have no bias, as in the released code.
 
     Args:
-        embed_dim: width D.
-        num_heads: H, divides D.
         kind: "chromatic": as above, a score per channel; "mono": E^att [B, N, N, H], a
             score per head as in standard multi-head attention (Eq. 4);
             "additive": q_i + k_j + E^att_ij per channel (section 3.2). There q_i cancels

@@ -307,7 +307,6 @@ class DegreeScaledAggregates(nn.Module):
 
         Args:
             sent: [S, towers, width].
-            edges: of all graphs.
             table: [K + 1, towers, width] of bond types.
             own: [S, towers, width]; None: 0.
 

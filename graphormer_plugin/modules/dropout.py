@@ -15,7 +15,6 @@ def keep_mask(shape: torch.Size, p: float, like: Tensor) -> Tensor:
     2^-16.
 
     Args:
-        shape: shape of the mask.
         p: probability of a zero, 0 <= p < 1.
         like: gives dtype and device.
     """

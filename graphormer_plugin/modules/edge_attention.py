@@ -18,8 +18,6 @@ class EdgeScores(nn.Module):
     features channel by channel, and times E e_ij (Eq. 12).
 
     Args:
-        embed_dim: width D.
-        num_heads: H, divides D.
         edge_features: whether edges have vectors.
     """
 
@@ -72,9 +70,6 @@ class EdgeAttention(nn.Module):
     A node without neighbours gets the bias of O_h.
 
     Args:
-        embed_dim: width D.
-        num_heads: H.
-        dropout: on the weights.
         epsilon: added to the denominator of the softmax.
     """
 

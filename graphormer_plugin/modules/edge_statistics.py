@@ -109,7 +109,6 @@ def message_statistics(
         table: [K + 1, ...] of bond types, or None.
         source, target: [E].
         bond: [E], with a table.
-        names: out of `STATISTICS`.
 
     Returns:
         [S, ...] for each name, in float32 at least; zero where no edge arrives.
@@ -151,8 +150,6 @@ def scatter_max(values: Tensor, index: Tensor, size: int) -> Tensor:
 
     Args:
         values: [M, ...].
-        index: [M] int64 in 0..size - 1.
-        size: rows of the result.
 
     Returns:
         [size, ...], zero where no row has the index.

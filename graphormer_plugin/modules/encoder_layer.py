@@ -28,7 +28,6 @@ class EncoderLayer(nn.Module):
 
     Args:
         attention: called as `attention(x, *attention_args)`, [B, T, D] -> [B, T, D].
-        embed_dim: width D.
         ffn_dim: inner width of the feed-forward network.
         dropout: after attention and after the feed-forward network.
         act_dropout: inside the feed-forward network, after the activation.

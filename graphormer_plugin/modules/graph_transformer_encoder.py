@@ -52,7 +52,6 @@ class GraphTransformerLayer(nn.Module):
     Args:
         embed_dim: width D of nodes and edges.
         ffn_dim: inner width of the feed-forward networks.
-        num_heads: H, divides D.
         edge_features: edges have vectors e_ij, which enter the scores, w_ij = (Q h_i .
             K h_j) / sqrt(D / H) * E e_ij (Eq. 12), and are updated, O_e w_ij (Eq. 10).
         attention_dropout: on the attention weights.
@@ -188,7 +187,6 @@ class GraphTransformerEncoder(SparseEncoder):
     Args:
         vocabularies: of nodes and bonds, e.g. `GraphStore.schema`. Without bond columns
             and real features edges have no features (Eq. 4-8).
-        config: sizes and options.
 
     Example:
         >>> import torch

@@ -137,8 +137,6 @@ class GraphormerEncoder(Encoder):
     (Eq. 8-9) or, with `pre_layernorm=False`, the layers of the released second version.
 
     Args:
-        vocabularies: of nodes and bonds, e.g. `GraphStore.schema`.
-        config: sizes and options.
         final_norm: LayerNorm after the last layer; None: where `pre_layernorm` leaves
             the sum of all layers without a norm.
 

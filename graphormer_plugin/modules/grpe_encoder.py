@@ -53,8 +53,6 @@ class RelationEncoding(VocabularyModule):
     Args:
         max_hop: L, the largest distance with a vector of its own, at least 1.
         num_bond_types: joint bond types, at least 1.
-        embed_dim: width D.
-        num_heads: H, divides D.
         topology_attention: distances enter the scores,
             q_i . P^query[psi(i,j)] + k_j . P^key[psi(i,j)] (Eq. 6).
         edge_attention: bonds enter the scores,
@@ -206,10 +204,6 @@ class GRPEEncoder(Encoder):
     Pre-LayerNorm layers over the nodes and, unless `no_virtual_node`, a virtual node
     at position 0, which is related to every node by a vector of its own and takes no
     part in shortest paths. The batch's `relation_index` has the same `max_hop`.
-
-    Args:
-        vocabularies: of nodes and bonds, e.g. `GraphStore.schema`.
-        config: sizes and options.
 
     Example:
         >>> from graphormer_plugin.data.schema import FeatureSchema

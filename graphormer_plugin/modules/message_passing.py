@@ -84,7 +84,6 @@ class MessagePassingLayer(nn.Module):
         layer: see `LayerSettings`. Without `residual` h' has no term h.
         linear: no activation.
         virtual_node: there is a virtual node. The last layer has no v'.
-        **conv_options: options of the convolution.
     """
 
     def __init__(
@@ -118,7 +117,6 @@ class MessagePassingLayer(nn.Module):
         Args:
             x: [S, D], the nodes of all graphs.
             virtual: [B, D] or None.
-            edges: of all graphs.
 
         Returns:
             All three after this layer.
@@ -168,9 +166,6 @@ class MessagePassingEncoder(SparseEncoder):
 
     Args:
         conv: a key of `CONVOLUTIONS`.
-        vocabularies: of nodes and bonds, e.g. `GraphStore.schema`.
-        config: sizes and options.
-        **conv_options: options of the convolution.
     """
 
     def __init__(
@@ -283,9 +278,7 @@ class LayersHead(nn.Module):
     al. 2019, arXiv:1810.00826). It starts as separate maps would, with a common bias.
 
     Args:
-        embed_dim: width D of each.
         num_layers: L, without the input of the first layer.
-        num_outputs: C.
     """
 
     output_names = ("projection.weight", "projection.bias")

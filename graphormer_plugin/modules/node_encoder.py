@@ -20,7 +20,6 @@ class NodeEncoder(VocabularyModule):
 
     Args:
         vocabularies: of the nodes.
-        embed_dim: width D.
         table_size: rows of every column's table; 0 gives each column its vocabulary.
             The published code of Graphormer and GRPE uses 512.
     """

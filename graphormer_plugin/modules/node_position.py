@@ -15,7 +15,6 @@ class CentralityEncoding(nn.Module):
     Degrees beyond the table share its last row.
 
     Args:
-        embed_dim: width D.
         num_in_degree: rows for in-degrees, h_i = x_i + z^-[deg^-(i)] + z^+[deg^+(i)].
         num_out_degree: rows for out-degrees; 0: h_i = x_i + z[deg(i)], for undirected
             graphs, where both degrees are the same number (`in_degree` is read).
@@ -55,7 +54,6 @@ class LaplacianEncoding(nn.Module):
 
     Args:
         num_vectors: eigenvectors k that are used; a batch may have more.
-        embed_dim: width D.
     """
 
     fields = ("lap_pe",)
@@ -97,8 +95,6 @@ class WLEncoding(nn.Module):
     """One vector per Weisfeiler-Lehman role (Table 3 of Dwivedi & Bresson 2021).
 
     Args:
-        num_rows: rows of the table.
-        embed_dim: width D.
         rounds: 1: a role is a degree, as in the released code, and higher degrees share
             the last row. 2: a degree with the degrees of the neighbours; role r has row
             r mod `num_rows` (see `graphormer_plugin.data.fields.weisfeiler_lehman`).
@@ -127,12 +123,7 @@ class WLEncoding(nn.Module):
 
 
 class RandomWalkEncoding(nn.Module):
-    """Linear map of the probabilities that a random walk is back after 1..K steps.
-
-    Args:
-        num_steps: K.
-        embed_dim: width D.
-    """
+    """Linear map of the probabilities that a random walk is back after 1..K steps."""
 
     fields = ("bond",)
 

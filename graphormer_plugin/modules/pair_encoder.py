@@ -44,7 +44,6 @@ class PairEncoder(nn.Module):
     basis, and only the features are made for each pair.
 
     Args:
-        vocabularies: of the bonds.
         pair_dim: width of E^(0).
         encoding: E^RPE, "rwse", "spde", "both" or "none".
         num_steps: p, at least 1.

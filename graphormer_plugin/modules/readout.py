@@ -52,8 +52,6 @@ class TransformHead(nn.Module):
     for all outputs: the head of Graphormer's released second version.
 
     Args:
-        embed_dim: width D.
-        num_outputs: C.
         activation: a key of `ACTIVATIONS`.
     """
 

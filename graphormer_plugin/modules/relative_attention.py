@@ -194,8 +194,6 @@ class RelativeAttention(nn.Module):
     per pair.
 
     Args:
-        embed_dim: width D.
-        num_heads: H, divides D.
         dropout: on the attention weights, before they are split into values and
             relations; 0 <= p < 1.
         key_from_row: k_i . Rk[r] in place of k_j . Rk[r], as in GRPE's released code.

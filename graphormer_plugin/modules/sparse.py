@@ -118,7 +118,6 @@ def scatter_sum(values: Tensor, index: Tensor, size: int) -> Tensor:
         values: [M, ...].
         index: [M] int64 in 0..size - 1, e.g. `edge_index[1]` for sums over the edges
             that arrive at a node, or `node_graph` for sums over a graph.
-        size: rows of the result.
 
     Returns:
         [size, ...] in float32 at least, because a sum of many halves loses small terms;

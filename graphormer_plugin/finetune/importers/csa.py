@@ -51,7 +51,6 @@ def import_csa(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Import
     """Convert weights of CSA's released code.
 
     Args:
-        state: the weights.
         config: ``n_heads`` and ``graph_pooling``, which the weights do not show, and
             with rings ``rings_max_length``; ``act``, if it is not relu; ``dropout``,
             ``attn_dropout``. Further entries of the released configs are compared with

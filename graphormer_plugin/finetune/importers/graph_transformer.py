@@ -26,7 +26,6 @@ def import_graph_transformer(
     """Convert weights of the Graph Transformer's released code.
 
     Args:
-        state: the weights.
         config: ``n_heads``, which the weights do not show; ``full_graph`` and
             ``readout``, if they are not False and mean; dropout rates. Further
             ``net_params`` of the released configs are compared with the weights.

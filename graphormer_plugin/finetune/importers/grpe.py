@@ -47,7 +47,6 @@ def import_grpe(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Impor
     """Convert weights of GRPE's released code.
 
     Args:
-        state: the weights.
         config: ``nhead``, which the weights do not show, dropout rates, and the
             ``node_dims`` and ``bond_dims`` of data other than OGB's molecules. A model of
             continuous node features has no bond columns unless it gives ``bond_dims``.
