@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 
 import numpy as np
+from rdkit import Chem
 
 from graphormer_plugin.data.errors import counted, listed
 from graphormer_plugin.data.label_warnings import warnings_about
+from graphormer_plugin.data.smiles import mol_of_any_smiles
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.table import SPLIT
 from graphormer_plugin.experiment.label_statistics import label_shift
 from graphormer_plugin.experiment.labelled_table import FIT_SPLITS, Split, Table
 from graphormer_plugin.experiment.scores import MAIN
-from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.experiment.settings import FINETUNE, SCRATCH, Settings
 from graphormer_plugin.experiment.split_tables import INVALID_FILE
 
 
@@ -58,6 +60,8 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
         none = {*range(table.targets.num_classes)} - {*table.labels.ravel().tolist()}
         if none:
             lines.append(f"no molecule has class {listed(sorted(none))}")
+    if settings.model in (FINETUNE, SCRATCH):
+        lines += alike_stereoisomers(table)
     unread = dict(zip(table.extra_names, zip(*table.extras)))
     for number, split in enumerate(splits, 1):
         texts = warnings_about(
@@ -70,6 +74,30 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
                 text = f"{settings.run_name(number)}: {text}"
             lines += [text] if text not in lines else []
     return lines
+
+
+def alike_stereoisomers(table: Table) -> list[str]:
+    """Warning about stereoisomers with other labels, which networks cannot tell apart;
+    the fingerprints of heads and forests have CIP codes."""
+    rows_of: dict[str, list[int]] = {}
+    for row, text in enumerate(table.smiles):
+        if {*text} & {*"@/\\"}:
+            mol = mol_of_any_smiles(text)
+            Chem.RemoveStereochemistry(mol)
+            rows_of.setdefault(Chem.MolToSmiles(mol), []).append(row)
+    alike = 0
+    for rows in rows_of.values():
+        labels = table.labels[rows]
+        # Comparisons with NaN, a missing label, are false.
+        differ = (labels[:, None] > labels).any()
+        if len({table.keys[row] for row in rows}) > 1 and differ:
+            alike += len(rows)
+    if not alike:
+        return []
+    return [
+        f"{counted(alike, 'molecule')} are stereoisomers of others with other labels, "
+        "which a network cannot tell apart; --model head can"
+    ]
 
 
 def undefined_metrics(table: Table, split: Split) -> list[str]:

@@ -84,6 +84,16 @@ def test_valid_is_drawn_from_train(read):
     assert not any("replicates have the split" in text for text in others)
 
 
+@pytest.mark.parametrize("model, lines", [("finetune", 1), ("head", 0), ("auto", 0)])
+def test_stereoisomers_that_a_network_cannot_tell_apart(write, model, lines):
+    texts = ["C[C@H](N)O", "C[C@@H](N)O", "N[C@H](C)O", "C/C=C/Cl", "CC=CCl", "CCO"]
+    path = write([*map(list, zip(texts, (1, 0, 0, 1, 0, 0)))], ["smiles", "y"])
+    table = read_table(asked := settings(path, model=model))
+    splits = [{"train": np.arange(4), "valid": [4], "test": [5]}]
+    found = [line for line in warnings(table, asked, splits) if "stereo" in line]
+    assert len(found) == lines and all("3 molecules are" in line for line in found)
+
+
 def test_salts_are_counted(write):
     rows = [[f"{'C' * at}O" + ".Cl" * (at % 3 > 0), at] for at in range(1, 61)]
     asked = settings(write(rows, ["smiles", "y"]))
