@@ -76,10 +76,6 @@ def checked_columns(
 ) -> dict[str, np.ndarray]:
     """Returns some columns as plain arrays; all but the values of rows is checked.
 
-    Args:
-        columns: The arrays by name.
-        names: Of the needed columns.
-
     Raises:
         ValueError: If a column is missing or has a wrong type or shape, or if the
             lengths of columns and the ends of their offsets disagree.
@@ -126,12 +122,7 @@ def checked_graph_ids(graph_ids: Iterable[int], num_graphs: int) -> np.ndarray:
 def extents(
     name: str, offset: np.ndarray, ids: np.ndarray, of: str = "graph"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first row and the number of rows of each graph, int64 ``[B]``.
-
-    Raises:
-        ValueError: If the offsets of these graphs descend or lie outside the
-            column.
-    """
+    """Returns the first row and the number of rows of each graph, int64 ``[B]``."""
     start, stop, end = offset[ids], offset[ids + 1], int(offset[-1])
     count = stop - start
     # One test for four conditions: a number below 0 has the sign bit.

@@ -25,10 +25,6 @@ def gather_objects(data: Any, group: Any = None) -> list[Any]:
     """``data`` of every process of a group, in the order of their ranks.
 
     Every process must call it at the same point.
-
-    Args:
-        data: Anything that can be pickled, on the CPU.
-        group: All processes, if None.
     """
     parts: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(parts, data, group=group)

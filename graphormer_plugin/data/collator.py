@@ -179,11 +179,7 @@ class GraphCollator:
 def numbered_edges(
     columns: Mapping[str, NDArray[Any]],
 ) -> tuple[NDArray[np.unsignedinteger], int]:
-    """Number of each edge within its graph ``[sum E]``, from 1, and the largest.
-
-    Raises:
-        ValueError: a graph has more than 65,535 edges.
-    """
+    """Number of each edge within its graph ``[sum E]``, from 1, and the largest."""
     offsets = np.asarray(columns["edge_offset"])
     counts = np.diff(offsets)
     most = int(counts.max(initial=0))

@@ -113,9 +113,6 @@ def featurise(
         describe: SMILES -> float32 [n, descriptors] of those that could be parsed.
         user_data_dir: Absolute path of the folder of the module with the parser; empty if
             it is in a package.
-
-    Raises:
-        MemoryError: A worker died.
     """
     excluded = frozenset(exclude)
 
@@ -197,10 +194,6 @@ def _listed(value: Any) -> Any:
 
 def parse(smiles: str, parser: Parser, messages: list[str]) -> MoleculeGraph:
     """Graph of a SMILES.
-
-    Args:
-        parser: See `featurise`.
-        messages: Those of `captured_rdkit_log`, within which this is called.
 
     Raises:
         ValueError: It is refused; a line with RDKit's reason, or else the parser's.

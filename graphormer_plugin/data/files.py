@@ -43,9 +43,6 @@ def atomic_write(
         mode: ``wb`` or ``w``.
         temporary: Its name until then; by default a name that no other process uses.
         **options: As for `open`, for example ``encoding``.
-
-    Raises:
-        OSError: It cannot be written; the message names it.
     """
     path = Path(path)
     if temporary is None:
@@ -63,11 +60,7 @@ def atomic_write(
 
 @contextlib.contextmanager
 def named_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Names the file that is written, which the error of a full disk does not.
-
-    Raises:
-        OSError: With the name of the file.
-    """
+    """Names the file that is written, which the error of a full disk does not."""
     try:
         yield
     except OSError as error:
@@ -94,10 +87,6 @@ def file_lock(
     """Holds the lock of a file or folder; blocks while another process has it.
 
     The kernel releases the lock (``flock``) when its holder dies.
-
-    Args:
-        path: Of the file or folder; need not exist.
-        on_wait: Called once if the lock is taken.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,9 +113,6 @@ def claim_folder(path: str | os.PathLike[str]) -> bool:
     have too. The kernel releases it when the process dies, and forked children, such as data
     workers that outlive it, do not hold it. Processes on other machines see it only where
     the file system passes locks on (NFS, Lustre with ``-o flock``).
-
-    Args:
-        path: Exists.
 
     Returns:
         False if the file system has no locks, so that nothing is locked.
@@ -156,11 +142,7 @@ def claim_folder(path: str | os.PathLike[str]) -> bool:
 
 
 def open_to_read(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Opens a regular file; reading a pipe or a device may never end.
-
-    Raises:
-        OSError: There is no such file, or it is of another kind; the message names it.
-    """
+    """Opens a regular file; reading a pipe or a device may never end."""
     file = open(path, "rb", opener=lambda name, how: os.open(name, how | os.O_NONBLOCK))
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -169,12 +151,7 @@ def open_to_read(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def read_text(path: str | os.PathLike[str], errors: str = "strict") -> str:
-    """Text of a regular file in UTF-8, see `open_to_read`.
-
-    Raises:
-        OSError: See `open_to_read`.
-        ValueError: It is not UTF-8; names the file.
-    """
+    """Text of a regular file in UTF-8, see `open_to_read`."""
     with open_to_read(path) as file:
         content = file.read()
     with named_damage(f"{path} is not UTF-8"):
@@ -192,9 +169,6 @@ def read_arrays(
     path: str | os.PathLike[str], kind: str = "file of arrays"
 ) -> dict[str, NDArray]:
     """Arrays of an ``.npz`` file by name; runs no code, and compares checksums.
-
-    Args:
-        kind: Of the file, for messages.
 
     Raises:
         OSError: See `open_to_read`.

@@ -18,10 +18,6 @@ OFFSETS = ("node_offset", "edge_offset", "pair_offset", "ring_offset", "ring_sta
 def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.ndarray]:
     """Flat columns that ``cython_ext.build_batch`` reads.
 
-    Args:
-        chunk: Some graphs, with some nodes each.
-        schema: Vocabularies that the features must keep to.
-
     Returns:
         ``node_offset``, ``edge_offset``, ``x``, ``edge_src``, ``edge_dst`` and
         ``edge_bond``, edges in the order of ``cython_ext.edge_order``; ``edge_attr``
@@ -92,9 +88,6 @@ def check_features(
 
     Returns:
         Joint bond type of each edge ``[E]``.
-
-    Raises:
-        ValueError: A value is outside its vocabulary, or the number of columns differs.
     """
     kinds = "iub" if schema.categorical else "iubf"
     width = schema.num_node_features

@@ -26,9 +26,6 @@ def graph_features(
         kept: Rows that became graphs.
         rows: Number of all rows.
         described: `describe_smiles` of the kept rows, part by part.
-
-    Raises:
-        ValueError: The values are not [rows, K].
     """
     names, values = list(source.graph_features), given_values(source, rows)[kept]
     if described:
@@ -38,11 +35,7 @@ def graph_features(
 
 
 def given_values(source: DatasetSource, rows: int) -> np.ndarray:
-    """Float64 [rows, K] of the features that a source names.
-
-    Raises:
-        ValueError: The values have another shape.
-    """
+    """Float64 [rows, K] of the features that a source names."""
     names = list(source.graph_features)
     if not names:
         return np.empty((rows, 0))

@@ -130,11 +130,7 @@ def _columns(array: np.ndarray | None, name: str) -> str:
 
 
 def _check_attributes(data: Any, description: str) -> None:
-    """Checks which attributes the first graph has.
-
-    Raises:
-        DatasetError: Features of edges are not in ``edge_attr``.
-    """
+    """Checks which attributes the first graph has."""
     given = data.to_dict()
     unread = given.keys() - {*_READ, *READ_ATTRIBUTES}
     unread = sorted(n for n in unread if hasattr(given[n], "__array__"))

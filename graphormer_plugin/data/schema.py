@@ -172,11 +172,7 @@ class FeatureSchema:
         )
 
     def scale_graph_features(self, values: Any) -> np.ndarray:
-        """Standardised numbers of graphs, cut at +-`MAX_SCALED`, 0 where missing.
-
-        Args:
-            values: Float [G, K], NaN where missing.
-        """
+        """Standardised numbers of graphs, cut at +-`MAX_SCALED`, 0 where missing."""
         scaled = (np.asarray(values, np.float64) - self.graph_mean) / self.graph_std
         return np.clip(np.nan_to_num(scaled), -MAX_SCALED, MAX_SCALED)
 
@@ -285,11 +281,7 @@ class TargetSchema:
         return (int(places[0, 0]), int(places[0, 1])) if len(places) else None
 
     def check(self, labels: np.ndarray) -> None:
-        """Check labels, see `first_wrong`.
-
-        Raises:
-            ValueError: A label is wrong; names the target and the row.
-        """
+        """Check labels, see `first_wrong`."""
         if (place := self.first_wrong(labels)) is not None:
             raise ValueError(
                 f"label {place[0]} of {self.names[place[1]]} is {labels[place]:g}, "

@@ -29,9 +29,6 @@ def translate_stores(
         schema: Vocabularies of nodes and bonds that the checkpoint was trained on.
         targets: Targets that the checkpoint predicts.
         name: Of the dataset, for messages.
-
-    Raises:
-        ValueError: See `translate_columns` and `translate_target`.
     """
     unit = store.targets.unit
     if unit and targets.unit and unit != targets.unit:
@@ -60,12 +57,7 @@ def _require_same(name: str, what: str, given: Any, trained: Any) -> None:
 def translate_columns(
     store: GraphStore, schema: FeatureSchema, name: str
 ) -> dict[str, NDArray]:
-    """Columns of a store with the bond types of another schema, see `translate_stores`.
-
-    Raises:
-        ValueError: The columns of nodes or bonds differ, or columns that join the output
-            layer (see --extra-columns and --descriptors).
-    """
+    """Columns of a store with the bond types of another schema, see `translate_stores`."""
     columns, given = dict(store.columns), store.schema
     joined = (given.graph_features, schema.graph_features)
     _require_same(name, "--extra-columns and --descriptors", *joined)
@@ -85,10 +77,6 @@ def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDA
 
     Returns:
         Labels [G, C], or [sum N] of nodes.
-
-    Raises:
-        ValueError: The store lacks a target, its targets are of another kind or level, or
-            it has a class that the checkpoint does not predict.
     """
     given = store.targets
     if store.target is None or {*targets.names} - {*given.names}:
@@ -144,9 +132,6 @@ def translate_bonds(
 
     Returns:
         ``edge_src``, ``edge_dst`` and ``edge_bond``, sorted as in a store.
-
-    Raises:
-        ValueError: The schemas have other bond columns.
     """
     if source.bond_table is None or target.bond_table is None:
         dims = (source.bond_dims, target.bond_dims)

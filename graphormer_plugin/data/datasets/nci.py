@@ -98,9 +98,6 @@ def longest_cycle(mol: Any) -> int:
     the lowest atom of each fragment, neighbours visited in ascending order; each
     further bond closes a cycle. The basis, and so the length, depends on that order
     and on the numbering of the atoms.
-
-    Returns:
-        Atoms of the longest cycle, 0 without cycles.
     """
     import networkx  # late: it takes long
 

@@ -120,11 +120,7 @@ class BenchmarkFiles:
     def load_parts(
         self, options: DatasetOptions
     ) -> tuple[list[Any], dict[str, np.ndarray]]:
-        """Graphs of a file of PyG's `GNNBenchmarkDataset`, and the splits in it.
-
-        Raises:
-            DatasetError: See `require` and `reading`.
-        """
+        """Graphs of a file of PyG's `GNNBenchmarkDataset`, and the splits in it."""
         folder = self.require(options)
         with self.reading(folder):
             parts = load_torch(folder / self.files[0])

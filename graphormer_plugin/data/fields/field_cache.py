@@ -24,7 +24,6 @@ from graphormer_plugin.data.fields.weisfeiler_lehman import wl_roles
 from graphormer_plugin.data.files import (
     atomic_write,
     file_lock,
-    file_sha256,
     is_read_only,
     npy_header,
     read_text,
@@ -86,11 +85,6 @@ CACHED_FIELDS: dict[str, CachedField] = {
 def compute_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
     """Computes in memory the columns that the fields of `spec` need besides `columns`.
 
-    Args:
-        columns: ``node_offset``, ``edge_offset``, ``edge_src``, ``edge_dst`` and other
-            columns of a store.
-        spec: Fields that a model needs.
-
     Returns:
         Arrays by column name; none if no field of `spec` is cached.
     """
@@ -104,16 +98,10 @@ def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]
     """`compute_columns` of a store, computed once and memory-mapped afterwards.
 
     They lie beside the store in ``<store>.<key>/``, a ``.npy`` per column, with a
-    record of the store's fingerprint and of all checksums. If the record does not match,
+    record of the store's fingerprint. If the record does not match,
     they are computed again. Of several processes that ask at once, the first computes and
     the others wait. Nothing is written if the record matches. Where this user cannot write,
     each process computes them in memory, with a warning.
-
-    Returns:
-        Arrays by column name.
-
-    Raises:
-        OSError: The disk is full.
     """
     made = {}
     for field in sorted(spec.fields & CACHED_FIELDS.keys()):
@@ -168,7 +156,6 @@ def _valid_columns(
         expected = {
             "version": version,
             "fingerprint": store.manifest["fingerprint"],
-            "sha256": {n: file_sha256(folder / f"{n}.npy") for n in cached.columns},
         }
         return _mapped(folder, cached) if record == expected else None
     except (OSError, ValueError, RecursionError):
@@ -183,15 +170,13 @@ def _write(folder: Path, arrays: Columns, store: GraphStore, version: str) -> No
             shutil.rmtree(leftover)
     temporary.mkdir()
     try:
-        sums = {}
         for name, array in arrays.items():
             path = temporary / f"{name}.npy"
             with atomic_write(path) as file:  # np.save does not say that a disk is full
                 file.write(npy_header(array.dtype, array.shape))
                 file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-            sums[name] = file_sha256(path)
-        of_files = store.manifest["fingerprint"]  # graphs do not depend on splits
-        record = {"version": version, "fingerprint": of_files, "sha256": sums}
+        # Of the files: graphs do not depend on splits.
+        record = {"version": version, "fingerprint": store.manifest["fingerprint"]}
         with atomic_write(temporary / _RECORD, "w", encoding="utf-8") as file:
             json.dump(record, file)
         os.replace(temporary, folder)

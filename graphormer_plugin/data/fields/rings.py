@@ -74,11 +74,7 @@ def register_substructures(name: str) -> Callable[[Finder], Finder]:
 
 
 def substructures(name: str) -> Substructures:
-    """A registered kind of substructures.
-
-    Raises:
-        ValueError: the kind is not registered.
-    """
+    """A registered kind of substructures."""
     if name not in SUBSTRUCTURES:
         raise ValueError(
             f"unknown substructures {name!r}, expected one of {sorted(SUBSTRUCTURES)} "

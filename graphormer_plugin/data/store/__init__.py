@@ -66,7 +66,7 @@ class GraphStore:
         manifest: As written; ``options``, ``source`` and ``counts`` say where the
             store comes from.
         warnings: Probable mistakes in the data, a line each (see
-            `checks.warnings_about`).
+            `label_warnings.warnings_about`).
         featuriser: Key of `datasets.FEATURISERS` that makes such graphs of SMILES, for
             prediction; empty if there is none.
         fingerprint: Hash (64 hexadecimal digits) of everything that is trained on:

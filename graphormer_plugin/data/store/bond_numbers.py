@@ -32,10 +32,6 @@ class BondColumns:
     def add(self, edge_attr: np.ndarray | None, edges: int) -> None:
         """Takes the bonds of further edges.
 
-        Args:
-            edge_attr: int [E, columns], or None.
-            edges: E.
-
         Raises:
             ValueError: Earlier chunks had other columns, a value exceeds
                 the given ranges, or there are too many combinations.
@@ -77,11 +73,7 @@ class BondColumns:
 
 
 def largest_in(name: str, table: np.ndarray, dims: list[int] | None) -> np.ndarray:
-    """Largest value of each column of categories [rows, columns], int64 [columns].
-
-    Raises:
-        ValueError: A value is outside its range.
-    """
+    """Largest value of each column of categories [rows, columns], int64 [columns]."""
     largest = table.max(axis=0, initial=0).astype(np.int64)
     for column, dim in enumerate(dims or ()):
         if largest[column] >= dim:
@@ -92,11 +84,7 @@ def largest_in(name: str, table: np.ndarray, dims: list[int] | None) -> np.ndarr
 
 
 def vocabularies(name: str, largest: np.ndarray) -> list[int]:
-    """Number of values of each column of categories, by its largest value.
-
-    Raises:
-        ValueError: There are more than `MAX_CATEGORIES`.
-    """
+    """Number of values of each column of categories, by its largest value."""
     for column, value in enumerate(largest.tolist()):
         text = f"{name} column {column} has categories up to {value:,}"
         if value >= MAX_CATEGORIES:

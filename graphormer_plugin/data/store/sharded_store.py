@@ -31,9 +31,6 @@ class ShardedStore:
     Has the attributes of a `GraphStore` that tasks use. Labels are standardised by the mean and the
     deviation over the training splits of all stores.
 
-    Args:
-        stores: At least one.
-
     Raises:
         DatasetError: Two stores have other columns or targets.
     """
@@ -153,10 +150,6 @@ def open_stores(options: DatasetOptions) -> GraphStore | ShardedStore:
     A name is a dataset or table, which is prepared where needed (see `get_store`), the
     folder of a prepared store, or a folder with such folders; or several of these,
     separated by commas.
-
-    Raises:
-        DatasetError, StoreError, OSError: See `get_store` and `ShardedStore`; or stores
-            are missing.
     """
     stores: list[GraphStore] = []
     names = names_in(options)
@@ -176,11 +169,7 @@ def open_stores(options: DatasetOptions) -> GraphStore | ShardedStore:
 
 
 def names_in(options: DatasetOptions) -> list[str]:
-    """Names of datasets, tables or folders in ``--dataset-name``, which commas separate.
-
-    Raises:
-        DatasetError: A name is empty.
-    """
+    """Names of datasets, tables or folders in ``--dataset-name``, which commas separate."""
     if "," not in options.name or is_known(options):
         return [options.name]
     names = [name.strip() for name in options.name.split(",")]
@@ -190,11 +179,7 @@ def names_in(options: DatasetOptions) -> list[str]:
 
 
 def prepared_stores(name: str) -> list[Path]:
-    """Folders of prepared stores: the folder ``name``, or folders in it.
-
-    Raises:
-        DatasetError: Shards of a table are missing.
-    """
+    """Folders of prepared stores: the folder ``name``, or folders in it."""
     folder = home_path(name)
     if not folder.is_dir():
         return []

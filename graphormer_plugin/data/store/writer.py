@@ -93,6 +93,7 @@ class StoreWriter:
         self._num_nodes = 0
         self._num_edges = 0
         self._rows_differ = False
+        self._labels: list[np.ndarray] = []  # of graphs
         self._columns: dict[str, _Column] = {}
         self._files: dict[str, dict[str, Any]] = {}  # entries of the manifest
 
@@ -122,12 +123,7 @@ class StoreWriter:
             yield rows
 
     def append(self, rows: FeaturisedRows) -> None:
-        """Adds graphs.
-
-        Raises:
-            ValueError: The chunk is wrong (see `GraphChunk.check`), a value exceeds the
-                given ranges, or chunks differ in their columns.
-        """
+        """Adds graphs."""
         self._measure(rows.chunk)
         self.parts.append(rows)
 
@@ -149,9 +145,11 @@ class StoreWriter:
             "edge_attr": attr if real else None,
         }
         measured |= chunk.attributes
-        target = chunk.target
-        if target is not None:
-            measured["target"] = target if target.ndim == 1 else as_float32(target)
+        if chunk.target is not None and chunk.target.ndim == 2:
+            as_float32(chunk.target)  # or an error now
+            self._labels.append(chunk.target)
+        else:
+            measured["target"] = chunk.target
         for name, values in measured.items():
             if values is not None:
                 self._columns.setdefault(name, _Column(name)).measure(values)
@@ -202,16 +200,14 @@ class StoreWriter:
             rows: Number of all rows of the source; None: graphs and skipped rows.
             featuriser: See `GraphStore`.
             molecules: `molecule_key` of each graph, to warn of duplicates.
-
-        Raises:
-            ValueError: No graphs, a split that is not a set of graph ids, or targets or
-                weights of the wrong shape or range.
         """
         total = self.num_graphs
         if total == 0:
             raise ValueError(f"{dataset} has no graphs")
         splits = checked_splits(splits, total)
         arrays: dict[str, np.ndarray] = {}
+        if target is None and self._labels:
+            target = np.concatenate(self._labels)
         if target is not None:
             arrays["target"] = stored_labels(target)
         if weights is not None:
@@ -291,11 +287,7 @@ class StoreWriter:
         )
 
     def _write_graphs(self, schema: FeatureSchema) -> None:
-        """Writes the columns of the graphs from their parts.
-
-        Raises:
-            ValueError: A column is not given for all of them.
-        """
+        """Writes the columns of the graphs from their parts."""
         graphs, nodes, edges = self.num_graphs, self._num_nodes, self._num_edges
         counts = {"x": nodes, "pos": nodes, "node_split": nodes, "edge_attr": edges}
         counts["row"] = graphs

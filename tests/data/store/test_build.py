@@ -251,6 +251,13 @@ class TestSources:
         with pytest.raises(DatasetError, match="graph 2: edge_attr has fractions"):
             build(tmp_path, source)
 
+    def test_labels_of_graphs_beside_a_large_offset(self, tmp_path):
+        graphs = [
+            graph(y=torch.tensor([1e8 + i], dtype=torch.double)) for i in range(9)
+        ]
+        store = build(tmp_path, DatasetSource(graphs=graphs))
+        assert store.target[:, 0].tolist() == [1e8 + i for i in range(9)]
+
     def test_counts_are_not_categories(self, tmp_path, caplog):
         many = [graph(x=torch.tensor([[0], [5], [99_217]]))] * 4
         store = build(tmp_path, DatasetSource(graphs=many))
