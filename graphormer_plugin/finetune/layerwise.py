@@ -8,7 +8,7 @@ from fairseq.optim import FairseqOptimizer
 from torch import nn
 
 
-def check_optimizer(optimizer: FairseqOptimizer) -> None:
+def check_weights_apart(optimizer: FairseqOptimizer) -> None:
     """Raise ValueError if an optimiser has all weights in a flat tensor."""
     if getattr(optimizer, "has_flat_params", False):
         raise ValueError(

@@ -14,8 +14,8 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.transfer import (
     COMPONENTS,
     Pretrained,
-    describe_targets,
     read_pretrained,
+    targets_text,
 )
 from graphormer_plugin.inference.checkpoint import UnreadableFileError, read_checkpoint
 from graphormer_plugin.models import GraphModel
@@ -111,7 +111,7 @@ def check_weights(start: Pretrained, model: GraphModel, targets: TargetSchema) -
         raise ValueError(
             f"{start.path} has other weights than this run, such as {name}: "
             f"{there.get(name, 'none')} there, {shapes.get(name, 'none')} here (targets "
-            f"there {describe_targets(start.targets)}, here {describe_targets(targets)}); "
+            f"there {targets_text(start.targets)}, here {targets_text(targets)}); "
             "resume with the same data, or start from its weights with "
             "--finetune-from-model and another --save-dir"
         )

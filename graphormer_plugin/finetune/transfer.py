@@ -198,7 +198,7 @@ def translate(
     for note in notes:
         logger.info(note)
     if anew:
-        names = [describe_targets(schema) for schema in (start.targets, targets)]
+        names = [targets_text(schema) for schema in (start.targets, targets)]
         reason = "" if head_kept else " (targets there {}, here {})".format(*names)
         logger.info("re-initialised%s: %s", reason, ", ".join(anew))
     skipped = [name for name in weights if name not in own]
@@ -207,7 +207,7 @@ def translate(
     return result
 
 
-def describe_targets(targets: TargetSchema) -> str:
+def targets_text(targets: TargetSchema) -> str:
     """Number of targets and at most three of their names."""
     return f"{targets.num_outputs}: {listed(targets.names)}"
 

@@ -58,7 +58,7 @@ class EdgeScores(nn.Module):
         """Scores of all pairs, without edge features: nodes [S, D] -> [B, H, N, N],
         [i, j] for node i attending to node j."""
         query, key = (
-            split_heads(layout.pad(projected), self.num_heads)
+            heads_apart(layout.pad(projected), self.num_heads)
             for projected in (self.query(x) * self.scale, self.key(x))
         )
         return query @ key.transpose(2, 3)
@@ -105,7 +105,7 @@ class EdgeAttention(nn.Module):
         value = self.value(x)
         weight = self.dropout(self.weights(scores, edge_index, count, x.shape[0]))
         if count is not None:
-            mixed = weight.to(value.dtype) @ split_heads(
+            mixed = weight.to(value.dtype) @ heads_apart(
                 layout.pad(value), self.num_heads
             )
             return self.output(layout.flatten(mixed.transpose(1, 2).flatten(2)))
@@ -169,7 +169,7 @@ class ScoreOutput(nn.Module):
         return self.output(channels)
 
 
-def split_heads(x: Tensor, num_heads: int) -> Tensor:
+def heads_apart(x: Tensor, num_heads: int) -> Tensor:
     """[B, N, D] -> [B, H, N, D / H]."""
     return x.unflatten(2, (num_heads, -1)).transpose(1, 2)
 

@@ -53,7 +53,7 @@ class EdgeTerms(NamedTuple):
     value: Tensor | None
 
 
-def split_heads(x: Tensor, num_heads: int) -> Tensor:
+def heads_first(x: Tensor, num_heads: int) -> Tensor:
     """[B, T, D] -> [H, B * T, D / H], contiguous: heads first, so that products with the
     relation tables are a large matrix product per head."""
     return (
@@ -86,7 +86,7 @@ class _RelativeAttention(torch.autograd.Function):
         B, T, _ = qkv.shape
         H, R, d = query_table.shape  # R counts the forbidden relation, the last
         scale, rescale = d**-0.5, 1 / (1 - p)
-        q, k, v = (split_heads(part, H) for part in qkv.chunk(3, dim=-1))
+        q, k, v = (heads_first(part, H) for part in qkv.chunk(3, dim=-1))
         index = relation_index.expand(H, B, T, T)
 
         qr = torch.bmm(q, query_table.transpose(1, 2))  # [H, B*T, R]
@@ -132,7 +132,7 @@ class _RelativeAttention(torch.autograd.Function):
         B, T, _ = relation_index.shape
         scale = d**-0.5
         index = relation_index.expand(H, B, T, T)
-        grad = split_heads(grad, H)
+        grad = heads_first(grad, H)
         if mask is not None:
             grad *= ctx.rescale
 
@@ -267,7 +267,7 @@ class RelativeAttention(nn.Module):
         B, T, _ = x.shape
         parts = self.qkv_proj(x).chunk(3, dim=-1)
         H = self.num_heads
-        return [split_heads(part, H).view(H, B, T, -1) for part in parts]
+        return [heads_first(part, H).view(H, B, T, -1) for part in parts]
 
     def _weights(
         self,

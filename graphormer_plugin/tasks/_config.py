@@ -82,7 +82,7 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
     reset_optimizer: bool = II("checkpoint.reset_optimizer")
 
 
-def check_least(cfg: Any, **least: float) -> None:
+def check_flags(cfg: Any, **least: float) -> None:
     """Raise ValueError where an option is below its lowest value; None is not checked."""
     for name, low in least.items():
         value = getattr(cfg, name)
@@ -96,7 +96,7 @@ def check_options(cfg: GraphPredictionConfig) -> None:
     Raises:
         ValueError: a value is out of its range.
     """
-    check_least(cfg, num_classes=1, max_nodes=1, prepare_workers=1, bucket_ratio=0)
+    check_flags(cfg, num_classes=1, max_nodes=1, prepare_workers=1, bucket_ratio=0)
     check_choice("--target-scale", cfg.target_scale, TARGET_SCALES)
     if cfg.train_epoch_shuffle:
         logger.info("--train-epoch-shuffle has no effect: every epoch has new batches")

@@ -34,7 +34,10 @@ from graphormer_plugin.data.store.sharded_store import (
     open_stores,
 )
 from graphormer_plugin.data.translate import translate_stores, translated_labels
-from graphormer_plugin.finetune.layerwise import check_optimizer, scaled_learning_rates
+from graphormer_plugin.finetune.layerwise import (
+    check_weights_apart,
+    scaled_learning_rates,
+)
 from graphormer_plugin.finetune.resume import check_components
 from graphormer_plugin.finetune.start import (
     check_same_training,
@@ -367,7 +370,7 @@ class GraphPredictionTask(FairseqTask):
             optimizer.step()
             return
         with one_line_errors():
-            check_optimizer(optimizer)
+            check_weights_apart(optimizer)
         with scaled_learning_rates(optimizer):
             optimizer.step()
 

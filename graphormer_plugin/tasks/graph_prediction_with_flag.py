@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphormer_plugin.modules.encoder_config import option
 from graphormer_plugin.modules.graph_random import FLAG, uniform
-from graphormer_plugin.tasks._config import GraphPredictionConfig, check_least
+from graphormer_plugin.tasks._config import GraphPredictionConfig, check_flags
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
 
 
@@ -43,7 +43,7 @@ class GraphPredictionWithFlagTask(GraphPredictionTask):
 
     def __init__(self, cfg: GraphPredictionWithFlagConfig, **kwargs: Any) -> None:
         super().__init__(cfg, **kwargs)
-        check_least(cfg, flag_m=1, flag_step_size=0, flag_mag=0)
+        check_flags(cfg, flag_m=1, flag_step_size=0, flag_mag=0)
 
     def build_model(self, cfg, from_checkpoint: bool = False):
         """See `GraphPredictionTask`."""
