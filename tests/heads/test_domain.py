@@ -1,9 +1,22 @@
-"""Distances to the nearest training molecules with a label."""
+"""Distances to the training molecules."""
 
 import numpy as np
 import pytest
+from rdkit import Chem
 
-from graphormer_plugin.heads.domain import NEAR, nearest_of
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.heads.domain import (
+    NEAR,
+    Domain,
+    nearest_distances,
+    nearest_of,
+    outside_domain,
+)
+from graphormer_plugin.heads.fit import fit_on_features
+from graphormer_plugin.heads.head import read_head
+from graphormer_plugin.heads.prediction import Prediction, combined
+from graphormer_plugin.inference.prediction_columns import prediction_columns
+from support.heads import WIDTH, features, labels, predictions_of
 
 
 @pytest.mark.parametrize("share", [0.5, 0.02])
@@ -21,3 +34,78 @@ def test_nearest_labelled_is_that_of_a_loop(rng, count, share):
                 expected[molecule, target] = min(expected[molecule, target], row[other])
     assert np.array_equal(nearest_of(squares, labelled), expected)
     assert np.array_equal(nearest_of(squares, None), squares.min(1))
+
+
+def test_in_domain_of_several_rows(rng):
+    """Rows of a molecule, and what float32 rounds, change nothing."""
+    smiles, raw = features(30, rng, ["vectors"])
+    mols = [Chem.MolFromSmiles(one) for one in smiles]
+    vectors, other = raw["vectors"], rng.normal(size=(50, WIDTH)).astype(np.float32)
+    noise = 1e-6 * rng.normal(size=(60, WIDTH))
+    once = Domain.of(vectors, mols)
+    twice = Domain.of(np.tile(vectors, (2, 1)) + noise, mols * 2)
+    np.testing.assert_allclose(twice.nearest[::2], once.nearest, rtol=1e-4)
+    np.testing.assert_allclose(twice.score(other), once.score(other), atol=0.02)
+    assert 0 < once.score(other).mean() < 1
+    assert (twice.score(vectors) == 1).all() and (once.score(vectors) == 1).all()
+    alone = Domain.of(vectors[:1], mols[:1])
+    assert alone.score(vectors[:3]).tolist() == [1, 0, 0]
+
+
+def test_in_domain(rng):
+    smiles, raw = features(60, rng, ["vectors"])
+    head = fit_on_features(
+        raw, smiles, labels(raw, rng), TargetSchema(["y"]), blocks=["vectors"]
+    )
+    far = np.full((1, WIDTH), 30, np.float32)
+    found = predictions_of(head, np.concatenate([raw["vectors"], far])).in_domain
+    np.testing.assert_allclose(found, [1.0] * 60 + [0.0])
+    scaled = head.references["vectors"].scaled
+    apart = np.sqrt(((scaled[:, None] - scaled) ** 2).mean(2))
+    nearest = (apart + 1e9 * np.eye(60)).min(1)
+    np.testing.assert_allclose(head.domain.nearest, np.sort(nearest), rtol=1e-6)
+    other = rng.normal(size=(9, WIDTH)).astype(np.float32)
+    at = head.references["vectors"].scale(other)
+    distances = np.sqrt(((at[:, None] - scaled) ** 2).mean(2)).min(1)
+    expected = [np.mean(nearest >= distance) for distance in distances]
+    np.testing.assert_allclose(head.domain.score(other), expected)
+    assert head.domain.unseen(Chem.MolFromSmiles("CCBr")) == ([35], False)
+    assert head.domain.unseen(Chem.MolFromSmiles("C" * 40)) == ([], True)
+
+
+def test_in_domain_of_each_target(rng, tmp_path):
+    """Where targets have labels of different molecules: as of a head of that target alone,
+    before and after saving, and together with a model of one domain."""
+    smiles, raw = features(12, rng, ["vectors"])
+    y = np.concatenate([labels(raw, rng)] * 3, 1)
+    y[:6, 1], y[[0, 3], 2] = np.nan, np.nan
+    schema, near = TargetSchema(["a", "b", "c"]), raw["vectors"] + 0.1
+    head = fit_on_features(raw, smiles, y, schema, blocks=["vectors"])
+    found = predictions_of(head, np.concatenate([raw["vectors"], near])).in_domain
+    assert found.shape == (24, 3) and (found[6:12] == 1).all()
+    assert found[:6, 0].tolist() == [1] * 6 and (found[:6, 1] < 1).all()
+    scaled = head.domain.reference.scaled
+    of_near = head.domain.reference.scale(near)
+    for target in range(3):
+        rows = ~np.isnan(y[:, target])
+        own = nearest_distances(scaled[rows], scaled[rows], others=True)
+        distances = nearest_distances(of_near, scaled[rows])
+        shares = (own[:, None] >= distances).mean(0)
+        np.testing.assert_allclose(found[12:, target], shares)
+    head.save(tmp_path / "head.npz")
+    again = predictions_of(read_head(tmp_path / "head.npz"), near).in_domain
+    assert np.array_equal(again, found[12:])
+    one = Prediction(np.zeros((12, 3)), None, np.linspace(0, 1, 12))
+    both = combined([one, one._replace(in_domain=found[12:])]).in_domain
+    np.testing.assert_allclose(both, (one.in_domain[:, None] + found[12:]) / 2)
+    columns = prediction_columns(schema, one.values, None, both)
+    names = ["a_in_domain", "b_in_domain", "c_in_domain"]
+    assert [column.name for column in columns] == ["a", "b", "c", *names]
+    mols = [Chem.MolFromSmiles(text) for text in smiles]
+    unlike = outside_domain([head.domain], mols, np.eye(12)[:, :3] * 0.9)
+    assert unlike["outside"] == 9
+    none = Domain.of(raw["vectors"], mols, np.eye(12, 2, dtype=bool) & [True, False])
+    assert none.score(near)[:, 1].tolist() == [0] * 12
+    full = fit_on_features(raw, smiles, y[:, :1].repeat(2, 1), TargetSchema(["a", "b"]),
+        blocks=["vectors"])  # fmt: skip
+    assert predictions_of(full, near, smiles).in_domain.shape == (12,)

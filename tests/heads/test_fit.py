@@ -1,0 +1,69 @@
+"""What a head can be fitted to."""
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.finetune.fit_head import fit_head
+from graphormer_plugin.heads.fit import fit_on_features, training_sample
+from support.heads import features, labels
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"weights": [1.0, 2]}, r"weights have shape \[2\], .* \[3\] or \[3, 2\]"),
+        ({"weights": np.ones((2, 3))}, r"weights have shape \[2, 3\], expected"),
+        ({"weights": [1, -1, 1]}, "weights must be finite numbers >= 0"),
+        ({"bounds": [[1, 0, 0], [0, 0, 0]]}, r"in the labels' shape \[3, 2\]"),
+        ({"bounds": np.full((3, 2), 2)}, "bounds must be -1, 0 or 1"),
+        ({"bounds": np.eye(3, 2), "classes": True}, "and 0 for classes"),
+        ({"extra": {"pH": [7.0] * 6}}, r"extra has shape \[6, 1\], expected \[3, 1\]"),
+    ],
+)
+def test_inputs_that_do_not_fit_the_molecules(options, message):
+    labels = [[1.0, 2], [2, 3], [3, 5]]
+    with pytest.raises(ValueError, match=message):
+        fit_head("unread.pt", ["C", "CC", "CCC"], labels, **options)
+
+
+def test_one_class_beside_a_target_of_both(rng):
+    smiles, raw = features(30, rng, ["vectors"])
+    y = (labels(raw, rng) > 0).astype(float)
+    ones = np.ones_like(y)
+
+    def fit(*columns):
+        names = [f"y{number}" for number in range(len(columns))]
+        schema = TargetSchema(names, "", "binary")
+        both = np.concatenate(columns, axis=1)
+        return fit_on_features(raw, smiles, both, schema, blocks=["vectors"])
+
+    found = fit(ones, y).predict_features(raw).values
+    np.testing.assert_allclose(found[:, 0], 31 / 32)
+    assert found[y[:, 0] > 0, 1].mean() > found[y[:, 0] < 1, 1].mean() + 0.2
+    for columns in ((ones, ones), (np.full_like(y, np.nan), y)):
+        with pytest.raises(ValueError, match="target y0 has fewer than 2 different"):
+            fit(*columns)
+
+
+def test_molecules_of_weight_0_are_no_training_molecules():
+    y = np.array([[1.0, np.nan], [2.0, 3.0], [np.nan, np.nan], [4.0, 5.0]])
+    weights = np.array([[1.0, 1.0], [0.0, 2.0], [1.0, 1.0], [0.0, 0.0]])
+    assert training_sample(y, 1).tolist() == [0, 1, 3]
+    assert training_sample(y, 1, weights).tolist() == [0, 1]
+
+
+def test_weights_of_classes(rng):
+    """The more a class weighs, the more probable it is."""
+    smiles, raw = features(60, rng, ["vectors"])
+    y = (raw["vectors"][:, :1] + rng.normal(size=(60, 1)) > 0.5).astype(float)
+    schema = TargetSchema(["active"], kind="binary")
+    means = [
+        fit_on_features(
+            raw, smiles, y, schema, blocks=["vectors"], weights=np.where(y, weight, 1)
+        )
+        .predict_features(raw)
+        .values.mean()
+        for weight in (1, 3, 9)
+    ]
+    assert means[0] < means[1] < means[2]

@@ -1,0 +1,35 @@
+"""Small molecules with features and labels, for heads."""
+
+import numpy as np
+
+from graphormer_plugin.heads.fit import BLOCKS
+from graphormer_plugin.heads.kernels import raw_features
+
+ALL = BLOCKS
+WIDTH = 6
+
+
+def molecules(count):
+    ends = ("O", "N", "Cl", "C(=O)O", "c1ccccc1", "C#N", "S", "OC")
+    return ["C" * (1 + i // len(ends)) + ends[i % len(ends)] for i in range(count)]
+
+
+def features(count, rng, blocks=ALL):
+    smiles = molecules(count)
+    vectors = rng.normal(size=(count, WIDTH)).astype(np.float32)
+    return smiles, {name: raw_features(name, vectors, smiles) for name in blocks}
+
+
+def predictions_of(head, vectors, smiles=(), extra=None):
+    """Prediction for molecules, whose features are computed."""
+    return head.predict_features(
+        {
+            name: raw_features(name, vectors, smiles, extra)
+            for name in {*head.read_blocks, "vectors"}
+        }
+    )
+
+
+def labels(raw, rng):
+    x = raw["vectors"].astype(float)
+    return (np.sin(x[:, 0]) + x[:, 1] + 0.2 * rng.normal(size=len(x)))[:, None]
