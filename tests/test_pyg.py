@@ -316,7 +316,7 @@ def test_wrong_arguments():
         build_model("grpe_small", one_hot, kind="multiclass")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_lightning(tmp_path):
     lightning = pytest.importorskip("lightning", reason="pip install '.[integrations]'")
     graphs = trees()

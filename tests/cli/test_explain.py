@@ -8,7 +8,7 @@ import torch
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import _explanation
-from graphormer_plugin.cli.explain import MAX_MOLECULES, main
+from graphormer_plugin.cli.explain import main
 from graphormer_plugin.data.fields import rings as rings_module
 from graphormer_plugin.explain import drawing
 from graphormer_plugin.inference.model_folder import write_folder
@@ -188,47 +188,6 @@ def test_name_and_smiles_are_on_the_picture(checkpoint, tmp_path):
     assert main([checkpoint("gin"), str(tmp_path / "in.smi"), str(out)]) == 0
     written = "".join(re.findall(r"<!-- (.*?) -->", out.read_text()))
     assert f"n-heptacontane:{smiles}" in written.replace(" ", "")
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (["CCO", "a.jpg"], "a.jpg: expected a name that ends in .svg, .png, .html"),
-        (["CCO", "CCN", "a.png"], "a.png is for one molecule, not 2; use .html"),
-        (["C1CC", "a.png"], "SMILES 'C1CC': SMILES Parse Error: unclosed ring"),
-        (["bad.csv", "a.html"], "bad.csv, line 2: SMILES 'C1CC': SMILES Parse Error: "),
-        (["bad.csv", "a.html", "--smiles-column", "mol"], "no column 'mol'"),
-        (["many.smi", "a.html"], f"many.smi: more than {MAX_MOLECULES} molecules"),
-        (["none.txt", "a.html"], "no molecule in none.txt"),
-        (["few.smi", "C", "a.html", "--smiles-column=x"], "no column to choose in few"),
-        (["gone.csv", "a.html"], "gone.csv"),
-        (["CCO", "a.html", "--target", "mu"], "--target mu: expected one of gap"),
-        (["CCO", "a.html", "--layer", "3"], "--layer 3: the model has 2 layers"),
-        (["CCO", "a.html", "--channels", "1"], "--channels needs --layer"),
-        (
-            ["CCO", "a.html", "--layer=1", "--channels=2,3"],
-            "channels 3: layer 1 has 2 he",
-        ),
-        (["CCO", "a.png", "--atoms", "4"], "--atoms 4: CCO has 3 atoms"),
-        (["CCO", "C", "a.html", "--atoms", "2"], "--atoms 2: C has 1 atom,"),
-        (["CCO", "a.png", "--atoms", "0"], "--atoms 0: expected numbers from 1"),
-        (["CCO", "a.png", "--atoms", "1,x"], "--atoms 1,x: expected numbers from 1"),
-        (["", "a.png"], "SMILES '': no SMILES"),
-        (["CCO", "no_folder/a.html"], "no_folder/a.html: there is no folder no_folder"),
-    ],
-)
-def test_bad_input_is_one_line(
-    checkpoint, tmp_path, monkeypatch, refused, arguments, message
-):
-    path = checkpoint("grpe_tiny")
-    monkeypatch.chdir(tmp_path)
-    Path("bad.csv").write_text("smiles\nC1CC\n")
-    Path("many.smi").write_text("C\n" * (MAX_MOLECULES + 1))
-    Path("none.txt").write_text("\n")
-    Path("few.smi").write_text("C methane\n")
-    Path("part.parquet").touch()  # of the current folder, which '' is not
-    assert message in refused(main, path, *arguments)
-    assert not list(tmp_path.glob("a.*"))
 
 
 @pytest.mark.parametrize(

@@ -258,53 +258,11 @@ def test_no_molecule_at_all(checkpoint, inputs, capsys):
     assert [row["reason"] for row in rows("out2.csv")][1] == "no SMILES"
 
 
-# Arguments, and a word of what is wrong and where.
-BAD = """
-in.csv out.txt | out.txt: expected a name
-in.csv in.csv | in.csv exists already
-in.csv no/out.csv | no/out.csv: there is no folder
-gone.csv out.csv | gone.csv: No such file
-empty.csv out.csv | empty.csv: the file is empty
-head.csv out.csv | head.csv: there are no rows
-none.smi out.csv | none.smi: there are no molecules
-none.sdf out.csv | none.sdf: there are no molecules
-short.csv out.csv | short.csv: row 1 (line 3) has 1 cells
-two.csv out.csv | two.csv: which column
-in.csv out.csv --smiles-column mol | in.csv: no column 'mol'
-in.csv out.csv --layers 2 | --layers and --grpe-fingerprint belong
-in.csv out.csv --grpe-fingerprint | fingerprint belong to --embedd
-in.csv out.csv --embeddings e.txt | e.txt: expected a name
-in.csv out.csv --embeddings o.npy | o.npy exists already
-in.csv out.csv --embeddings e.npy --layers 3 | 3 layers, expected 1 to 2
-in.csv out.csv --device cuda:9 | --device cuda:9 cannot be used
-in.csv out.csv --device gpu | --device gpu cannot be used
-in.csv out.csv --workers -1 | workers must be 0 or more
-""".strip().splitlines()
-
-
-@pytest.mark.parametrize("line", BAD)
-def test_bad_input_is_one_line(checkpoint, inputs, refused, line):
-    arguments, message = line.split(" | ")
-    path = checkpoint("grpe_tiny")
-    Path("empty.csv").write_text("")
-    Path("head.csv").write_text("smiles\n")
-    Path("none.smi").write_text("smiles\n\n")
-    Path("none.sdf").write_text("")
-    Path("short.csv").write_text("smiles,a\nCCO,1\nCC\n")
-    Path("two.csv").write_text("smiles_a,smiles_b\nCCO,1\n")
-    Path("o.npy").write_text("mine")
-    before = {name: Path(name).read_bytes() for name in os.listdir()}
-    assert message in refused(main, path, *arguments.split(), "--quiet")
-    assert {name: Path(name).read_bytes() for name in os.listdir()} == before
-
-
 def test_models_that_do_not_fit_together(checkpoint, inputs, refused):
     one = checkpoint("grpe_tiny")
     other = checkpoint("graphormer_slim", "--target-unit", "kJ")
     line = refused(main, one, other, "in.csv", "out.csv")
     assert "predict different things: unit 'kJ' and 'eV'" in line
-    line = refused(main, one, one, "in.csv", "out.csv", "--embeddings", "e.npy")
-    assert "is for one checkpoint, not for an ensemble" in line
 
 
 def test_options_between_checkpoints_and_files(checkpoint, inputs):

@@ -32,13 +32,6 @@ def test_a_column_commands_no_terminal(csv, capsys):
     assert r"target \x1b[31mgäp\x07 (unit" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "more", [["--smiles-column", "mol"], ["--split", "kfold"], ["--workers", "-1"]]
-)
-def test_bad_input_is_one_line(csv, refused, more):
-    refused(main, *arguments(csv, *more))
-
-
 def test_interrupt_leaves_nothing(csv, capsys, monkeypatch):
     from graphormer_plugin.data import smiles
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import re
 import shlex
 import shutil
@@ -629,29 +628,6 @@ def test_a_killed_command_goes_on(quick, command, monkeypatch):
     epochs = re.findall(r'"epoch": (\d+), "train_', log.read_text()[len(before) :])
     assert int(epochs[0]) >= 3 and int(epochs[-1]) <= 25
     assert Path("model/report.html").exists()
-
-
-@pytest.mark.parametrize(
-    "words, message",
-    [
-        ("none.csv", "none.csv: No such file or directory"),
-        ("t.csv --ratios 1,1", "--ratios 1,1: expected three numbers"),
-        ("t.csv --smiles-column x", "no column 'x', the header has"),
-        ("t.csv --model scratch --start a.pt", "--start does not go"),
-        ("t.csv --start a.pt", "a.pt"),
-        ("t.csv --split column:part", "no column 'part'"),
-        ("t.csv --weight-column w", "no column 'w'"),
-        ("t.csv --class-names no,yes", "--class-names"),
-        ("t.csv --extra-columns pH", "no column 'pH'"),
-        ("t.csv --extra-columns ,", "--extra-columns ,: expected names"),
-        ("t.csv --class-weights 1,2", "--class-weights 1,2: the targets are"),
-        ("t.csv --out /proc/x", "No such file or directory: '../"),
-    ],
-)
-def test_errors_are_one_line(words, message, command, refused):
-    command("smiles,y", ALCOHOLS)
-    assert message in refused(main, "--split", "random", *words.split())
-    assert os.listdir() == ["t.csv"]
 
 
 def test_a_folder_has_one_lock_by_all_its_names(

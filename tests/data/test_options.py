@@ -2,10 +2,7 @@
 
 import dataclasses
 
-import pytest
-
 from graphormer_plugin.cli import preprocess, train
-from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import (
     DatasetConfig,
     DatasetOptions,
@@ -31,19 +28,3 @@ def test_none_and_text_become_values():
     assert options.target_columns == ("a", "b") and options.split == ""
     assert options.missing_labels == ("ND",)
     assert Settings("a.csv", "out", class_names="no,yes").class_names == ("no", "yes")
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"split": "column:"}, "--split column:: .*scaffold"),
-        ({"target_kind": "text"}, "--target-kind text: .*multiclass"),
-        ({"max_atoms": 0}, "--max-atoms 0: .*1 or more"),
-        ({"class_names": ",,"}, "--class-names ,,: .*commas"),
-        ({"seed": -1}, "--seed -1: .*0 or more"),
-        ({"name": ""}, "no dataset name"),
-    ],
-)
-def test_refused(options, message):
-    with pytest.raises(DatasetError, match=message):
-        DatasetOptions(**options)

@@ -15,6 +15,7 @@ CODE = re.search(r"^```py\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.S | 
 SMILES = [f"{'C' * (row // 2 + 1)}{'ON'[row % 2]}" for row in range(16)]
 
 
+@pytest.mark.slow  # FastAPI
 def test_server(tmp_path, monkeypatch):
     testclient = pytest.importorskip(
         "fastapi.testclient", reason="pip install '.[integrations]'"

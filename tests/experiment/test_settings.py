@@ -16,48 +16,6 @@ from graphormer_plugin.experiment.settings import (
 )
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"ensemble": 0}, "--ensemble 0: expected 1 or more"),
-        ({"batch_size": 0}, "--batch-size 0: expected 1 or more"),
-        ({"seed": -1}, "--seed -1: expected 0 or more"),
-        ({"folds": 2}, "--folds 2: expected 3 or more"),
-        ({"seed": 2**31}, "--seed 2147483648: expected 2147483647 or less"),
-        (
-            {"folds": 3, "ratios": (0.5, 0.25, 0.25)},
-            "--folds and --ratios cannot be com",
-        ),
-        ({"lr": 0.0}, "--lr 0.0: expected a number above 0"),
-        ({"split": "time"}, "--split time: .*column:NAME"),
-        ({"split": "column:part", "folds": 3}, "--split column:part is one split"),
-        ({"split": "column:part", "ratios": (0.5, 0.3, 0.2)}, "is one split"),
-        ({"split": "time:year", "folds": 3}, "--split time:year is one split"),
-        ({"valid_file": "b.csv"}, "--valid-file needs --test-file"),
-        (
-            {"valid_file": "b.csv", "test_file": "c.csv", "split": "cluster"},
-            "--split does not go with --valid-file",
-        ),
-        ({"test_file": "b.csv", "folds": 3}, "do not go with --test-file"),
-        ({"test_file": "b.csv", "split": "column:part"}, "do not go with --test-file"),
-        (
-            {"model": "head", "ensemble": 2, "descriptors": True},
-            "--ensemble, --descriptors: of a training, --model head has none",
-        ),
-        ({"interval": "conformal", "folds": 3}, "--interval conformal is of one split"),
-        (
-            {"interval": "conformal", "coverage": 1.0},
-            "--coverage 1.0: expected a number",
-        ),
-        ({"coverage": 0.5}, "--coverage is of --interval conformal"),
-        ({"target_kind": "text"}, "--target-kind text: .*binary"),
-    ],
-)
-def test_refused(options, message):
-    with pytest.raises(DatasetError, match=message):
-        Settings("a.csv", "out", **options)
-
-
 def test_names_that_are_not_utf_8():
     for names in (["a\udce9.csv", "out"], ["a.csv", "out\udce9"]):
         with pytest.raises(ValueError, match="utf-8.*udce9"):

@@ -350,65 +350,6 @@ class TestCsv:
         text = "smiles,y,note\n" + f"C,1,{cell}\n" * 5
         assert len(read(text, target_columns="y").smiles) == 5
 
-    @pytest.mark.parametrize(
-        ("text", "changes", "message"),
-        [
-            ("", {}, "the file is empty"),
-            ("\n\n", {}, "the file is empty"),
-            ("smiles,y\n", {}, "no rows below the header"),
-            (
-                "smiles,y,y\nC,1,2\n",
-                dict(target_columns="y"),
-                "several columns have the name 'y'",
-            ),
-            ("mol,y\nC,1\n", {}, "--smiles-column; the header has 'mol', 'y'"),
-            ("smiles,y\nC,1\n", dict(smiles_column="S"), "no column 'S'"),
-            ("smiles,y\nC,1\n", dict(target_columns="y,z"), "no column 'z'"),
-            ("smiles,y\nC,1\n", dict(target_columns="N-*"), r"no column 'N-\*'"),
-            ("smiles,y\nC,1\n", dict(target_columns="y,y"), "named twice"),
-            ("smiles,y\nC,1\n", dict(split="column:fold"), "no column 'fold'"),
-            ("smiles,a,b\nC,1,2\n", {}, "Name them with --target-columns.*'a', 'b'"),
-            ("smiles\nC\n", {}, "Name them with --target-columns"),
-            ("smiles,y\nC,1\nC,high\n", {}, r"row 1 \(line 3\), column 'y': 'high'"),
-            ("smiles,y\nC,1\nC,inf\n", {}, r"row 1 \(line 3\), column 'y': 'inf'"),
-            ("smiles,y\nC,1_0\n", {}, "is not a number"),
-            ('smiles,y\nC,"[1, 2]"\n', {}, "one number per molecule, not one per atom"),
-            ("smiles,y\nC,1e99\n", {}, "fits float32"),
-            ("smiles,y\nC,-1e-300\n", {}, "fits float32"),
-            ("smiles,y\nC,1e-39\n", {}, "fits float32"),
-            ("smiles,y\nC,-nan\n", {}, "'-nan' is not a number"),
-            ("smiles,y\nC,1\n\nC\n", {}, r"row 1 \(line 4\) has 1 cells, expected 2"),
-            ("smiles,y\nC,1,2\n", {}, r"row 0 \(line 2\) has 3 cells, expected 2"),
-            ("smiles,y\n,1\n", {}, r"row 0 \(line 2\), column 'smiles': no SMILES"),
-            ("smiles,y\nC,\nC,nan\nC,NULL\n", {}, "have no label at all"),
-            ("smiles,y\nC,1\nC,2\n", {}, "2 rows cannot be split"),
-            ("smiles,y\nC,1\n", {}, "1 row cannot be split"),
-            (
-                "smiles,y\nC,2\n",
-                dict(target_kind="binary"),
-                "2 is not a label, .*0 or 1",
-            ),
-            ("smiles,y\nC,1.5\n", MULTICLASS, "1.5 is not a label, .* class number"),
-            ("smiles,y,z\nC,1,1\n", MULTICLASS | dict(target_columns="y,z"), "is one"),
-            (
-                "id,smiles\n7,C\n9,CC\n",
-                {},
-                "other column, 'id', looks like an identifier",
-            ),
-            ("smiles,\nC,7\nCC,8\n", {}, "the only other column, '', looks like"),
-            ("smiles,y,split\nC,1,train\n", {}, "no rows in split valid"),
-            ("smiles,y,split\nC,1,valid\n", {}, "no rows in split train"),
-            ("smiles,y,split\nC,1,hold\n", {}, r"\(line 2\), .*'hold' is not a split"),
-            ('smiles,y\nC,1\n"C,1\n', {}, "line 3: unexpected end of data; check the"),
-        ],
-    )
-    def test_one_clear_line(self, options, tmp_path, text, changes, message):
-        with pytest.raises(DatasetError, match=message) as error:
-            get_store(options(text, **changes))
-        assert "data.csv" in str(error.value) and "\n" not in str(error.value)
-        stores = tmp_path / "root" / "stores"
-        assert not any(path.is_dir() for path in stores.glob("*"))
-
     def test_damaged_archive(self, options, tmp_path):
         asked = options(table(500), "data.csv.gz")
         path = tmp_path / "data.csv.gz"

@@ -328,9 +328,8 @@ class TestWriting:
         frame = pandas.read_parquet(written(".parquet"))
         assert frame["y"].dtype == float and np.isnan(frame["y"][2])
 
+    @pytest.mark.parametrize("path", ["sdf"], indirect=True)
     def test_sdf_keeps_its_records(self, written, path):
-        if path.suffix != ".sdf":
-            pytest.skip("of an SDF only")
         before = path.read_text().split("$$$$\n")
         after = written(".sdf").read_text().split("$$$$\n")
         both = zip(before, after, strict=True)

@@ -1,0 +1,219 @@
+"""What a person may mistype or have in a file: exit code 2, one line that says what and where,
+and no file written.
+
+A row is the command, of which MODEL is the packaged model, and words of the line.
+"""
+
+import importlib
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from graphormer_plugin.cli.explain import MAX_MOLECULES
+
+ALCOHOLS = [f"{'C' * n}O,{n}" for n in range(1, 31)]
+FILES = {
+    "t.csv": "\n".join(["smiles,y", *ALCOHOLS]),
+    "in.csv": "smiles,y\nCCO,1\nCC,2\n",
+    "empty.csv": "",
+    "head.csv": "smiles\n",
+    "short.csv": "smiles,a\nCCO,1\nCC\n",
+    "two.csv": "smiles_a,smiles_b\nCCO,1\n",
+    "bad.csv": "smiles\nC1CC\n",
+    "none.smi": "smiles\n\n",
+    "none.sdf": "",
+    "none.txt": "\n",
+    "few.smi": "C methane\n",
+    "many.smi": "C\n" * (MAX_MOLECULES + 1),
+    "o.npy": "mine",
+}
+COMMANDS = f"""
+compare | --help lists
+convert | --help lists
+explain | --help lists
+predict | --help lists
+preprocess | --help lists
+train | --help lists
+compare a b --typo | --help lists
+convert a b --typo | --help lists
+convert --info '' | IN: it is empty
+
+predict '' in.csv out.csv | CKPT: it is empty
+predict MODEL '' out.csv | INPUT.csv: it is empty
+predict MODEL in.csv out.csv --typo | --help lists
+predict --max-atoms=0 | --max-atoms: 0, expected 1 or more
+predict --batch-size=0 | --batch-size: 0, expected 1 or more
+predict --layers=x | --layers: invalid
+predict MODEL in.csv out.txt | out.txt: expected a name
+predict MODEL in.csv in.csv | in.csv exists already
+predict MODEL in.csv no/out.csv | no/out.csv: there is no folder
+predict MODEL gone.csv out.csv | gone.csv: No such file
+predict MODEL empty.csv out.csv | empty.csv: the file is empty
+predict MODEL head.csv out.csv | head.csv: there are no rows
+predict MODEL none.smi out.csv | none.smi: there are no molecules
+predict MODEL none.sdf out.csv | none.sdf: there are no molecules
+predict MODEL short.csv out.csv | short.csv: row 1 (line 3) has 1 cells
+predict MODEL two.csv out.csv | two.csv: which column
+predict MODEL in.csv out.csv --smiles-column mol | in.csv: no column 'mol'
+predict MODEL in.csv out.csv --layers 2 | --layers and --grpe-fingerprint belong
+predict MODEL in.csv out.csv --grpe-fingerprint | belong to --embeddings
+predict MODEL in.csv out.csv --embeddings e.txt | e.txt: expected a name
+predict MODEL in.csv out.csv --embeddings o.npy | o.npy exists already
+predict MODEL in.csv out.csv --embeddings e.npy --layers 99 | 99 layers, expected 1 to
+predict MODEL MODEL in.csv out.csv --embeddings e.npy | not for an ensemble
+predict MODEL in.csv out.csv --device cuda:9 | --device cuda:9 cannot be used
+predict MODEL in.csv out.csv --device gpu | --device gpu cannot be used
+predict MODEL in.csv out.csv --workers -1 | workers must be 0 or more
+
+explain '' C x.svg | CKPT: it is empty
+explain --max-atoms=0 | --max-atoms: 0, expected 1 or more
+explain MODEL CCO a.jpg | a.jpg: expected a name that ends in .svg, .png, .html
+explain MODEL CCO CCN a.png | a.png is for one molecule, not 2; use .html
+explain MODEL C1CC a.png | SMILES 'C1CC': SMILES Parse Error: unclosed ring
+explain MODEL bad.csv a.html | bad.csv, line 2: SMILES 'C1CC'
+explain MODEL bad.csv a.html --smiles-column mol | no column 'mol'
+explain MODEL many.smi a.html | many.smi: more than {MAX_MOLECULES} molecules
+explain MODEL none.txt a.html | no molecule in none.txt
+explain MODEL few.smi C a.html --smiles-column=x | no column to choose in few
+explain MODEL gone.csv a.html | gone.csv
+explain MODEL CCO a.html --target mu | --target mu: expected one of
+explain MODEL CCO a.html --layer 99 | --layer 99: the model has
+explain MODEL CCO a.html --channels 1 | --channels needs --layer
+explain MODEL CCO a.html --layer=1 --channels=2,999 | channels 999: layer 1 has
+explain MODEL CCO a.png --atoms 4 | --atoms 4: CCO has 3 atoms
+explain MODEL CCO C a.html --atoms 2 | --atoms 2: C has 1 atom,
+explain MODEL CCO a.png --atoms 0 | --atoms 0: expected numbers from 1
+explain MODEL CCO a.png --atoms 1,x | --atoms 1,x: expected numbers from 1
+explain MODEL '' a.png | SMILES '': no SMILES
+explain MODEL CCO no_folder/a.html | there is no folder no_folder
+
+preprocess --dataset-name t.csv --smiles-column mol | no column 'mol'
+preprocess --dataset-name t.csv --split kfold | --split kfold
+preprocess --dataset-name t.csv --workers -1 | workers
+preprocess --dataset-name t.csv --split column: | --split column:
+preprocess --dataset-name t.csv --target-kind text | --target-kind
+preprocess --dataset-name t.csv --max-atoms 0 | --max-atoms
+preprocess --dataset-name t.csv --class-names ,, | --class-names ,,
+preprocess --dataset-name t.csv --seed -1 | --seed
+preprocess --dataset-name '' | dataset
+
+train '' | TABLE: it is empty
+train gone.csv | gone.csv: No such file or directory
+train t.csv --ratios 1,1 | --ratios 1,1: expected three numbers
+train t.csv --smiles-column x | no column 'x', the header has
+train t.csv --model scratch --start a.pt | --start does not go
+train t.csv --start a.pt | a.pt
+train t.csv --split column:part | no column 'part'
+train t.csv --weight-column w | no column 'w'
+train t.csv --class-names no,yes | --class-names
+train t.csv --extra-columns pH | no column 'pH'
+train t.csv --extra-columns , | --extra-columns ,: expected names
+train t.csv --class-weights 1,2 | --class-weights 1,2: the targets are
+train t.csv --split random --out /proc/x | No such file or directory
+train t.csv --ensemble 0 | --ensemble
+train t.csv --batch-size 0 | --batch-size
+train t.csv --seed -1 | --seed
+train t.csv --seed {2**31} | --seed {2**31}: expected {2**31 - 1} or less
+train t.csv --folds 2 | --folds 2: expected 3 or more
+train t.csv --folds 3 --ratios .5,.25,.25 | --folds and --ratios cannot be com
+train t.csv --lr 0 | --lr
+train t.csv --split time | --split time
+train t.csv --split column:part --folds 3 | --split column:part is one split
+train t.csv --split column:part --ratios .5,.3,.2 | is one split
+train t.csv --split time:year --folds 3 | --split time:year is one split
+train t.csv --valid-file in.csv | --valid-file needs --test-file
+train t.csv --valid-file in.csv --test-file in.csv --split cluster | --split does not go
+train t.csv --test-file in.csv --folds 3 | do not go with --test-file
+train t.csv --test-file in.csv --split column:part | do not go with --test-file
+train t.csv --model head --ensemble 2 --descriptors | --ensemble, --descriptors
+train t.csv --interval conformal --folds 3 | --interval conformal
+train t.csv --interval conformal --coverage 1 | --coverage 1.0: expected a number
+train t.csv --coverage 0.5 | --interval conformal
+train t.csv --target-kind text | --target-kind
+"""
+# Content of a table (; ends a line), flags of graphormer-preprocess, words of the line.
+TABLES = """
+ | | the file is empty
+;; | | the file is empty
+smiles,y; | | no rows below the header
+smiles,y,y;C,1,2; | --target-columns y | several columns have the name 'y'
+mol,y;C,1; | | --smiles-column; the header has 'mol', 'y'
+smiles,y;C,1; | --smiles-column S | no column 'S'
+smiles,y;C,1; | --target-columns y,z | no column 'z'
+smiles,y;C,1; | --target-columns N-* | no column 'N-*'
+smiles,y;C,1; | --target-columns y,y | named twice
+smiles,y;C,1; | --split column:fold | no column 'fold'
+smiles,a,b;C,1,2; | | Name them with --target-columns
+smiles;C; | | Name them with --target-columns
+smiles,y;C,1;C,high; | | row 1 (line 3), column 'y': 'high'
+smiles,y;C,1;C,inf; | | row 1 (line 3), column 'y': 'inf'
+smiles,y;C,1_0; | | is not a number
+smiles,y;C,"[1, 2]"; | | one number per molecule, not one per atom
+smiles,y;C,1e99; | | fits float32
+smiles,y;C,-1e-300; | | fits float32
+smiles,y;C,1e-39; | | fits float32
+smiles,y;C,-nan; | | '-nan' is not a number
+smiles,y;C,1;;C; | | row 1 (line 4) has 1 cells, expected 2
+smiles,y;C,1,2; | | row 0 (line 2) has 3 cells, expected 2
+smiles,y;,1; | | row 0 (line 2), column 'smiles': no SMILES
+smiles,y;C,;C,nan;C,NULL; | | have no label at all
+smiles,y;C,1;C,2; | | 2 rows cannot be split
+smiles,y;C,1; | | 1 row cannot be split
+smiles,y;C,2; | --target-kind binary | 2 is not a label
+smiles,y;C,1.5; | --target-kind multiclass | 1.5 is not a label
+smiles,y,z;C,1,1; | --target-kind multiclass --target-columns y,z | is one
+id,smiles;7,C;9,CC; | | other column, 'id', looks like an identifier
+smiles,;C,7;CC,8; | | the only other column, '', looks like
+smiles,y,split;C,1,train; | | no rows in split valid
+smiles,y,split;C,1,valid; | | no rows in split train
+smiles,y,split;C,1,hold; | | 'hold' is not a split
+smiles,y;C,1;"C,1; | | line 3: unexpected end of data; check the
+"""
+
+
+def rows_of(text):
+    lines = filter(None, text.splitlines())
+    return [[cell.strip() for cell in line.split("|")] for line in lines]
+
+
+@pytest.fixture
+def check(tmp_path, monkeypatch, capfd):
+    """Function that runs a command, which must end with the words."""
+    monkeypatch.chdir(tmp_path)
+
+    def check(command, words):
+        name, *arguments = shlex.split(command.replace("MODEL", "grpe_minimol"))
+        capfd.readouterr()
+        before = {name: Path(name).read_bytes() for name in os.listdir()}
+        try:
+            code = importlib.import_module(f"graphormer_plugin.cli.{name}").main(
+                arguments
+            )
+        except SystemExit as stop:  # argparse
+            code = stop.code
+        out, line = capfd.readouterr()
+        assert (code, out) == (2, "")
+        assert line.startswith("error: ") and line.count("\n") == 1
+        assert words in line
+        assert {name: Path(name).read_bytes() for name in os.listdir()} == before
+
+    return check
+
+
+@pytest.mark.parametrize("command, words", rows_of(COMMANDS))
+def test_a_command(command, words, check):
+    for name, content in FILES.items():
+        Path(name).write_text(content)
+    check(command, words)
+
+
+@pytest.mark.parametrize("content, flags, words", rows_of(TABLES))
+def test_a_table(content, flags, words, check, tmp_path_factory):
+    root = tmp_path_factory.mktemp("root")
+    Path("data.csv").write_text(content.replace(";", "\n"))
+    check(
+        f"preprocess --dataset-name data.csv --data-root {root} --quiet {flags}", words
+    )
+    assert not any(path.is_dir() for path in root.glob("stores/*"))
