@@ -100,7 +100,7 @@ def _described(mol: Chem.Mol) -> list[float]:
     values = []
     for function in DESCRIPTORS.values():
         values.append(np.nan)
-        # As in RDKit's CalcMolDescriptors, whatever a descriptor raises.
+        # RDKit's CalcMolDescriptors catches every exception as well.
         with contextlib.suppress(Exception):
             values[-1] = function(mol)
     for function, _ in FAMILIES.values():

@@ -135,7 +135,7 @@ def draw(groups: Sequence[Group], image_format: str) -> bytes:
     if image_format == "png":
         figure.savefig(file, dpi=PNG_DPI)
         return file.getvalue()
-    # Without date and random names: the same picture is the same file.
+    # Leave out the date: the same picture is the same file.
     metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(file, format="svg", metadata=metadata)
     head, end, _ = file.getvalue().decode().rpartition("</svg>")

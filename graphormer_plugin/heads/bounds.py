@@ -13,7 +13,7 @@ CONVERGED = 1e-4  # change of a mean, of labels with variance 1
 BOUND_SIGMAS = (
     -50.0
 )  # standard deviations from where a series is closer than floating point
-LEAST_PRECISION = 1e-6  # of a bound that says nothing, as it is far from the prediction
+LEAST_PRECISION = 1e-6  # of a bound far from the prediction, which says nothing
 
 
 def pseudo_labels(
@@ -28,12 +28,12 @@ def pseudo_labels(
 
     Args:
         matrix: kernel between the molecules [n, n].
-        labels: [n], of which some are bounds.
+        labels: exact labels and bounds [n].
         noise: variance of each label.
         bounds: 1 where the value is above the label, -1 below, 0 for exact labels [n].
 
     Returns:
-        Labels and variances [n], of the exact labels as they were.
+        Labels and variances [n]; those of exact labels are unchanged.
     """
     labels, noise = labels.copy(), noise.copy()
     at, exact = np.flatnonzero(bounds), np.flatnonzero(bounds == 0)
@@ -60,7 +60,7 @@ def pseudo_labels(
         if np.abs(center - before).max() < CONVERGED:
             break
         before = center
-        # Without the bound's own pseudo-label.
+        # Leave out the bound's own pseudo-label.
         left = variance / (1 - precision * variance)
         center = (center / variance - shift) * left
         width = np.sqrt(noise[at] + left)
@@ -70,7 +70,7 @@ def pseudo_labels(
             1 - 1 / np.minimum(z, BOUND_SIGMAS) ** 2
         )  # the product below cancels there
         curvature = np.where(z < BOUND_SIGMAS, series, slope * (z + slope)) / width**2
-        # No less than without noise beyond the bound, but for rounding.
+        # A variance is at least that of a sharp bound; rounding may give less.
         shrunk = np.maximum(1 - left * curvature, noise[at] / width**2)
         precision += DAMPING * (curvature / shrunk - precision)
         shift += DAMPING * (
@@ -84,8 +84,8 @@ def pseudo_labels(
 def size_beyond(
     values: Floats, std: Floats, limits: Floats, bounds: NDArray[np.int8]
 ) -> Floats:
-    """Root mean square error beyond a bound, of a label with a normal distribution around
-    its prediction: for the calibration, in place of an error that is not known.
+    """Root mean square error of a label that lies beyond a bound and is normal around its
+    prediction. The calibration takes it in place of the unknown error.
 
     Args:
         values: predictions [n].

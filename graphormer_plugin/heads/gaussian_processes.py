@@ -50,7 +50,7 @@ class GaussianProcesses:
         trust: weights of these labels, with mean 1.
         precision: the same; balanced for fixed kernels. 1 / precision multiplies the noise.
         standard: labels minus ``offset``, over ``scale``.
-        kernels: of each target, see `choose_kernels`.
+        kernels: kernel of each target, see `choose_kernels`.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class GaussianProcesses:
         for at, ((present, y, ratio, _), sign) in enumerate(zip(labels, signs)):
             own = matrix[np.ix_(present, present)]
             y, noise = pseudo_labels(own, y, found.noise * ratio, sign)
-            # Known: were it searched, bounds that say nothing would pull it to its floor.
+            # Keep this noise fixed: uninformative bounds would drive it to its minimum.
             labels[at] = present, y, ratio * (sign == 0), noise * (sign != 0)
         return marginal_likelihood.fit(blocks, compared, labels)
 
@@ -200,7 +200,7 @@ class GaussianProcesses:
                     squares = len(positive) * share * (1 - share)
                     numbers["logit_std"][target] = 1 / np.sqrt(squares)
                 continue
-            # As of a label of weight 1, which a prediction stands for.
+            # Calibrate for a label of weight 1, which a prediction stands for.
             usual = np.sqrt(std**2 + kernels[target].noise * (1 - ratio[at]))
             errors = (y[at] - held_out) * (usual / std)
             sign = self.bounds[rows[at], target]

@@ -34,7 +34,7 @@ QUANTILE = 1.6448536269514722  # of the normal distribution: 90 % lie within +- 
 
 
 def antilog(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values of decadic logarithms; inf, which is no prediction, where float64 ends."""
+    """Values of decadic logarithms; inf beyond float64."""
     with np.errstate(over="ignore"):
         return 10**values
 
@@ -58,7 +58,7 @@ class Interval(NamedTuple):
 
     Attributes:
         coverage: share of the labels within.
-        factor: of each target [T].
+        factor: factor of each target [T].
     """
 
     coverage: float
