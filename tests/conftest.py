@@ -27,6 +27,10 @@ gc.disable()
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+# Before a conftest.py of a folder imports them.
+pytest.register_assert_rewrite("support")
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     gc.collect()
     gc.freeze()

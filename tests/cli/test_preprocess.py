@@ -32,14 +32,17 @@ def test_a_column_commands_no_terminal(csv, capsys):
     assert r"target \x1b[31mgäp\x07 (unit" in capsys.readouterr().out
 
 
-def test_interrupt_leaves_nothing(csv, capsys, monkeypatch):
+def test_an_interrupted_preparation_goes_on(csv, capsys, monkeypatch):
     from graphormer_plugin.data import smiles
 
     def interrupted(smiles, **_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(smiles, "parse_smiles", interrupted)
-    assert main(arguments(csv)) == 130
+    with monkeypatch.context() as patch:
+        patch.setattr(smiles, "parse_smiles", interrupted)
+        assert main(arguments(csv)) == 130
     assert capsys.readouterr().err == "interrupted\n"
     stores = csv.parent / "root" / "stores"
-    assert not any(path.is_dir() for path in stores.iterdir())
+    assert not [*stores.glob("[!.]*")]
+    assert main(arguments(csv)) == 0
+    assert len([*stores.glob("[!.]*")]) == 1 and not [*stores.glob(".tmp-*")]
