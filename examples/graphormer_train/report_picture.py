@@ -19,7 +19,7 @@ def main(report: Path) -> None:
     words = "chromium --headless --no-sandbox --disable-gpu --hide-scrollbars".split()
     words += [f"--window-size={SIZE}", f"--screenshot={PICTURE}"]
     subprocess.run([*words, report.resolve().as_uri()], check=True, timeout=120)
-    picture = Image.open(PICTURE).convert("RGB").quantize(64)
+    picture = Image.open(PICTURE).convert("RGB").quantize(200)
     picture.save(PICTURE, optimize=True)
     print(f"{PICTURE}: {PICTURE.stat().st_size:,} bytes")
 
