@@ -184,7 +184,7 @@ class TableRun:
             finite = np.isfinite(np.concatenate(parts, 1)).all(1)
             for row in rows[~finite].tolist():
                 reasons.setdefault(row, "the prediction is not finite")
-            kept = np.array([row not in reasons for row in rows.tolist()], bool)
+            kept = np.array([row not in reasons for row in rows.tolist()], np.bool_)
             found = Prediction(
                 *(None if part is None else part[kept] for part in found)
             )

@@ -33,8 +33,9 @@ def fused_attention(heads: Tensor, attn_bias: Tensor, dropout: float) -> Tensor:
     d = heads.shape[-1]
     if missing := -d % (8 if heads.element_size() == 2 else 4):
         heads = F.pad(heads, (0, missing))
+    q, k, v = heads
     out = scaled_dot_product_attention(
-        *heads, attn_bias, dropout_p=dropout, scale=d**-0.5
+        q, k, v, attn_bias, dropout_p=dropout, scale=d**-0.5
     )
     return out[..., :d]
 
