@@ -10,8 +10,9 @@ They train with the steps of ``graphormer-train``, and `save` writes a folder of
 
 import tempfile
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +21,7 @@ import pandas
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
@@ -27,10 +29,11 @@ from tqdm import tqdm
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.experiment import results, steps
-from graphormer_plugin.experiment.labelled_table import Table
-from graphormer_plugin.experiment.plan import Experiment
-from graphormer_plugin.experiment.settings import HEAD, MODELS, Settings
+from graphormer_plugin.experiment.experiment import Experiment
+from graphormer_plugin.experiment.fit import fit_models
+from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
+from graphormer_plugin.experiment.predictions import write_models
+from graphormer_plugin.experiment.settings import HEAD, MODELS, MOST_SEED, Settings
 from graphormer_plugin.experiment.split_tables import SMILES_COLUMN, write_molecules
 from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.heads.domain import domain_file
@@ -43,7 +46,10 @@ from graphormer_plugin.inference.molecules import Molecules, RowReader, read_row
 from graphormer_plugin.inference.prediction_columns import prediction_columns
 from graphormer_plugin.inference.table_run import REASON
 
+WEIGHT_COLUMN = "sample_weight"  # of the table that fairseq-train reads
 
+
+@dataclass(repr=False, eq=False)
 class MoleculeEstimator:
     """Base of `MoleculeRegressor` and `MoleculeClassifier`.
 
@@ -56,7 +62,7 @@ class MoleculeEstimator:
         ensemble: models of a training, whose mean counts.
         largest_fragment: read the largest fragment of each molecule, without salts.
         unit: of the targets, which the folder of `save` remembers.
-        random_state: seed.
+        random_state: seed, a generator of NumPy, or None for a random seed.
         device: cpu or cuda; empty: a GPU if there is one.
         errors: ``coerce``: a molecule that cannot be read is left out of the training with
             a warning, and its prediction is NaN; ``raise``: ValueError.
@@ -69,30 +75,17 @@ class MoleculeEstimator:
         left_out_: reason why a row of X is not a training molecule, by its number.
     """
 
-    def __init__(
-        self,
-        model: str = HEAD,
-        *,
-        start: str = "",
-        epochs: int | None = None,
-        lr: float | None = None,
-        ensemble: int = 1,
-        largest_fragment: bool = False,
-        unit: str = "",
-        random_state: int = 1,
-        device: str = "",
-        errors: str = "coerce",
-    ) -> None:
-        self.model = model
-        self.start = start
-        self.epochs = epochs
-        self.lr = lr
-        self.ensemble = ensemble
-        self.largest_fragment = largest_fragment
-        self.unit = unit
-        self.random_state = random_state
-        self.device = device
-        self.errors = errors
+    model: str = HEAD
+    _: KW_ONLY
+    start: str = ""
+    epochs: int | None = None
+    lr: float | None = None
+    ensemble: int = 1
+    largest_fragment: bool = False
+    unit: str = ""
+    random_state: Any = 1
+    device: str = ""
+    errors: str = "coerce"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -100,44 +93,56 @@ class MoleculeEstimator:
         tags.input_tags.two_d_array = False
         return tags
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Train on molecules.
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on molecules. After an error, the estimator is not fitted.
 
         Args:
             X: SMILES: a list, an array, a Series, or a table with this column alone.
             y: labels [n] or [n, T], NaN or None where missing; a column without two
                 different labels is left out with a warning if there are others.
+            sample_weight: weights of the molecules [n], 0 or more; None: all the same.
 
         Raises:
             ValueError: there is nothing to learn, a parameter is wrong, or with
                 ``errors="raise"`` a molecule cannot be read.
         """
+        for name in vars(self).keys() - self.get_params().keys():
+            delattr(self, name)  # an earlier fit
         smiles, targets = _smiles(X), _targets(y)
         if len(smiles) != len(targets):
             raise ValueError(f"{len(smiles)} molecules, but {len(targets)} rows of y")
+        weights = np.ones(len(smiles))
+        if sample_weight is not None:
+            weights = np.asarray(sample_weight, np.float64)
+        if weights.shape != (len(smiles),) or not (weights >= 0).all():
+            raise ValueError("sample_weight: expected a number >= 0 for each molecule")
         labels, schema = self._encode(targets)
-        rows = np.flatnonzero(~np.isnan(labels).all(1))
+        rows = np.flatnonzero(~np.isnan(labels).all(1) & (weights > 0))
         settings = self._settings()
         reader = RowReader(str(settings.featuriser), [], settings.max_atoms)
-        molecules, rows, self.left_out_ = self._read(smiles, rows, reader)
-        labels = labels[rows]
+        molecules, rows, left_out = self._read(smiles, rows, reader)
+        labels, weights = labels[rows], weights[rows]
         unfit = unfit_targets(labels, schema.kind)
-        self.target_names_ = schema.names
-        self.learned_ = [at for at in range(labels.shape[1]) if at not in unfit]
-        if not self.learned_:
+        learned = [at for at in range(labels.shape[1]) if at not in unfit]
+        if not learned:
             raise ValueError("y has fewer than 2 different labels, nothing to learn")
         if unfit:
             names = ", ".join(schema.names[at] for at in unfit)
             warnings.warn(f"too few different labels to learn {names}", stacklevel=2)
         of_all = (schema.names, schema.class_names)
-        names, words = ([one[at] for at in self.learned_ if one] for one in of_all)
-        table = Table(
+        names, words = ([one[at] for at in learned if one] for one in of_all)
+        table = LabelledMolecules(
             smiles=molecules.sources,
             smiles_column=SMILES_COLUMN,
-            labels=labels[:, self.learned_],
+            labels=labels[:, learned],
             targets=replace(schema, names=names, class_names=words),
             extra=np.empty((len(labels), 0)),
         )
+        if sample_weight is not None:
+            settings = replace(settings, weight_column=WEIGHT_COLUMN)
+            cells = [[repr(weight)] for weight in weights.tolist()]
+            column = {"extra_names": [WEIGHT_COLUMN], "extras": cells}
+            table = replace(table, weights=weights, **column)
         # A tenth chooses the epoch of a training.
         count = 0 if settings.model == HEAD else max(1, len(labels) // 10)
         order = np.random.default_rng(settings.seed).permutation(len(labels))
@@ -145,12 +150,17 @@ class MoleculeEstimator:
         split = {"train": np.sort(train), "valid": np.sort(valid), "test": order[:0]}
         with tempfile.TemporaryDirectory() as folder:
             settings = replace(settings, folder=folder)
-            start = find_start(settings)
-            experiment = Experiment(settings, table, [split], start, warnings.warn)
-            experiment.molecules, experiment.bar = molecules, tqdm(disable=True)
-            _train(experiment)
+            experiment = Experiment(
+                *(settings, table, [split], find_start(settings), warnings.warn),
+                bar=tqdm(disable=True),
+                parsed=molecules,
+            )
+            experiment.check()
+            write_molecules(experiment.folder, table, [split])
+            write_models(experiment.folder, table, [fit_models(experiment, 0)])
             self._take(folder)
-        self.one_column_ = np.ndim(y) == 1
+        self.target_names_, self.learned_ = schema.names, learned
+        self.left_out_, self.one_column_ = left_out, np.ndim(y) == 1
         return self
 
     def predict_table(self, X: Any) -> pandas.DataFrame:
@@ -236,8 +246,15 @@ class MoleculeEstimator:
                 raise ValueError(f"{name} is {value!r}, expected {' or '.join(words)}")
         given = self.get_params()
         del given["errors"], given["unit"]
-        given["seed"] = given.pop("random_state")
-        return Settings(table="", folder="", **given)
+        seed = given.pop("random_state")
+        if not isinstance(seed, Integral):  # as scikit-learn draws it
+            seed = int(check_random_state(seed).randint(MOST_SEED))
+        weights = given.pop("class_weight", None)
+        if isinstance(weights, Mapping):
+            texts = [str(weights.get(one, 1)) for one in np.ravel(self.classes_)]
+            weights = ",".join(texts)
+        given["class_weights"] = weights or ""
+        return Settings(table="", folder="", seed=seed, **given)
 
     def _read(
         self, smiles: Sequence[str], rows: NDArray[np.int64], reader: RowReader
@@ -309,9 +326,18 @@ class MoleculeRegressor(MoleculeEstimator, RegressorMixin, BaseEstimator):
         return values, self._spread_out(rows, std, len(X))
 
 
+@dataclass(repr=False, eq=False)
 class MoleculeClassifier(MoleculeEstimator, ClassifierMixin, BaseEstimator):
     """Predicts classes: of one column several, of several columns two each, which may lack
-    labels; see `MoleculeEstimator` for the parameters."""
+    labels; see `MoleculeEstimator` for the other parameters.
+
+    Args:
+        class_weight: ``balanced``: classes weigh in inverse proportion to their labels; or
+            weights by class, 1 where none is given; None: labels weigh the same.
+    """
+
+    _: KW_ONLY
+    class_weight: Any = None
 
     _kinds = ("binary", "multiclass")
     _score = staticmethod(lambda labels, predicted: np.mean(labels == predicted))
@@ -392,14 +418,3 @@ def _targets(y: Any) -> pandas.DataFrame:
     number = "y{}" if len(table.columns) > 1 else "y"
     names = [number.format(n) if isinstance(n, int) else str(n) for n in table]
     return table.set_axis(names, axis=1)
-
-
-def _train(experiment: Experiment) -> None:
-    """Train the models of an experiment of one split, without its references, and write
-    which predict."""
-    experiment.check()
-    write_molecules(experiment.folder, experiment.table, experiment.splits)
-    run = results.Run(experiment.splits[0])
-    predictions = [steps.model_predictions(experiment, m) for m in experiment.members()]
-    steps.take_members(experiment, run, 0, predictions)
-    results.write_models(experiment.folder, experiment.table, [run], ())

@@ -24,7 +24,7 @@ from graphormer_plugin.data.tables.formats import SmilesTable, write_table
 from graphormer_plugin.data.tables.rows import columns_of_whole
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.data.user_code import import_user_data
-from graphormer_plugin.experiment.scored_table import TableScores
+from graphormer_plugin.experiment.score_predictions import TableScores
 from graphormer_plugin.heads.domain import domain_file, domain_warnings
 from graphormer_plugin.heads.prediction import names_and_unit
 from graphormer_plugin.inference import BESIDE

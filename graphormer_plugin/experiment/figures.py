@@ -2,72 +2,30 @@
 
 import io
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix, roc_curve
 
-from graphormer_plugin.experiment.labelled_table import Table
-from graphormer_plugin.experiment.plan import Experiment
-from graphormer_plugin.experiment.results import Run, tested
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.experiment.experiment import Experiment
 from graphormer_plugin.experiment.scores import MAIN, main_metric, score, spread_text
 from graphormer_plugin.experiment.training import LOG_FILE, Curves, read_curves
-from graphormer_plugin.experiment.worst import Worst
 from graphormer_plugin.heads.calibration import MOST_TARGETS, calibration_figure, panels
 from graphormer_plugin.heads.figure_style import figure_style
-from graphormer_plugin.heads.prediction import IN_DOMAIN, QUANTILE, per_target
+from graphormer_plugin.heads.prediction import IN_DOMAIN, QUANTILE
 from graphormer_plugin.inference.prediction_columns import class_labels
-
-
-class Points(NamedTuple):
-    """The labelled test molecules of a run, for one target.
-
-    Attributes:
-        rows: Their numbers [n].
-        labels: Measured [n].
-        values: Predicted [n].
-        std: Their standard deviations [n], NaN without.
-        in_domain: Likeness to the training molecules [n], NaN where it is not known.
-        marks: Number of each row among the worst predicted molecules, for some rows.
-    """
-
-    rows: np.ndarray
-    labels: np.ndarray
-    values: np.ndarray
-    std: np.ndarray
-    in_domain: np.ndarray
-    marks: Mapping[int, int]
-
-
-def points(
-    table: Table, runs: Sequence[Run], target: int, worst: Sequence[Worst]
-) -> list[Points]:
-    """`Points` of each run, for the target with a number."""
-    found = []
-    for number, run in enumerate(runs):
-        labels = table.scored_labels(run.split, "test")[:, target]
-        known = ~np.isnan(labels)
-        rows, nothing = run.split["test"][known], np.full(known.sum(), np.nan)
-        values, _, in_domain = run.predicted
-        likeness = per_target(in_domain, values)[rows, target]
-        marks = {
-            one.row: place
-            for place, one in enumerate(worst, 1)
-            if (one.run, one.target) == (number, target)
-        }
-        std = nothing if run.std is None else run.std[rows, target]
-        values = values[rows, target]
-        found.append(Points(rows, labels[known], values, std, likeness, marks))
-    return found
 
 
 @figure_style()
 def figures(
-    experiment: Experiment, runs: Sequence[Run], worst: Sequence[Worst] = ()
+    experiment: Experiment, tested: pd.DataFrame, worst: pd.DataFrame
 ) -> dict[str, tuple[str, bytes]]:
-    """Title and PNG file of each figure, by the name of its file; ``worst`` are numbered."""
+    """Title and PNG file of each figure of `predicted_labels`, by the name of its file; those
+    that are the ``worst`` are numbered."""
+    tested = tested.assign(mark=pd.Series(range(1, len(worst) + 1), worst.index))
     table, folder = experiment.table, experiment.folder
     curves = {
         member.save_dir: read_curves(folder / member.save_dir / LOG_FILE)
@@ -75,11 +33,11 @@ def figures(
     }
     metric = main_metric(table.targets).name
     drawn = {
-        name: (title, panel_figure(table, runs, draw, worst))
+        name: (title, panel_figure(table.targets, tested, draw))
         for name, (title, draw) in PANELS[table.targets.kind].items()
     } | {
-        "confusion": ("Confusion of classes", confusion_figure(table, runs)),
-        "calibration": ("Calibration", spread_figure(table, runs)),
+        "confusion": ("Confusion of classes", confusion_figure(table.targets, tested)),
+        "calibration": ("Calibration", spread_figure(table.targets, tested)),
         "curves": ("Learning curves", curves_figure(curves, metric)),
     }
     pictures = {}
@@ -92,19 +50,19 @@ def figures(
 
 
 def panel_figure(
-    table: Table,
-    runs: Sequence[Run],
-    draw: Callable[[Axes, Sequence[Points], str], bool],
-    worst: Sequence[Worst] = (),
+    targets: TargetSchema,
+    tested: pd.DataFrame,
+    draw: Callable[[Axes, Sequence[pd.DataFrame], str], bool],
 ) -> Figure | None:
     """Test molecules of all replicates, a panel for each of the first targets that have a
     metric; None if ``draw``, of `PANELS`, has nothing to show in any."""
-    metric = MAIN[table.targets.kind].name
+    metric = MAIN[targets.kind].name
     plots = []
-    for target, name in enumerate(table.targets.names):
-        found = points(table, runs, target, worst)
-        values = [score(metric, x.values, x.labels) for x in found]
-        plots.append((name, table.targets.units[target], found, values))
+    for target, name in enumerate(targets.names):
+        of_target = tested[tested.target == target]
+        found = [of_run for _, of_run in of_target.groupby("run")]
+        values = [score(metric, x.value.to_numpy(), x.label.to_numpy()) for x in found]
+        plots.append((name, targets.units[target], found, values))
     plots.sort(key=lambda plot: bool(np.isnan(plot[3]).all()))  # keeps their order
     plots = plots[:MOST_TARGETS]
     figure, axes = panels(len(plots))
@@ -115,66 +73,65 @@ def panel_figure(
     return figure if drawn else None
 
 
-def confusion_figure(table: Table, runs: Sequence[Run]) -> Figure | None:
+def confusion_figure(targets: TargetSchema, tested: pd.DataFrame) -> Figure | None:
     """Number of molecules of each class that are predicted as each class; None unless
     the target is multiclass."""
-    if table.targets.kind != "multiclass":
+    if targets.kind != "multiclass":
         return None
-    names = class_labels(table.targets)
-    values, labels = tested(table, runs)
-    known = ~np.isnan(labels[:, 0])
-    pair = labels[known, 0].astype(int), values[known].argmax(1)
+    names = class_labels(targets)
+    pair = tested.label.astype(int), tested.value
     counts = confusion_matrix(*pair, labels=range(len(names)))
     figure, (axis,) = panels(1)
     display = ConfusionMatrixDisplay(counts, display_labels=names)
     display.plot(ax=axis, cmap="Blues", colorbar=False, xticks_rotation=45)
-    axis.set(xlabel="predicted", ylabel="measured", title=table.targets.names[0])
+    axis.set(xlabel="predicted", ylabel="measured", title=targets.names[0])
     return figure
 
 
 def scatter(
     axis: Axes,
-    found: Sequence[Points],
-    place: Callable[[Points], tuple[np.ndarray, np.ndarray]],
+    found: Sequence[pd.DataFrame],
+    place: Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]],
 ) -> np.ndarray:
     """Draw points at places, the worst with rings and numbers; returns all places
     [2, n]."""
     for one in found:
-        x, y = place(one)
+        x, y = map(np.asarray, place(one))
         axis.plot(x, y, ".", markersize=4, alpha=0.6)
-        for at in np.flatnonzero(np.isin(one.rows, [*one.marks])):
+        for at in np.flatnonzero(one.mark.notna()):
             axis.plot(x[at], y[at], "o", markersize=8, mfc="none", mec="0.2", mew=0.8)
             axis.annotate(
-                str(one.marks[int(one.rows[at])]),
+                f"{one.mark.iloc[at]:.0f}",
                 (x[at], y[at]),
                 (5, 4),
                 textcoords="offset points",
                 fontsize=8,
             )
-    return np.concatenate([np.stack(place(one)) for one in found], axis=1)
+    empty = np.empty((2, 0))
+    return np.concatenate([empty, *(np.stack(place(one)) for one in found)], axis=1)
 
 
-def parity(axis: Axes, found: Sequence[Points], unit: str) -> bool:
+def parity(axis: Axes, found: Sequence[pd.DataFrame], unit: str) -> bool:
     """Predicted against measured values."""
-    places = scatter(axis, found, lambda one: (one.labels, one.values))
+    places = scatter(axis, found, lambda one: (one.label, one.value))
     ends = [places.min(), places.max()] if places.size else [0, 1]
     axis.plot(ends, ends, color="0.5", linewidth=0.8)
     axis.set(xlabel=f"measured{unit}", ylabel=f"predicted{unit}", aspect="equal")
     return True
 
 
-def residuals(axis: Axes, found: Sequence[Points], unit: str) -> bool:
+def residuals(axis: Axes, found: Sequence[pd.DataFrame], unit: str) -> bool:
     """Predicted - measured values against the likeness to the training molecules."""
-    places = scatter(axis, found, lambda one: (one.in_domain, one.values - one.labels))
+    places = scatter(axis, found, lambda one: (one.in_domain, one.value - one.label))
     axis.axhline(0, color="0.5", linewidth=0.8)
     axis.set(xlabel=IN_DOMAIN, ylabel=f"predicted - measured{unit}")
     return bool(np.isfinite(places).all(0).any())
 
 
-def errors(axis: Axes, found: Sequence[Points], unit: str) -> bool:
+def errors(axis: Axes, found: Sequence[pd.DataFrame], unit: str) -> bool:
     """Sizes of errors against predicted standard deviations, with a line below which nine
     of ten should be."""
-    places = scatter(axis, found, lambda x: (x.std, np.abs(x.values - x.labels)))
+    places = scatter(axis, found, lambda x: (x["std"], np.abs(x.value - x.label)))
     if not np.isfinite(places).all(0).any():
         return False
     ends = np.array([0, np.nanmax(places[0])])
@@ -184,11 +141,11 @@ def errors(axis: Axes, found: Sequence[Points], unit: str) -> bool:
     return True
 
 
-def roc(axis: Axes, found: Sequence[Points], unit: str) -> bool:
+def roc(axis: Axes, found: Sequence[pd.DataFrame], unit: str) -> bool:
     """True against false positive rate."""
     for one in found:
-        if len(np.unique(one.labels)) == 2:
-            false, true, _ = roc_curve(one.labels, one.values)
+        if one.label.nunique() == 2:
+            false, true, _ = roc_curve(one.label, one.value)
             axis.plot(false, true, linewidth=1)
     axis.plot([0, 1], [0, 1], color="0.5", linewidth=0.8)
     axis.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
@@ -207,16 +164,19 @@ PANELS: Mapping[str, Mapping[str, tuple[str, Callable[..., bool]]]] = {
 }
 
 
-def spread_figure(table: Table, runs: Sequence[Run]) -> Figure | None:
+def spread_figure(targets: TargetSchema, tested: pd.DataFrame) -> Figure | None:
     """Calibration of the spreads or probabilities of the test molecules; None for more
-    than two classes."""
-    if table.targets.kind == "multiclass":
+    than two classes, or without a spread."""
+    if targets.kind == "multiclass":
         return None
-    values, labels = tested(table, runs)
-    std = None
-    if all(run.std is not None for run in runs):
-        std = np.concatenate([run.std[run.split["test"]] for run in runs])
-    return calibration_figure(values, std, labels, table.targets)
+    wide = tested.pivot(index=["run", "row"], columns="target")
+    every = range(len(targets.names))
+    values, std, labels = (
+        wide[name].reindex(columns=every).to_numpy()
+        for name in ("value", "std", "label")
+    )
+    spread = None if np.isnan(std).all() else std
+    return calibration_figure(values, spread, labels, targets)
 
 
 def curves_figure(curves: Mapping[str, Curves], metric: str) -> Figure | None:

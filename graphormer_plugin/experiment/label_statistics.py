@@ -7,7 +7,11 @@ from scipy.stats import ks_2samp
 
 from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.splits import SPLITS
-from graphormer_plugin.experiment.labelled_table import FIT_SPLITS, Split, Table
+from graphormer_plugin.experiment.labelled_molecules import (
+    FIT_SPLITS,
+    LabelledMolecules,
+    Split,
+)
 from graphormer_plugin.inference.prediction_columns import class_labels
 
 # Labels of test lie elsewhere above this distance of their distribution function from the
@@ -15,7 +19,7 @@ from graphormer_plugin.inference.prediction_columns import class_labels
 SHIFTED, CHANCE = 0.3, 1e-3
 
 
-def label_table(table: Table, split: Split) -> list[list[str]]:
+def label_table(table: LabelledMolecules, split: Split) -> list[list[str]]:
     """A header, and for each target the labels of train, valid and test: their number and
     mean ± standard deviation, or the share of a class in percent. A multiclass target has a
     line for each class."""
@@ -27,7 +31,7 @@ def label_table(table: Table, split: Split) -> list[list[str]]:
     return lines
 
 
-def _columns(table: Table) -> Iterator[tuple[str, np.ndarray]]:
+def _columns(table: LabelledMolecules) -> Iterator[tuple[str, np.ndarray]]:
     """Name and exact labels [n] of each target, or of each class of a multiclass target, where
     1 is a molecule of the class."""
     names, labels = table.targets.names, table.exact_labels
@@ -45,7 +49,7 @@ def _summary(labels: np.ndarray, kind: str) -> str:
     return f"{len(labels):,}: {labels.mean():.3g} ± {labels.std():.3g}"
 
 
-def label_shift(table: Table, split: Split) -> list[str]:
+def label_shift(table: LabelledMolecules, split: Split) -> list[str]:
     """A warning about targets whose labels in test lie elsewhere than in train and valid;
     Kolmogorov and Smirnov's test of two samples tells."""
     fitted = np.concatenate([split[part] for part in FIT_SPLITS])

@@ -8,24 +8,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from graphormer_plugin.data.splits import SPLITS
-from graphormer_plugin.experiment.conclusions import conclusions
+from graphormer_plugin.experiment.experiment import TITLES, Experiment
 from graphormer_plugin.experiment.label_statistics import label_table
-from graphormer_plugin.experiment.labelled_table import SIGNS, Split, Table
-from graphormer_plugin.experiment.plan import TITLES, Experiment
+from graphormer_plugin.experiment.labelled_molecules import (
+    SIGNS,
+    LabelledMolecules,
+    Split,
+)
+from graphormer_plugin.experiment.predictions import Run
+from graphormer_plugin.experiment.report_numbers import conclusions
 from graphormer_plugin.experiment.results import (
     MOST_ENDPOINTS,
-    MetricsOfTest,
-    Run,
     metric_tables,
+    metrics_of_test,
     worse_than_references,
 )
-from graphormer_plugin.experiment.scores import IN_UNIT
+from graphormer_plugin.experiment.scores import IN_UNIT, main_metric, spread_text
 from graphormer_plugin.experiment.settings import HEAD, TABLES, Settings
-from graphormer_plugin.experiment.worst import Worst, neighbours, structure
-from graphormer_plugin.heads.prediction import per_target
+from graphormer_plugin.experiment.worst_predictions import neighbours, structure
 from graphormer_plugin.inference.prediction_columns import class_word, describe
 from graphormer_plugin.versions import versions
 
@@ -37,22 +41,25 @@ PATHS = (*TABLES, "folder", "start")
 def report(
     experiment: Experiment,
     runs: Sequence[Run],
-    found: MetricsOfTest,
+    results: pd.DataFrame,
+    tested: pd.DataFrame,
     warnings: Sequence[str],
     pictures: Iterable[tuple[str, bytes]],
-    worst: Sequence[Worst],
+    worst: pd.DataFrame,
 ) -> str:
     """The page, without references to other files.
 
     Args:
         experiment: Its settings, molecules and options of trainings.
         runs: Its splits with the predictions.
-        found: Test metrics, see `metrics_of_test`.
-        warnings: About the data.
+        results: See `all_results`.
+        tested: See `predicted_labels`.
+        warnings: Lines about the data.
         pictures: Titles and PNG files.
-        worst: The worst predicted test molecules.
+        worst: See `worst_predicted`.
     """
     settings, table = experiment.settings, experiment.table
+    found = metrics_of_test(results)
     templates = PackageLoader("graphormer_plugin.experiment", ".")
     pages = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
     options = {}
@@ -74,7 +81,7 @@ def report(
         molecules=molecules_text(table),
         split=split_text(settings, experiment.splits),
         labels=label_table(table, experiment.splits[0]),
-        facts=conclusions(table, runs, found),
+        facts=conclusions(table, tested, found),
         worse=worse_than_references(table, found),
         warnings=warnings,
         tables=metric_tables(table, found),
@@ -82,26 +89,38 @@ def report(
         units=units,
         many=len(found) > MOST_ENDPOINTS,
         repeated="folds" if settings.folds else "replicates",
-        runs=runs,
-        run_name=settings.run_name,
+        runs=len(runs),
+        valid=valid_scores(experiment, results),
         # A PNG file has its width in pixels in its header.
         pictures=[
             (name, base64.b64encode(png).decode(), int.from_bytes(png[16:20]))
             for name, png in pictures
         ],
         structure=structure,
-        worst=[card(experiment, runs, one) for one in worst],
+        worst=[card(experiment, runs, one) for one in worst.itertuples()],
         folder=shlex.quote(Path(os.path.abspath(settings.folder)).name),
         given=given,
     )
 
 
-def card(experiment: Experiment, runs: Sequence[Run], one: Worst) -> dict[str, Any]:
-    """A badly predicted molecule as the page shows it, with its neighbours in train."""
+def valid_scores(experiment: Experiment, results: pd.DataFrame) -> list[str]:
+    """The main metric of the validation molecules of each run, a line each."""
+    metric = main_metric(experiment.table.targets).name
+    name, title = experiment.settings.run_name, TITLES[experiment.model]
+    found = results[(results.split == "valid") & (results.target == "")]
+    return [
+        f"{name(run).capitalize()}: {title}, valid {metric} {spread_text([value], metric)}"
+        for run, value in found[found.metric == metric]
+        .set_index("replicate")
+        .value.items()
+    ]
+
+
+def card(experiment: Experiment, runs: Sequence[Run], one: Any) -> dict[str, Any]:
+    """A row of `worst_predicted` as the page shows it, with its neighbours in train."""
     table, run, target = experiment.table, runs[one.run], one.target
     targets, values = table.targets, run.predicted.values[one.row]
-    std = None if run.std is None else run.std[one.row]
-    in_domain = per_target(run.predicted.in_domain, run.predicted.values)
+    std = None if run.predicted.std is None else run.predicted.std[one.row]
     prints = experiment.features["fingerprint"]
     return {
         "smiles": table.smiles[one.row],
@@ -109,15 +128,15 @@ def card(experiment: Experiment, runs: Sequence[Run], one: Worst) -> dict[str, A
         "target": targets.names[target],
         "unit": targets.unit and f" {targets.units[target]}",
         "predicted": describe(targets, target, values, std),
-        "in_domain": in_domain[one.row, target],
+        "in_domain": one.in_domain,
         "neighbours": [
             (table.smiles[row], shown_label(table, row, target), likeness)
-            for row, likeness in neighbours(table, run, prints, one)
+            for row, likeness in neighbours(table, run, prints, one.row, target)
         ],
     }
 
 
-def shown_label(table: Table, row: int, target: int) -> str:
+def shown_label(table: LabelledMolecules, row: int, target: int) -> str:
     """A label for people: three digits of a number, after the sign of a bound."""
     label = table.labels[row, target]
     if table.targets.kind != "regression":
@@ -126,7 +145,7 @@ def shown_label(table: Table, row: int, target: int) -> str:
     return f"{sign}{label:.3g}"
 
 
-def molecules_text(table: Table) -> str:
+def molecules_text(table: LabelledMolecules) -> str:
     """How many molecules there are, and how many of them have a label if not all."""
     labelled = int((~np.isnan(table.labels)).any(1).sum())
     some = "" if labelled == len(table) else f" ({labelled:,} with a label)"

@@ -1,21 +1,19 @@
-"""Predictions and metrics of an experiment, as files."""
+"""Metrics of an experiment: as a table of all, and as text about the test molecules."""
 
-import contextlib
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from graphormer_plugin.criterions.metrics import METRICS, RISING
-from graphormer_plugin.data.errors import DatasetError, listed
-from graphormer_plugin.data.files import atomic_write, read_arrays
-from graphormer_plugin.data.schema import mean_of_defined, target_statistics
+from graphormer_plugin.data.errors import listed
+from graphormer_plugin.data.schema import mean_of_defined
 from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.data.tables.csv_lines import write_csv
-from graphormer_plugin.experiment.labelled_table import Split, Table
+from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
+from graphormer_plugin.experiment.predictions import Run, label_spread
 from graphormer_plugin.experiment.scores import (
     COUNT,
     IN_UNIT,
@@ -28,131 +26,70 @@ from graphormer_plugin.experiment.scores import (
     spread_text,
     text_table,
 )
-from graphormer_plugin.heads.calibration import (
-    SPREAD_SCORES,
-    conformal_factor,
-    spread_scale,
-    spread_scores,
-)
-from graphormer_plugin.heads.prediction import (
-    IN_DOMAIN,
-    Interval,
-    Prediction,
-    SpreadScale,
-    antilog,
-    from_log,
-    per_target,
-)
-from graphormer_plugin.inference.model_folder import write_folder
-from graphormer_plugin.inference.prediction_columns import (
-    COMPARED,
-    free_names,
-    prediction_columns,
-)
+from graphormer_plugin.heads.calibration import SPREAD_SCORES, spread_scores
+from graphormer_plugin.heads.prediction import Prediction, antilog
 
 RESULTS_FILE = "results.csv"
+# The target is empty for the mean over the targets that have a value.
+COLUMNS = ("replicate", "model", "chosen", "split", "target", "metric", "value")
 TESTED, SPREAD = "Test molecules", "Spread of the predictions"  # titles of tables
 MOST_ENDPOINTS = 20  # with rows of their own in a text
 
 MEAN, MAJORITY, FOREST = "mean", "majority", "random forest"
 
 
-@dataclass
-class Run:
-    """One split with the predictions of all models for all molecules.
+def all_results(
+    table: LabelledMolecules, runs: Sequence[Run], title: str
+) -> pd.DataFrame:
+    """All metrics, with `COLUMNS`; an undefined value is NaN. Baselines and spreads have
+    metrics of the test rows only. ``title`` names the model.
 
-    Attributes:
-        split: Molecules of train, valid and test.
-        predictions: For all n molecules by the name of the model; NaN for molecules that
-            the random forest does not predict, all but test.
-        chosen: Name of the model of the experiment.
-        checkpoints: Its files, in the folder of the experiment.
-        reason: Its name and metric in valid.
-        calibrates: Its spread is to be calibrated on the validation molecules.
-        scale: That calibration.
-        interval: Conformal intervals of the chosen model, or None.
+    Metrics of a head in the validation rows are of a head that has not seen them.
     """
-
-    split: Split
-    predictions: dict[str, Prediction] = field(default_factory=dict)
-    chosen: str = ""
-    checkpoints: list[str] = field(default_factory=list)
-    reason: str = ""
-    calibrates: bool = False
-    scale: SpreadScale | None = None
-    interval: Interval | None = None
-
-    @property
-    def predicted(self) -> Prediction:
-        """Predictions of the chosen model."""
-        return self.predictions[self.chosen]
-
-    @property
-    def std(self) -> np.ndarray | None:
-        """Its standard deviations, calibrated; None without."""
-        std = self.predicted.std
-        return self.scale(std) if std is not None and self.calibrates else std
-
-
-class Result(NamedTuple):
-    """A line of `RESULTS_FILE`. The target is empty for the mean over the targets that
-    have a value; an undefined value is NaN."""
-
-    replicate: int
-    model: str
-    chosen: str
-    split: str
-    target: str
-    metric: str
-    value: float
-
-
-def label_spread(table: Table, split: Split) -> np.ndarray:
-    """Standard deviation of the labels of each target in train [T]."""
-    labels = table.trained_labels(split)
-    return np.array(target_statistics(labels, np.arange(len(labels)))[1])
-
-
-def tested(table: Table, runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
-    """Predictions [n, C] and labels [n, T] of the test molecules of all runs; see
-    `scored_labels`."""
-    rows = [run.split["test"] for run in runs]
-    values = [run.predicted.values[at] for run, at in zip(runs, rows)]
-    labels = [table.scored_labels(run.split, "test") for run in runs]
-    return np.concatenate(values), np.concatenate(labels)
-
-
-def all_results(table: Table, runs: Sequence[Run]) -> Iterator[Result]:
-    """All metrics. References and spreads have metrics of the test rows only. Metrics of a
-    head in the validation rows are of a head that has not seen them."""
-    kind, names = table.targets.kind, table.targets.names
-    several = len(names) > 1 or table.logs
+    kind = table.targets.kind
+    lines = []
     for number, run in enumerate(runs, 1):
-        spread = label_spread(table, run.split)
-        for model, predicted in run.predictions.items():
-            is_chosen = "yes" if model == run.chosen else "no"
-            title = model if model != MEAN or kind == "regression" else MAJORITY
-            for split in ("test",) if model in (MEAN, FOREST) else SPLITS:
-                labels = table.scored_labels(run.split, split)
-                values = predicted.values[run.split[split]]
-                counts = (~np.isnan(labels)).sum(0).tolist()
-                found = {COUNT: counts} | scores(table.targets, values, labels, spread)
-                std = run.std if model == run.chosen else predicted.std
-                if kind == "regression" and std is not None and split == "test":
-                    found |= _spread_scores(labels - values, std[run.split[split]])
-                lines = []
-                for target in table.logs:  # in the unit, too
-                    pair = antilog(values[:, target]), antilog(labels[:, target])
-                    name = table.in_unit.names[target]
-                    lines.append((name, COUNT, counts[target]))
-                    lines += [(name, one, score(one, *pair)) for one in METRICS[kind]]
-                for metric, of_targets in found.items():
-                    total = math.fsum if metric == COUNT else mean_of_defined
-                    lines.append(("", metric, total(of_targets)))
-                    for name, value in zip(names, of_targets) if several else ():
-                        lines.append((name, metric, value))
-                for line in lines:
-                    yield Result(number, title, is_chosen, split, *line)
+        shape = (len(table), len(run.mean))
+        models = {
+            MEAN if kind == "regression" else MAJORITY: Prediction(
+                np.broadcast_to(run.mean, shape)
+            ),
+            FOREST: Prediction(run.forest),
+            title: run.predicted,
+        }
+        for model, predicted in models.items():
+            is_chosen = model == title
+            for split in SPLITS if is_chosen else ("test",):
+                first = (number, model, "yes" if is_chosen else "no", split)
+                metrics = _metrics(table, run, predicted, split)
+                lines += [(*first, *line) for line in metrics]
+    return pd.DataFrame(lines, columns=COLUMNS)
+
+
+def _metrics(
+    table: LabelledMolecules, run: Run, predicted: Prediction, split: str
+) -> list[tuple[str, str, float]]:
+    """Target, metric and value of a model on a part of a split."""
+    kind, names = table.targets.kind, table.targets.names
+    labels = table.scored_labels(run.split, split)
+    values = predicted.values[run.split[split]]
+    counts = (~np.isnan(labels)).sum(0).tolist()
+    spread = label_spread(table, run.split)
+    found = {COUNT: counts} | scores(table.targets, values, labels, spread)
+    if kind == "regression" and predicted.std is not None and split == "test":
+        found |= _spread_scores(labels - values, predicted.std[run.split[split]])
+    lines = []
+    for target in table.logs:  # in the unit, too
+        pair = antilog(values[:, target]), antilog(labels[:, target])
+        name = table.in_unit.names[target]
+        lines.append((name, COUNT, counts[target]))
+        lines += [(name, one, score(one, *pair)) for one in METRICS[kind]]
+    for metric, of_targets in found.items():
+        total = math.fsum if metric == COUNT else mean_of_defined
+        lines.append(("", metric, total(of_targets)))
+        if len(names) > 1 or table.logs:
+            lines += [(name, metric, x) for name, x in zip(names, of_targets)]
+    return lines
 
 
 def _spread_scores(errors: np.ndarray, std: np.ndarray) -> dict[str, list[float]]:
@@ -165,26 +102,23 @@ def _spread_scores(errors: np.ndarray, std: np.ndarray) -> dict[str, list[float]
     return {name: [of[name] for of in of_targets] for name in SPREAD_SCORES}
 
 
-# Values of each run by metric, by the name of a model, by target, as in `Result`.
-MetricsOfTest = dict[str, dict[str, dict[str, list[float]]]]
+# Values of each run by metric, by the name of a model, by target, as in `COLUMNS`.
+MetricsOfTest = Mapping[str, Mapping[str, Mapping[str, list[float]]]]
 
 
-def metrics_of_test(results: Sequence[Result], runs: Sequence[Run]) -> MetricsOfTest:
-    """Metrics of the test molecules: of references, and of the chosen models together. A
-    single target has the name of the mean over several, which is empty."""
-    chosen = " or ".join(dict.fromkeys(run.chosen for run in runs))
-    found: MetricsOfTest = {}
-    for result in results:
-        is_reference = result.model in (MEAN, MAJORITY, FOREST)
-        if result.split == "test" and (is_reference or result.chosen == "yes"):
-            models = found.setdefault(result.target, {})
-            row = models.setdefault(result.model if is_reference else chosen, {})
-            row.setdefault(result.metric, []).append(result.value)
+def metrics_of_test(results: pd.DataFrame) -> MetricsOfTest:
+    """Metrics of the test molecules. A single target has the name of the mean over several,
+    which is empty."""
+    test = results[results.split == "test"]
+    found: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for keys, values in test.groupby(["target", "model", "metric"], sort=False).value:
+        target, model, metric = keys
+        found.setdefault(target, {}).setdefault(model, {})[metric] = values.tolist()
     return found
 
 
 def metric_tables(
-    table: Table, found: MetricsOfTest
+    table: LabelledMolecules, found: MetricsOfTest
 ) -> dict[str, list[list[Cell | str]]]:
     """Tables of `metrics_of_test` by title: a row per target and model, the means over
     targets, and metrics of the spread of models that have a spread; headers first."""
@@ -216,7 +150,7 @@ def metric_tables(
     return tables
 
 
-def worse_than_references(table: Table, found: MetricsOfTest) -> list[str]:
+def worse_than_references(table: LabelledMolecules, found: MetricsOfTest) -> list[str]:
     """Where a reference is better than the model in the main metric or in ranking, a line
     for each of both."""
     lines = []
@@ -240,7 +174,7 @@ def worse_than_references(table: Table, found: MetricsOfTest) -> list[str]:
     return lines
 
 
-def summary_text(table: Table, found: MetricsOfTest) -> str:
+def summary_text(table: LabelledMolecules, found: MetricsOfTest) -> str:
     """`metric_tables` and `worse_than_references` as text."""
     tables = metric_tables(table, found)
     parts = [
@@ -254,156 +188,8 @@ def summary_text(table: Table, found: MetricsOfTest) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def write_results(folder: Path, results: Sequence[Result]) -> None:
+def write_results(folder: Path, results: pd.DataFrame) -> None:
     """Write `RESULTS_FILE`, with empty cells for undefined values."""
-    lines = [
-        result._replace(
-            value="" if result.value != result.value else f"{result.value:.6g}"
-        )
-        for result in results
-    ]
-    write_csv(folder / RESULTS_FILE, [Result._fields, *lines])
-
-
-def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
-    """Write ``predictions_<split>.csv`` for train, valid and test.
-
-    A line per replicate and molecule: the replicate, SMILES, the other columns of the
-    input, the measured targets, `prediction_columns`, and for test the prediction of the
-    random forest. Names that the input has already get another ending, see `free_names`.
-    """
-    has_std = any(run.predicted.std is not None for run in runs)
-    several = any(np.ndim(run.predicted.in_domain) > 1 for run in runs)
-    targets, logs = table.in_unit, table.logs
-    if targets.kind == "regression":  # for the digits of its predictions
-        mean, std = target_statistics(table.labels, slice(None))
-        targets = replace(targets, mean=mean, std=std)
-    given = [table.smiles_column, *table.extra_names, *targets.names]
-    for split in SPLITS:
-        lines: list[Sequence[Any]] = []
-        for number, run in enumerate(runs, 1):
-            rows = np.sort(run.split[split])  # as in the input
-            every = from_log(run.predicted._replace(std=run.std), logs)
-            values, std, in_domain = (None if x is None else x[rows] for x in every)
-            nothing = np.full(values.shape, np.nan)
-            std = nothing if std is None and has_std else std
-            if several:
-                in_domain = per_target(in_domain, values)
-            in_domain = nothing[:, 0] if in_domain is None else in_domain
-            columns = prediction_columns(
-                targets,
-                values,
-                std,
-                in_domain,
-                layout=COMPARED,
-                logs=logs,
-                interval=run.interval,
-            )
-            if split == "test":
-                of_forest = from_log(run.predictions[FOREST], logs).values[rows]
-                forest = prediction_columns(targets, of_forest)
-                columns += [
-                    column._replace(name=f"{name}_forest")
-                    for name, column in zip(targets.names, forest)
-                ]
-            if not lines:
-                names = ["replicate", *(column.name for column in columns)]
-                number_column, *names = free_names(names, given)
-                lines.append([number_column, *given, *names])
-            for row, *cells in zip(rows, *(column.cells for column in columns)):
-                first = [number, table.smiles[row], *table.extras[row]]
-                lines.append([*first, *table.label_cells(row, True), *cells])
-        write_csv(folder / f"predictions_{split}.csv", lines)
-
-
-def calibration(table: Table, runs: Sequence[Run]) -> SpreadScale:
-    """Calibration of the standard deviations of ensembles, from the validation molecules
-    of some runs; validation molecules of a run are test molecules of another.
-
-    It changes nothing for classes, nor for heads, which are calibrated by themselves.
-    """
-    chosen = [run for run in runs if run.predicted.std is not None and run.calibrates]
-    if not chosen or table.targets.kind != "regression":
-        count = table.targets.num_outputs
-        return SpreadScale(np.ones(count), np.zeros(count))
-    rows = [run.split["valid"] for run in chosen]
-    return spread_scale(
-        np.concatenate([run.predicted.values[at] for run, at in zip(chosen, rows)]),
-        np.concatenate([run.predicted.std[at] for run, at in zip(chosen, rows)]),
-        np.concatenate([table.scored_labels(run.split, "valid") for run in chosen]),
-    )
-
-
-def conformal_interval(table: Table, run: Run, coverage: float) -> Interval:
-    """Intervals by the errors of the chosen model on the validation molecules."""
-    rows = run.split["valid"]
-    errors = np.abs(
-        table.scored_labels(run.split, "valid") - run.predicted.values[rows]
-    )
-    scores = errors if run.std is None else errors / run.std[rows]
-    known = (column[~np.isnan(column)] for column in scores.T)
-    factors = [conformal_factor(column, coverage) for column in known]
-    return Interval(coverage, np.array(factors))
-
-
-def write_models(
-    folder: Path, table: Table, runs: Sequence[Run], missing_labels: Sequence[str]
-) -> None:
-    """Write which checkpoints ``graphormer-predict FOLDER`` loads, and which words it takes
-    as missing labels."""
-    scale, names = calibration(table, runs), table.targets.names
-    write_folder(
-        folder,
-        [path for run in runs for path in run.checkpoints],
-        {name: x for name, x in zip(names, scale.factor.tolist()) if x != 1},
-        {name: x for name, x in zip(names, scale.floor.tolist()) if x},
-        [names[target] for target in table.logs],
-        *(
-            (interval.coverage, dict(zip(names, interval.factor.tolist())))
-            if (interval := runs[0].interval)
-            else ()
-        ),
-        missing_labels=missing_labels,
-    )
-
-
-def kept_arrays(
-    path: Path,
-    compute: Callable[[], Mapping[str, np.ndarray | None]],
-    shapes: Mapping[str, tuple[int | None, ...]],
-    optional: Collection[str] = (),
-) -> dict[str, np.ndarray]:
-    """Arrays of an ``.npz`` file, which is computed and written if it is missing, at once
-    and whole. An experiment goes on by this.
-
-    Args:
-        path: Of the file.
-        compute: Makes the arrays by name; None is left out.
-        shapes: Shape of each array, which has numbers; None is any size.
-        optional: Names of arrays that may be missing.
-
-    Raises:
-        DatasetError: The file is damaged, as by a copy that was cut off, or is of other
-            molecules or targets.
-    """
-    if not path.exists():
-        arrays = {name: x for name, x in compute().items() if x is not None}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as file:
-            np.savez(file, **arrays)
-    arrays = {}
-    with contextlib.suppress(ValueError):  # damaged
-        arrays = read_arrays(path)
-    if not {*shapes} - {*optional} <= {*arrays} <= {*shapes} or any(
-        x.dtype.kind not in "fiu"
-        or len(shapes[name]) - x.ndim not in (0, name == IN_DOMAIN)
-        for name, x in arrays.items()
-    ):
-        raise DatasetError(f"{path} is damaged; remove it, and run again")
-    sizes = [pair for name, x in arrays.items() for pair in zip(shapes[name], x.shape)]
-    if any(expected not in (None, size) for expected, size in sizes):
-        raise DatasetError(
-            f"{path} is of other molecules or targets, as an earlier version took them "
-            "from the table; name a new folder with --out"
-        )
-    return arrays
+    texts = results.value.map(lambda x: "" if x != x else f"{x:.6g}")
+    lines = results.assign(value=texts).itertuples(index=False)
+    write_csv(folder / RESULTS_FILE, [COLUMNS, *lines])

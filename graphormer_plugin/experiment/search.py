@@ -5,7 +5,7 @@ import math
 from types import ModuleType
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.experiment.plan import Experiment, Member
+from graphormer_plugin.experiment.experiment import Experiment, ModelRun
 from graphormer_plugin.experiment.settings import FINETUNE, SCRATCH, Training
 from graphormer_plugin.experiment.training import LOG_FILE, read_curves
 
@@ -61,7 +61,7 @@ def search(experiment: Experiment) -> Training:
 
     def _objective(trial) -> float:
         name = f"trial{done + 1}"
-        line = experiment.line(Member(0, model), _options(trial))
+        line = experiment.fairseq_arguments(ModelRun(0, model), _options(trial))
         line["save_dir"] = f"{TRIALS_FOLDER}/{name}"
         values: list[float] = []
         try:

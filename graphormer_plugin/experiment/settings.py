@@ -335,18 +335,3 @@ def claim(folder: Path, identity: dict[str, Any], write: bool = True) -> None:
                 f"{folder} holds another experiment: {difference}; name a new folder "
                 "with --out"
             )
-
-
-def refuse_links(folder: Path) -> None:
-    """Refuse an experiment's folder from which a symbolic link leads out.
-
-    Files elsewhere would be written and removed, also by fairseq-train and SQLite.
-
-    Raises:
-        DatasetError: Names the link.
-    """
-    for path in folder.rglob("*"):
-        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
-            raise DatasetError(
-                f"{path} is a symbolic link that leads out of {folder}; remove it"
-            )

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.clusters import clusters_of
-from graphormer_plugin.data.errors import DatasetError, named_damage
+from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import read_text, write_text
 from graphormer_plugin.data.splits import (
     RATIOS,
     SPLITS,
-    checked_splits,
     folds,
     molecule_order,
     random_split,
@@ -22,7 +21,7 @@ from graphormer_plugin.data.splits import (
     time_split,
 )
 from graphormer_plugin.data.tables.csv_lines import write_csv
-from graphormer_plugin.experiment.labelled_table import Split, Table
+from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules, Split
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.inference.model_folder import (
     MOLECULES_FILE,
@@ -33,7 +32,7 @@ from graphormer_plugin.inference.model_folder import (
 INVALID_FILE = "invalid.csv"
 
 
-def make_splits(table: Table, settings: Settings) -> list[Split]:
+def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
     """The splits of the experiment, a split for each of its runs, also of molecules without
     a label (see `labelled_splits`): in the `molecule_order` unless a column gives the split.
     """
@@ -80,7 +79,7 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
 
 
 def labelled_splits(
-    table: Table, splits: Sequence[Split], settings: Settings
+    table: LabelledMolecules, splits: Sequence[Split], settings: Settings
 ) -> list[Split]:
     """The molecules with a label of each split.
 
@@ -112,37 +111,14 @@ def labelled_splits(
     return splits
 
 
-def recorded_splits(
-    folder: Path, table: Table, settings: Settings
-) -> list[Split] | None:
-    """The splits that a folder of the experiment has; None if it has not all, and no
-    model. Its models hold to them, also where another version would draw others.
-
-    Raises:
-        ValueError: A file is damaged, or missing beside models.
-    """
-    files = [folder / split_file(run) for run in range(settings.runs)]
-    advice = "restore it from a copy, or name a new folder with --out"
-    if missing := [file for file in files if not file.exists()]:
-        if any(folder.glob("replicate*/*/*")):
-            raise DatasetError(
-                f"{missing[0]} is missing, the split of models in {folder}; {advice}"
-            )
-        return None
-    found = []
-    for file in files:
-        with named_damage(f"{file} is damaged; {advice}", DatasetError):
-            split = checked_splits(json.loads(read_text(file)), len(table), "row")
-            found.append({name: split[name] for name in SPLITS})
-    return found
-
-
 def split_file(run: int) -> str:
     """File with the split of a run, from 0, in the folder of the experiment."""
     return f"replicate{run + 1}/{SPLIT_FILE}"
 
 
-def write_molecules(folder: Path, table: Table, splits: Sequence[Split]) -> None:
+def write_molecules(
+    folder: Path, table: LabelledMolecules, splits: Sequence[Split]
+) -> None:
     """Write the table that fairseq-train reads, SMILES, targets and other columns, and
     beside the models of each run the rows of its split."""
     header = [SMILES_COLUMN, *table.targets.names]
@@ -155,7 +131,14 @@ def write_molecules(folder: Path, table: Table, splits: Sequence[Split]) -> None
     write_csv(folder / MOLECULES_FILE, [header, *rows])
     for run, split in enumerate(splits):
         numbers = {name: split[name].tolist() for name in SPLITS}
-        write_text(folder / split_file(run), json.dumps(numbers) + "\n")
+        path, text = folder / split_file(run), json.dumps(numbers) + "\n"
+        if not path.exists():
+            write_text(path, text)
+        elif read_text(path) != text:
+            raise DatasetError(
+                f"{path} is another split than this version draws, or damaged; name a new "
+                "folder with --out"
+            )
     if table.failures:
         rows = [("row", "smiles", "reason"), *table.failures]
         write_csv(folder / INVALID_FILE, rows)

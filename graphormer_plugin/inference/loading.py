@@ -159,6 +159,7 @@ def head_file(
     return None if head is None else Path(head)
 
 
+@torch.random.fork_rng(devices=[])  # the weights that it draws first are replaced
 def load_model(checkpoint: Checkpoint, path: str | os.PathLike[str]) -> GraphModel:
     """The model of a checkpoint, with its weights; ``path`` is for messages.
 

@@ -15,26 +15,25 @@ from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.experiment import training
-from graphormer_plugin.experiment.plan import Member
-from graphormer_plugin.experiment.settings import FINETUNE, SCRATCH, TRAININGS, Settings
+from graphormer_plugin.experiment.experiment import ModelRun
+from graphormer_plugin.experiment.settings import FINETUNE, SCRATCH, TRAININGS
+from support.labelled_molecules import experiment_of, molecules_of
 from support.training import forked
 
-
-@pytest.fixture
-def line(experiment):
-    """Function: options of fairseq-train for a model of an experiment."""
-
-    def line(model=FINETUNE, targets=None, settings=None, **trial):
-        experiment.table.targets = targets or TargetSchema(["y one", "z"])
-        experiment.table.labels = np.arange(12.0)[:, None] % 2 + np.zeros(2)
-        experiment.settings = Settings("a.csv", "out", **(settings or {}))
-        options = dataclasses.replace(TRAININGS[model], epochs=10, **trial)
-        return experiment.line(Member(0, model), options)
-
-    return line
+LABELS = np.arange(12.0)[:, None] % 2 + np.zeros(2)
+SPLIT = dict(zip(("train", "valid", "test"), np.split(np.arange(12), [8, 10])))
 
 
-def test_line(line):
+def line(model=FINETUNE, targets=None, settings=None, **trial):
+    """Options of fairseq-train for a model of an experiment."""
+    table = molecules_of(LABELS, names=["y one", "z"])
+    table = dataclasses.replace(table, targets=targets or table.targets)
+    experiment = experiment_of(table, [SPLIT], **(settings or {}))
+    options = dataclasses.replace(TRAININGS[model], epochs=10, **trial)
+    return experiment.fairseq_arguments(ModelRun(0, model), options)
+
+
+def test_line():
     found = line(settings={"target_unit": "eV"}, frozen=0.5, dropout=0.2)
     assert (
         found
@@ -67,7 +66,7 @@ def test_line(line):
     assert "act_dropout" not in found
 
 
-def test_line_of_classes(line):
+def test_line_of_classes():
     options = {"weight_column": "w", "class_weights": "balanced"}
     options["largest_fragment"] = True
     taste = TargetSchema(["taste"], kind="multiclass").with_classes([["a", "b", "c"]])
@@ -89,7 +88,7 @@ def test_line_of_classes(line):
     assert line(targets=own, settings={"class_names": "b,a"})["class_names"] == "b,a"
 
 
-def test_names_that_look_like_flags_or_lists(line, tmp_path):
+def test_names_that_look_like_flags_or_lists(tmp_path):
     """The line means the column, and no other."""
     names = ["-logKow", "logS, [mol/L]"]
     path = tmp_path / "molecules.csv"
@@ -106,7 +105,7 @@ def test_names_that_look_like_flags_or_lists(line, tmp_path):
     assert read_labels(open_table(path), options).source.target_names == names
 
 
-def test_script(line, tmp_path):
+def test_script(tmp_path):
     """Nothing says where it was written."""
     lines = [line(), line(settings={"device": "cpu", "target_unit": "/h"})]
     text = training.shell_lines(lines, tmp_path / "model", ["one"])
@@ -127,12 +126,11 @@ def test_script(line, tmp_path):
     assert "PLUGIN" not in training.shell_lines([], tmp_path)
 
 
-def test_the_metric_that_selects(experiment):
-    experiment.table.targets = TargetSchema(["y"], kind="binary")
-    experiment.table.labels = np.arange(12.0)[:, None] % 2
+def test_the_metric_that_selects():
+    table = molecules_of(np.arange(12.0)[:, None] % 2, kind="binary")
     for valid, name in {(8, 9): "roc_auc", (9, 11): "loss"}.items():
-        experiment.splits[0] = experiment.splits[0] | {"valid": np.array(valid)}
-        assert experiment.metric(0).name == name
+        splits = [SPLIT | {"valid": np.array(valid)}]
+        assert experiment_of(table, splits).metric(0).name == name
 
 
 def test_a_training_ends_with_its_parent():

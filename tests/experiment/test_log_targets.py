@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.experiment.labelled_table import read_table
+from graphormer_plugin.experiment.data_warnings import warnings_of
+from graphormer_plugin.experiment.labelled_molecules import read_table
 from graphormer_plugin.experiment.log_targets import (
     log_columns,
     spans_decades,
     without_logarithm,
 )
-from graphormer_plugin.experiment.mistakes import warnings_of
 from graphormer_plugin.experiment.split_tables import write_molecules
 from graphormer_plugin.heads.prediction import (
     Prediction,

@@ -1,35 +1,40 @@
 """Search of the options of a training."""
 
-import contextlib
 import json
 import sys
-from types import SimpleNamespace
+from dataclasses import replace
 
+import numpy as np
 import pytest
+from tqdm import tqdm
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment import search as searching
-from graphormer_plugin.experiment.scores import Metric
-from graphormer_plugin.experiment.settings import FINETUNE, TRAININGS, Settings
+from graphormer_plugin.experiment.experiment import Experiment
+from graphormer_plugin.experiment.settings import FINETUNE, TRAININGS
+from support.labelled_molecules import experiment_of, molecules_of
 
 BASE = TRAININGS[FINETUNE]
 
 
 @pytest.fixture
-def search(tmp_path):
+def search(tmp_path, monkeypatch):
     """Function: search with a training that has the metric of a function. Its attributes
     are the options that were tried, and the warnings."""
+    arguments = lambda self, member, options: {"trial": options}  # noqa: E731
+    monkeypatch.setattr(Experiment, "fairseq_arguments", arguments)
 
-    def search(trials, values_of, rises=False, start="start.pt", **options):
-        def train(line):
+    def search(trials, values_of, rises=False, start=True, **options):
+        def train(self, line):
             found = values_of(len(search.tried), line["trial"])
             search.tried.append(line["trial"])
             folder = tmp_path / line["save_dir"]
             folder.mkdir(parents=True, exist_ok=True)
             failed = isinstance(found, Exception)
-            name = f"valid_{(search.metric or metric).name}"
             lines = [
-                json.dumps({"epoch": 1, "valid_num_updates": x} | {name: str(y)})
+                json.dumps(
+                    {"epoch": 1, "valid_num_updates": x, f"valid_{name}": str(y)}
+                )
                 for x, y in enumerate([0, 9] if failed else found)
             ]
             (folder / "train.log").write_text("\n".join(lines))
@@ -37,21 +42,18 @@ def search(tmp_path):
             if failed:
                 raise found
 
-        metric = Metric("r2" if rises else "rmse")
-        experiment = SimpleNamespace(
-            settings=Settings("a.csv", str(tmp_path), trials=trials, **options),
-            folder=tmp_path,
-            start=start,
-            metric=lambda run: search.metric or metric,
-            line=lambda member, options: {"trial": options},
-            train=train,
-            warn=search.warned.append,
-            progress=lambda title, steps: contextlib.nullcontext(),
-            bar=SimpleNamespace(total=0),
+        monkeypatch.setattr(Experiment, "train", train)
+        kind, name = ("multiclass", "accuracy") if rises else ("regression", "rmse")
+        table = molecules_of(np.arange(4.0)[:, None], kind=kind)
+        split = dict.fromkeys(("train", "valid", "test"), np.arange(4))
+        experiment = experiment_of(table, [split], tmp_path, trials=trials, **options)
+        bar = tqdm(disable=True, total=0)
+        more = {} if start else {"start": None}
+        return searching.search(
+            replace(experiment, warn=search.warned.append, bar=bar, **more)
         )
-        return searching.search(experiment)
 
-    search.tried, search.warned, search.metric = [], [], None
+    search.tried, search.warned = [], []
     return search
 
 
@@ -85,7 +87,7 @@ def test_the_best_options_of_all_trials_also_after_a_kill(search, tmp_path):
 
 
 def test_what_is_not_varied(search):
-    found = search(4, best_without, rises=True, start=None, lr=0.5)
+    found = search(4, best_without, rises=True, start=False, lr=0.5)
     assert {one.lr for one in search.tried} == {0.5} and found.frozen == 0
     assert found.dropout == max(one.dropout for one in search.tried)
 

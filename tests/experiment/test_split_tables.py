@@ -13,12 +13,11 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.splits import scaffold_split
 from graphormer_plugin.data.tables.table import CsvTable
-from graphormer_plugin.experiment.labelled_table import read_table
-from graphormer_plugin.experiment.mistakes import warnings_of
+from graphormer_plugin.experiment.data_warnings import warnings_of
+from graphormer_plugin.experiment.labelled_molecules import read_table
 from graphormer_plugin.experiment.split_tables import (
     SMILES_COLUMN,
     labelled_splits,
-    recorded_splits,
     write_molecules,
 )
 from support.labelled_molecules import (
@@ -272,24 +271,14 @@ def test_shares_are_of_the_labels_of_each_target():
 
 
 def test_the_split_of_a_folder_is_kept(write, tmp_path):
+    """Its models were trained on it."""
     asked = settings(write(TABLE, ["smiles", "y"]), replicates=2)
     table = read_table(asked)
-    assert recorded_splits(tmp_path, table, asked) is None
-    splits = splits_of(table, asked)[::-1]
-    write_molecules(tmp_path, table, splits)
-    for found, split in zip(recorded_splits(tmp_path, table, asked), splits):
-        assert all(np.array_equal(found[name], split[name]) for name in split)
-    file = tmp_path / "replicate2/split.json"
-    for text in (b"", b"\xff", b'{"train": [0], "valid": [1], "test": [60]}'):
-        file.write_bytes(text)
-        with pytest.raises(DatasetError, match="replicate2/split.json is damaged"):
-            recorded_splits(tmp_path, table, asked)
-    file.unlink()
-    assert recorded_splits(tmp_path, table, asked) is None  # killed before a training
-    (tmp_path / "replicate1/head1").mkdir()
-    (tmp_path / "replicate1/head1/head.npz").touch()
-    with pytest.raises(DatasetError, match="replicate2/split.json is missing, .*--out"):
-        recorded_splits(tmp_path, table, asked)
+    splits = splits_of(table, asked)
+    for _ in range(2):
+        write_molecules(tmp_path, table, splits)
+    with pytest.raises(DatasetError, match="replicate1/split.json is another split"):
+        write_molecules(tmp_path, table, splits[::-1])
 
 
 def test_rows_go_with_the_only_target_that_they_had_a_label_of(read):

@@ -1,11 +1,17 @@
 """A table of labelled molecules, as `graphormer-train` gets one."""
 
 import csv
-from types import SimpleNamespace
+from pathlib import Path
 
+import numpy as np
+from tqdm import tqdm
+
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import split_tables
-from graphormer_plugin.experiment.labelled_table import Table
+from graphormer_plugin.experiment.experiment import Experiment
+from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
 from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.experiment.training import Start
 
 ROWS = [
     ["CCO", "ethanol", "-0.31", "train", "0"],
@@ -20,13 +26,29 @@ HEADER = ["Smiles", "name", "value", "part", "active"]
 PARTS = ["train", "train", "valid", "valid", "test", "test"]
 
 
-class FewLabels(SimpleNamespace):
-    """Some attributes of a table of an experiment, whose labels are exact and weigh the
-    same."""
+def molecules_of(labels, smiles=None, names=None, unit="", kind="regression", **more):
+    """Labelled molecules from labels [n, T]; ``more`` are attributes."""
+    labels = np.asarray(labels, float)
+    count, number = labels.shape
+    classes = int(np.nanmax(labels)) + 1 if kind == "multiclass" else 0
+    names = names or [f"y{at}" for at in range(number)][: 1 if classes else number]
+    return LabelledMolecules(
+        smiles=smiles or [f"{'C' * (at + 1)}O" for at in range(count)],
+        smiles_column="smiles",
+        labels=labels,
+        targets=TargetSchema(names, unit, kind, num_classes=classes),
+        extra=np.empty((count, 0)),
+        **{"extras": [[]] * count, **more},
+    )
 
-    weights = bounds = None
-    exact_labels, unlearned = Table.exact_labels, Table.unlearned
-    trained_labels, scored_labels = Table.trained_labels, Table.scored_labels
+
+def experiment_of(table, splits, folder="out", **options):
+    """An experiment of labelled molecules, which starts from a tiny model."""
+    start = Start(
+        {"finetune_from_model": "/a b/start.pt"}, Path("s.pt"), "grpe_tiny", 12
+    )
+    asked = Settings("a.csv", str(folder), **options)
+    return Experiment(asked, table, splits, start, print, tqdm(disable=True))
 
 
 def write_table(path, rows=ROWS, header=HEADER):

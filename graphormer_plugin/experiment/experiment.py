@@ -2,7 +2,7 @@
 
 import contextlib
 import fnmatch
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,12 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from tqdm import tqdm
 
 import graphormer_plugin
 from graphormer_plugin.criterions.class_weights import class_weights
-from graphormer_plugin.data.errors import DatasetError, counted, listed
-from graphormer_plugin.experiment.labelled_table import FIT_SPLITS, Split, Table
-from graphormer_plugin.experiment.results import kept_arrays
+from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
+from graphormer_plugin.data.files import atomic_write, read_arrays
+from graphormer_plugin.experiment.labelled_molecules import (
+    FIT_SPLITS,
+    LabelledMolecules,
+    Split,
+)
 from graphormer_plugin.experiment.scores import Metric, main_metric
 from graphormer_plugin.experiment.settings import (
     AUTO,
@@ -54,7 +59,7 @@ LOSSES = {
 }
 
 
-class Member(NamedTuple):
+class ModelRun(NamedTuple):
     """A model of an experiment.
 
     Attributes:
@@ -84,13 +89,13 @@ def fitted_rows(split: Split) -> np.ndarray:
     return np.concatenate([split[name] for name in FIT_SPLITS])
 
 
-def unfit_for_head(table: Table, split: Split) -> list[str]:
+def unfit_for_head(table: LabelledMolecules, split: Split) -> list[str]:
     """Names of the targets with too few different labels in train for a head."""
     labels, targets = table.trained_labels(split), table.targets
     return [targets.names[at] for at in unfit_targets(labels, targets.kind)]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Experiment:
     """The data, models and options of an experiment, which its steps share.
 
@@ -100,17 +105,19 @@ class Experiment:
         splits: One per run.
         start: Pre-trained weights, or None.
         warn: Takes warnings.
-        searched: Options of the trainings from a search, or None.
         bar: Progress in epochs, and in steps that take about as long as some.
+        searched: Options of the trainings from a search, or None.
+        parsed: The molecules, if they are parsed already.
     """
 
     settings: Settings
-    table: Table
+    table: LabelledMolecules
     splits: list[Split]
     start: Start | None
     warn: Callable[[str], None]
+    bar: tqdm
     searched: Training | None = None
-    bar: Any = None
+    parsed: Molecules | None = None
 
     @property
     def folder(self) -> Path:
@@ -217,7 +224,9 @@ class Experiment:
         """Options of the trainings of a model."""
         return self.searched or self.settings.training(model)
 
-    def line(self, member: Member, trial: Training | None = None) -> dict[str, Any]:
+    def fairseq_arguments(
+        self, member: ModelRun, trial: Training | None = None
+    ) -> dict[str, Any]:
         """Options of fairseq-train for a model, in the folder of the experiment; ``trial``
         are its options in a search."""
         settings, targets = self.settings, self.table.targets
@@ -278,17 +287,17 @@ class Experiment:
         metric = main_metric(self.table.targets)
         return metric if metric.is_defined(labels) else Metric("loss")
 
-    def members(self) -> list[Member]:
+    def model_runs(self) -> list[ModelRun]:
         """All models, in their order. A head has its spread by itself: a head per run."""
         return [
-            Member(run, self.model, number)
+            ModelRun(run, self.model, number)
             for run in range(len(self.splits))
             for number in range(1 if self.model == HEAD else self.settings.ensemble)
         ]
 
-    def trainings(self) -> list[Member]:
+    def trainings(self) -> list[ModelRun]:
         """Models that fairseq trains."""
-        return [member for member in self.members() if member.model != HEAD]
+        return [member for member in self.model_runs() if member.model != HEAD]
 
     def cost(self, model: str) -> int:
         """Steps of the progress bar that a model takes."""
@@ -327,18 +336,35 @@ class Experiment:
     @cached_property
     def molecules(self) -> Molecules:
         """Graphs and RDKit's molecules, parsed once for all models."""
-        return read(self.table.smiles, str(self.settings.featuriser))
+        return self.parsed or read(self.table.smiles, str(self.settings.featuriser))
 
     @cached_property
     def features(self) -> dict[str, np.ndarray]:
         """Fingerprints and descriptors of all molecules, and further columns; see
         `raw_features`."""
         blocks = ("fingerprint", "descriptors")
-        arrays = kept_arrays(
+        arrays = saved_arrays(
             self.folder / "data/features.npz",
             lambda: {block: self.molecules.features(block) for block in blocks},
-            {block: (len(self.table.smiles), None) for block in blocks},
         )
         if self.settings.extra_columns:
             arrays["extra"] = self.table.extra
         return arrays
+
+
+def saved_arrays(
+    path: Path, compute: Callable[[], Mapping[str, np.ndarray | None]]
+) -> dict[str, np.ndarray]:
+    """Arrays of an ``.npz`` file, which is computed and written whole if it is missing;
+    None is left out.
+
+    Raises:
+        ValueError: The file is damaged, as by a copy that was cut off.
+    """
+    if not path.exists():
+        arrays = {name: x for name, x in compute().items() if x is not None}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as file:
+            np.savez(file, **arrays)
+    with named_damage(f"{path} is damaged; remove it, and run again"):
+        return read_arrays(path)

@@ -22,7 +22,7 @@ from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.class_names import check_numbers
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.roles import find_split
-from graphormer_plugin.data.tables.table import Table as InputTable
+from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.experiment.log_targets import (
     AUTO_LOGS,
     log_columns,
@@ -40,7 +40,7 @@ FEWEST_NUMBERS = 20  # labels of a column of registry numbers
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class LabelledMolecules:
     """Molecules that can be trained on, and their labels.
 
     Attributes:
@@ -90,7 +90,7 @@ class Table:
     def __len__(self) -> int:
         return len(self.smiles)
 
-    def without(self, names: Collection[str], reason: str) -> "Table":
+    def without(self, names: Collection[str], reason: str) -> "LabelledMolecules":
         """This table with some targets as further columns, and a warning; the same table
         if there are none, or no other targets."""
         kept = [name not in names for name in self.targets.names]
@@ -162,7 +162,7 @@ class Table:
         return dataclasses.replace(self.targets, names=names)
 
 
-def read_table(settings: Settings, progress: bool = True) -> Table:
+def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     """Read the table once: `read_labels` finds targets and their kind where the settings
     do not name them.
 
@@ -190,7 +190,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     if bounds is not None:
         count = counted(np.count_nonzero(bounds), "label")
         read.warnings.append(f"{count} are bounds, which no metric counts")
-    found = Table(
+    found = LabelledMolecules(
         smiles=[source.smiles[row] for row in rows],
         smiles_column=options.smiles_column,
         labels=labels,
@@ -216,7 +216,7 @@ def parse_molecules(
     read: Labels, settings: Settings, progress: bool
 ) -> tuple[list[int], list[str], list[int], list[tuple[int | str, str, str]]]:
     """Rows whose molecules can be parsed, scaffold and key of each, and the failures; see
-    `Table`.
+    `LabelledMolecules`.
 
     Raises:
         DatasetError: Some or all cannot be parsed, and are not to be left out.
@@ -280,7 +280,7 @@ def find_targets(
     return targets
 
 
-def with_logarithms(table: Table, settings: Settings) -> Table:
+def with_logarithms(table: LabelledMolecules, settings: Settings) -> LabelledMolecules:
     """The table with the logarithms of ``--log-targets``, or a warning that advises them.
 
     Raises:
@@ -311,7 +311,9 @@ def with_logarithms(table: Table, settings: Settings) -> Table:
     )
 
 
-def without_unlearnable(table: Table, settings: Settings) -> Table:
+def without_unlearnable(
+    table: LabelledMolecules, settings: Settings
+) -> LabelledMolecules:
     """The table without targets whose labels are all equal, or registry numbers.
 
     Raises:
@@ -333,7 +335,7 @@ def without_unlearnable(table: Table, settings: Settings) -> Table:
     )
 
 
-def find_options(table: InputTable, settings: Settings) -> DatasetOptions:
+def find_options(table: Table, settings: Settings) -> DatasetOptions:
     """How to read a table: the settings, and where they do not say how to split: a column
     called split, in any case, unless another option names it; else ``scaffold``.
 

@@ -11,13 +11,19 @@ from graphormer_plugin.data.smiles import mol_of_any_smiles
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.table import SPLIT
 from graphormer_plugin.experiment.label_statistics import label_shift
-from graphormer_plugin.experiment.labelled_table import FIT_SPLITS, Split, Table
+from graphormer_plugin.experiment.labelled_molecules import (
+    FIT_SPLITS,
+    LabelledMolecules,
+    Split,
+)
 from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.settings import FINETUNE, SCRATCH, Settings
 from graphormer_plugin.experiment.split_tables import INVALID_FILE
 
 
-def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> list[str]:
+def warnings_of(
+    table: LabelledMolecules, splits: Sequence[Split], settings: Settings
+) -> list[str]:
     """Probable mistakes in the data, one line each."""
     used = (settings.weight_column, *settings.extra_columns)
     others = settings.folds or settings.ratios or settings.test_file
@@ -76,7 +82,7 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
     return lines
 
 
-def alike_stereoisomers(table: Table) -> list[str]:
+def alike_stereoisomers(table: LabelledMolecules) -> list[str]:
     """Warning about stereoisomers with other labels, which networks cannot tell apart;
     the fingerprints of heads and forests have CIP codes."""
     rows_of: dict[str, list[int]] = {}
@@ -100,7 +106,7 @@ def alike_stereoisomers(table: Table) -> list[str]:
     ]
 
 
-def undefined_metrics(table: Table, split: Split) -> list[str]:
+def undefined_metrics(table: LabelledMolecules, split: Split) -> list[str]:
     """Warnings about targets without a main metric in a part of a split."""
     metric, names = MAIN[table.targets.kind], np.array(table.targets.names)
     lines = []

@@ -7,9 +7,9 @@ from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.tables.table import CsvTable
+from graphormer_plugin.experiment.data_warnings import warnings_of
 from graphormer_plugin.experiment.label_statistics import label_table
-from graphormer_plugin.experiment.labelled_table import read_table
-from graphormer_plugin.experiment.mistakes import warnings_of
+from graphormer_plugin.experiment.labelled_molecules import read_table
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.split_tables import (
     SPLITS,

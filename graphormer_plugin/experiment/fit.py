@@ -1,22 +1,22 @@
-"""Steps of an experiment. Each leaves a file, and makes only a file that is missing."""
+"""Fit the models of an experiment. Each step leaves a file; a complete file is done."""
 
 import functools
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 
 from graphormer_plugin import hub
 from graphormer_plugin.data.files import write_text
 from graphormer_plugin.data.smiles import OGB
-from graphormer_plugin.experiment.plan import TITLES, Experiment, Member, fitted_rows
-from graphormer_plugin.experiment.references import forest_predictions
-from graphormer_plugin.experiment.results import Run, kept_arrays, label_spread
-from graphormer_plugin.experiment.scores import (
-    main_metric,
-    main_score,
-    spread_text,
+from graphormer_plugin.experiment.baselines import forest_predictions, mean_labels
+from graphormer_plugin.experiment.experiment import (
+    TITLES,
+    Experiment,
+    ModelRun,
+    fitted_rows,
+    saved_arrays,
 )
+from graphormer_plugin.experiment.predictions import Run, calibrated
 from graphormer_plugin.experiment.settings import CONFORMAL, HEAD
 from graphormer_plugin.experiment.starts import start_state
 from graphormer_plugin.experiment.training import (
@@ -37,25 +37,51 @@ from graphormer_plugin.heads.prediction import Prediction, combined, per_target
 from graphormer_plugin.inference.checkpoint import write_file
 
 PREDICTIONS = "predictions.npz"
+FOREST_STEPS = 10  # of the progress bar; an epoch is one
 
 
-def is_made(experiment: Experiment, member: Member) -> bool:
-    """Whether a model and its predictions are there."""
-    files = [*member.files, f"{member.save_dir}/{PREDICTIONS}"]
-    return all((experiment.folder / name).exists() for name in files)
+def fit_run(experiment: Experiment, number: int) -> Run:
+    """Fit and predict the baselines and the models of a split that are not in the folder
+    yet."""
+    table, split = experiment.table, experiment.splits[number]
+    name = experiment.settings.run_name(number + 1)
+    mean = mean_labels(table.labels[fitted_rows(split)], table.targets.num_classes)
+    with experiment.progress(f"{name}, random forest", FOREST_STEPS):
+        forest = forest_values(experiment, number)
+    return replace(fit_models(experiment, number), mean=mean, forest=forest)
+
+
+def fit_models(experiment: Experiment, number: int) -> Run:
+    """Fit and predict the models of a split, whose mean counts; without baselines."""
+    members = [one for one in experiment.model_runs() if one.run == number]
+    predictions = []
+    for member in members:
+        title = f"{experiment.settings.run_name(number + 1)}, {TITLES[member.model]}"
+        if member.model != HEAD:
+            title += f" {member.number + 1}"
+        with experiment.progress(title, experiment.cost(member.model)):
+            predictions.append(model_predictions(experiment, member))
+    predicted = combined(predictions)
+    run = Run(
+        experiment.splits[number],
+        predicted,
+        [f"{member.save_dir}/{BEST}" for member in members],
+        raw_std=None if experiment.model == HEAD else predicted.std,
+    )
+    return calibrated(experiment.table, run)
 
 
 def write_commands(experiment: Experiment) -> None:
     """Write the lines of fairseq-train that run."""
-    folder, has_head = experiment.folder, experiment.model == HEAD
-    lines = [experiment.line(member) for member in experiment.trainings()]
-    comments = ["Heads (head.npz) are fitted by graphormer-train itself."] * has_head
+    folder, comments = experiment.folder, []
+    lines = [experiment.fairseq_arguments(one) for one in experiment.trainings()]
+    if experiment.model == HEAD:
+        comments = ["Heads (head.npz) are fitted by graphormer-train itself."]
     write_text(folder / COMMANDS_FILE, shell_lines(lines, folder, comments))
 
 
-def forest(experiment: Experiment, run: int) -> Prediction:
-    """Predictions of the random forest [n, C]: NaN but for test molecules, as in its
-    file."""
+def forest_values(experiment: Experiment, run: int) -> np.ndarray:
+    """Predictions of the random forest [n, C], NaN except for test molecules."""
 
     def _fit() -> dict[str, np.ndarray]:
         table, settings = experiment.table, experiment.settings
@@ -78,40 +104,29 @@ def forest(experiment: Experiment, run: int) -> Prediction:
         return {"values": values}
 
     path = experiment.folder / f"replicate{run + 1}/forest/{PREDICTIONS}"
-    return kept_prediction(experiment, path, _fit)
+    return saved_arrays(path, _fit)["values"]
 
 
-def kept_prediction(
-    experiment: Experiment,
-    path: Path,
-    compute: Callable[[], Mapping[str, np.ndarray | None]],
-) -> Prediction:
-    """Predictions for all molecules that a file keeps, see `kept_arrays`."""
-    shape = (len(experiment.table.labels), experiment.table.targets.num_outputs)
-    shapes = {"values": shape, "std": shape, "in_domain": shape}
-    return Prediction(**kept_arrays(path, compute, shapes, ("std", "in_domain")))
-
-
-def model_predictions(experiment: Experiment, member: Member) -> Prediction:
+def model_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     """Predictions of a model [n, C]. A model with a missing file is made first, from the
     checkpoint of its training if that exists."""
     save_dir = experiment.folder / member.save_dir
     path = save_dir / PREDICTIONS
-    if not is_made(experiment, member):
+    if not all((experiment.folder / name).exists() for name in member.files):
         path.unlink(missing_ok=True)
     # A training that goes on may not write its best checkpoint again.
     if not (save_dir / BEST).exists():
         (save_dir / LAST).unlink(missing_ok=True)
     predict = head_predictions if member.model == HEAD else trained_predictions
-    return kept_prediction(
-        experiment, path, lambda: predict(experiment, member)._asdict()
+    return Prediction(
+        **saved_arrays(path, lambda: predict(experiment, member)._asdict())
     )
 
 
-def trained_predictions(experiment: Experiment, member: Member) -> Prediction:
+def trained_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     """Train a model, which ends at once if it is trained, and predict all molecules."""
     table, best = experiment.table, experiment.folder / member.save_dir / BEST
-    experiment.train(experiment.line(member))
+    experiment.train(experiment.fairseq_arguments(member))
     split = experiment.splits[member.run]
     learned = ~np.isnan(table.trained_labels(split, bounds=True))
     rows = learned.any(1)
@@ -121,7 +136,7 @@ def trained_predictions(experiment: Experiment, member: Member) -> Prediction:
     return predictor.estimate(experiment.molecules, extra=table.extra)
 
 
-def head_predictions(experiment: Experiment, member: Member) -> Prediction:
+def head_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     """Fit a head on the vectors of the start, and predict all molecules.
 
     The head that is kept is fitted to the training and validation molecules, but to the
@@ -141,10 +156,9 @@ def head_predictions(experiment: Experiment, member: Member) -> Prediction:
     save_dir.mkdir(parents=True, exist_ok=True)
     write_file(state, save_dir / BEST)
     load = functools.partial(hub.load, save_dir / BEST, head=None)
-    raw = kept_arrays(  # which all replicates share
+    raw = saved_arrays(  # which all replicates share
         experiment.folder / "data/vectors.npz",
         lambda: {"vectors": load().to(experiment.device).embed(experiment.molecules)},
-        {"vectors": (len(table.smiles), None)},
     )
     raw |= experiment.features
     mols = experiment.molecules.described
@@ -182,24 +196,3 @@ def head_predictions(experiment: Experiment, member: Member) -> Prediction:
             all_rows[valid] = rows
     head.save(save_dir / HEAD_FILE)
     return predicted
-
-
-def take_members(
-    experiment: Experiment, run: Run, number: int, predictions: list[Prediction]
-) -> None:
-    """Give a run the predictions of its models, whose mean counts."""
-    targets, valid = experiment.table.targets, run.split["valid"]
-    run.chosen, run.calibrates = TITLES[experiment.model], experiment.model != HEAD
-    run.predictions[run.chosen] = combined(predictions)
-    run.checkpoints = [
-        f"{Member(number, experiment.model, member).save_dir}/{BEST}"
-        for member in range(len(predictions))
-    ]
-    score = main_score(
-        targets,
-        run.predicted.values[valid],
-        experiment.table.scored_labels(run.split, "valid"),
-        label_spread(experiment.table, run.split),
-    )
-    name = main_metric(targets).name
-    run.reason = f"{run.chosen}, valid {name} {spread_text([score], name)}"

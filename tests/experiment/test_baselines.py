@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
-from graphormer_plugin.experiment import references
-from graphormer_plugin.experiment.references import forest_predictions, mean_labels
+from graphormer_plugin.experiment import baselines
+from graphormer_plugin.experiment.baselines import forest_predictions, mean_labels
 
 SMILES = [start + "C" * k for start in ("O", "N", "Cl") for k in range(1, 15)]
 ALL = np.arange(len(SMILES))
@@ -61,7 +61,7 @@ def test_several_classes(table):
 def test_a_forest_warns_of_nothing(monkeypatch, recwarn):
     """Also where its threads lose the filters."""
 
-    class Forest(references.RandomForestRegressor):
+    class Forest(baselines.RandomForestRegressor):
         def fit(self, *arguments):
             warnings.resetwarnings()
             warnings.warn("no filters", UserWarning, stacklevel=1)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.experiment.labelled_table import read_table
-from graphormer_plugin.experiment.mistakes import warnings_of
+from graphormer_plugin.experiment.data_warnings import warnings_of
+from graphormer_plugin.experiment.labelled_molecules import read_table
 from support.labelled_molecules import PARTS, settings
 
 

@@ -1,22 +1,20 @@
-"""What a model is good for, in numbers of which the report's template makes sentences."""
+"""The numbers behind the report's conclusions."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.schema import mean_of_defined
-from graphormer_plugin.experiment.labelled_table import Table
-from graphormer_plugin.experiment.plan import FEW_TESTED
-from graphormer_plugin.experiment.results import MetricsOfTest, Run, tested
+from graphormer_plugin.experiment.experiment import FEW_TESTED
+from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
+from graphormer_plugin.experiment.results import MetricsOfTest
 from graphormer_plugin.experiment.scores import COUNT, main_metric, spread_text
-from graphormer_plugin.experiment.worst import relative_errors
-from graphormer_plugin.heads.prediction import per_target
 
 
 def conclusions(
-    table: Table, runs: Sequence[Run], found: MetricsOfTest
+    table: LabelledMolecules, tested: pd.DataFrame, found: MetricsOfTest
 ) -> dict[str, Any]:
     """How good a model is, what to expect of a prediction, and where it fails.
 
@@ -41,11 +39,9 @@ def conclusions(
         and mean_of_defined(of[model[0]][COUNT]) >= FEW_TESTED
         if (value := mean_of_defined(of[model[0]][metric])) == value
     ]
-    errors = np.concatenate([relative_errors(table, run) for run in runs])
     half = most = np.nan
     if metric == "rmse":
-        values, labels = tested(table, runs)
-        half, most = np.nanquantile(np.abs(values - labels), [0.5, 0.9])
+        half, most = np.quantile(np.abs(tested.value - tested.label), [0.5, 0.9])
     return {
         "model": model[0],
         "metric": metric,
@@ -57,23 +53,14 @@ def conclusions(
         "half": half,
         "most": most,
         "covered": mean_of_defined(found[""][model[0]].get("coverage90", ())),
-        "ratio": far_to_near(runs, errors),
+        "ratio": far_to_near(tested),
     }
 
 
-def far_to_near(runs: Sequence[Run], errors: np.ndarray) -> float:
-    """Mean error of the half of the test molecules that is less like the training
+def far_to_near(tested: pd.DataFrame) -> float:
+    """Mean error of the half of the `predicted_labels` that is less like the training
     molecules, over the mean of the other half; NaN if all are equally like them."""
-    if any(run.predicted.in_domain is None for run in runs):
+    far = tested.in_domain <= tested.in_domain.median()
+    if tested.in_domain.isna().any() or far.all() or not tested.error[~far].sum():
         return np.nan
-    likeness = [
-        per_target(run.predicted.in_domain, run.predicted.values)[run.split["test"]]
-        for run in runs
-    ]
-    likeness = [scores[:, : errors.shape[1]] for scores in likeness]
-    labelled = ~np.isnan(errors)
-    likeness, errors = np.concatenate(likeness)[labelled], errors[labelled]
-    far = likeness <= np.median(likeness)
-    if far.all() or not np.nansum(errors[~far]):
-        return np.nan
-    return float(np.nanmean(errors[far]) / np.nanmean(errors[~far]))
+    return float(tested.error[far].mean() / tested.error[~far].mean())

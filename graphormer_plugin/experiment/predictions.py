@@ -1,0 +1,204 @@
+"""The predictions of an experiment: of each run, in one frame, and as files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from graphormer_plugin.data.schema import target_statistics
+from graphormer_plugin.data.splits import SPLITS
+from graphormer_plugin.data.tables.csv_lines import write_csv
+from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules, Split
+from graphormer_plugin.heads.calibration import conformal_factor, spread_scale
+from graphormer_plugin.heads.prediction import (
+    Interval,
+    Prediction,
+    SpreadScale,
+    from_log,
+    per_target,
+)
+from graphormer_plugin.inference.model_folder import write_folder
+from graphormer_plugin.inference.prediction_columns import (
+    COMPARED,
+    free_names,
+    prediction_columns,
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One split with predictions for all n molecules.
+
+    Attributes:
+        split: molecules of train, valid and test.
+        predicted: predictions of the model, the mean of its members.
+        checkpoints: files of the model, in the folder of the experiment.
+        mean: mean of the fitted labels, for each output [C].
+        forest: predictions of the random forest [n, C], NaN except for test molecules.
+        raw_std: spread of an ensemble before its calibration, else None; heads are
+            calibrated by themselves.
+    """
+
+    split: Split
+    predicted: Prediction
+    checkpoints: Sequence[str]
+    mean: np.ndarray | None = None
+    forest: np.ndarray | None = None
+    raw_std: np.ndarray | None = None
+
+
+def calibrated(table: LabelledMolecules, run: Run) -> Run:
+    """A run with a calibrated spread. Only its own validation molecules calibrate it;
+    those of another run may be test molecules here."""
+    if run.raw_std is None:
+        return run
+    std = calibration(table, [run])(run.raw_std)
+    return replace(run, predicted=run.predicted._replace(std=std))
+
+
+def label_spread(table: LabelledMolecules, split: Split) -> np.ndarray:
+    """Standard deviation of the labels of each target in train [T]."""
+    labels = table.trained_labels(split)
+    return np.array(target_statistics(labels, np.arange(len(labels)))[1])
+
+
+def predicted_labels(table: LabelledMolecules, runs: Sequence[Run]) -> pd.DataFrame:
+    """Test labels that metrics count, with their predictions: a row for each.
+
+    Columns:
+        run, row, target: numbers from 0.
+        label, value: measured and predicted; of a multiclass target the likeliest class.
+        std: calibrated standard deviation, NaN without.
+        in_domain: likeness to the training molecules, NaN where it is not known.
+        error: size of the error, in standard deviations of the target in train; for
+            classes 1 - the probability of the measured class.
+    """
+    kind, parts = table.targets.kind, []
+    for number, run in enumerate(runs):
+        rows, labels = run.split["test"], table.scored_labels(run.split, "test")
+        values, std, in_domain = run.predicted
+        likeness = per_target(in_domain, values)[rows]
+        std = np.full(labels.shape, np.nan) if std is None else std[rows]
+        values = values[rows]
+        if kind == "multiclass":
+            classes = np.nan_to_num(labels).astype(int)
+            error = 1 - np.take_along_axis(values, classes, 1)
+            values = values.argmax(1)[:, None]
+        else:
+            error = np.abs(values - labels)
+        if kind == "regression":
+            error /= label_spread(table, run.split)
+        known = at, target = np.nonzero(~np.isnan(labels))
+        columns = {"label": labels, "value": values, "std": std}
+        columns |= {"in_domain": likeness, "error": error}
+        parts.append(
+            pd.DataFrame(
+                {"run": number, "row": rows[at], "target": target}
+                | {name: column[known] for name, column in columns.items()}
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def calibration(table: LabelledMolecules, runs: Sequence[Run]) -> SpreadScale:
+    """Calibration of the standard deviations of ensembles, by the validation molecules of
+    some runs. It changes nothing for classes, nor for heads."""
+    chosen = [run for run in runs if run.raw_std is not None]
+    if not chosen or table.targets.kind != "regression":
+        count = table.targets.num_outputs
+        return SpreadScale(np.ones(count), np.zeros(count))
+    rows = [run.split["valid"] for run in chosen]
+    return spread_scale(
+        np.concatenate([run.predicted.values[at] for run, at in zip(chosen, rows)]),
+        np.concatenate([run.raw_std[at] for run, at in zip(chosen, rows)]),
+        np.concatenate([table.scored_labels(run.split, "valid") for run in chosen]),
+    )
+
+
+def conformal_interval(
+    table: LabelledMolecules, run: Run, coverage: float
+) -> Interval | None:
+    """Intervals by the errors on the validation molecules; None for a coverage of 0."""
+    if not coverage:
+        return None
+    rows, predicted = run.split["valid"], run.predicted
+    labels = table.scored_labels(run.split, "valid")
+    scores = np.abs(labels - predicted.values[rows])
+    if predicted.std is not None:
+        scores /= predicted.std[rows]
+    known = (column[~np.isnan(column)] for column in scores.T)
+    factors = [conformal_factor(column, coverage) for column in known]
+    return Interval(coverage, np.array(factors))
+
+
+def write_predictions(
+    folder: Path, table: LabelledMolecules, runs: Sequence[Run], coverage: float
+) -> None:
+    """Write ``predictions_<split>.csv`` for train, valid and test.
+
+    A line per replicate and molecule: the replicate, SMILES, the other columns of the
+    input, the measured targets, `prediction_columns`, and for test the prediction of the
+    random forest. Names that the input has already get another ending, see `free_names`.
+    ``coverage`` is that of conformal intervals, or 0.
+    """
+    several = any(np.ndim(run.predicted.in_domain) > 1 for run in runs)
+    targets, logs = table.in_unit, table.logs
+    if targets.kind == "regression":  # for the digits of its predictions
+        mean, std = target_statistics(table.labels, slice(None))
+        targets = replace(targets, mean=mean, std=std)
+    given = [table.smiles_column, *table.extra_names, *targets.names]
+    for split in SPLITS:
+        lines: list[Sequence[Any]] = []
+        for number, run in enumerate(runs, 1):
+            rows = np.sort(run.split[split])  # as in the input
+            every = from_log(run.predicted, logs)
+            values, std, in_domain = (None if x is None else x[rows] for x in every)
+            if several:
+                in_domain = per_target(in_domain, values)
+            if in_domain is None:
+                in_domain = np.full(len(rows), np.nan)
+            interval = conformal_interval(table, run, coverage)
+            shown = {"layout": COMPARED, "logs": logs, "interval": interval}
+            columns = prediction_columns(targets, values, std, in_domain, **shown)
+            if split == "test":
+                of_forest = from_log(Prediction(run.forest[rows]), logs).values
+                columns += [
+                    column._replace(name=f"{name}_forest")
+                    for name, column in zip(
+                        targets.names, prediction_columns(targets, of_forest)
+                    )
+                ]
+            if not lines:
+                names = ["replicate", *(column.name for column in columns)]
+                number_column, *names = free_names(names, given)
+                lines.append([number_column, *given, *names])
+            for row, *cells in zip(rows, *(column.cells for column in columns)):
+                first = [number, table.smiles[row], *table.extras[row]]
+                lines.append([*first, *table.label_cells(row, True), *cells])
+        write_csv(folder / f"predictions_{split}.csv", lines)
+
+
+def write_models(
+    folder: Path,
+    table: LabelledMolecules,
+    runs: Sequence[Run],
+    missing_labels: Sequence[str] = (),
+    coverage: float = 0.0,
+) -> None:
+    """Write which checkpoints ``graphormer-predict FOLDER`` loads, with the calibration of
+    all runs together, and the words that it takes as missing labels."""
+    scale, names = calibration(table, runs), table.targets.names
+    interval = conformal_interval(table, runs[0], coverage)
+    write_folder(
+        folder,
+        [path for run in runs for path in run.checkpoints],
+        {name: x for name, x in zip(names, scale.factor.tolist()) if x != 1},
+        {name: x for name, x in zip(names, scale.floor.tolist()) if x},
+        [names[target] for target in table.logs],
+        coverage,
+        dict(zip(names, interval.factor.tolist())) if interval else None,
+        missing_labels=missing_labels,
+    )
