@@ -106,7 +106,7 @@ class MoleculeEstimator:
             ValueError: there is nothing to learn, a parameter is wrong, or with
                 ``errors="raise"`` a molecule cannot be read.
         """
-        for name in vars(self).keys() - self.get_params().keys():
+        for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # an earlier fit
         smiles, targets = _smiles(X), _targets(y)
         if len(smiles) != len(targets):

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas
 import pytest
+import torch
 from rdkit import Chem
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
@@ -172,6 +173,55 @@ def test_missing_and_bad_values():
 def test_mistakes(options, x, y, message):
     with pytest.raises(ValueError, match=message):
         MoleculeRegressor(**options).fit(x, y)
+
+
+def test_weights_of_molecules():
+    """A molecule of weight 0 is left out, and a heavy one is followed more closely."""
+    wrong = Y + 0.0
+    wrong[0] += 9
+    ones = np.ones(len(SMILES))
+    ones[0] = 0
+    left_out = MoleculeRegressor().fit(SMILES, wrong, sample_weight=ones)
+    without = MoleculeRegressor().fit(SMILES[1:], Y[1:])
+    assert left_out.predict(NEW) == pytest.approx(without.predict(NEW))
+    errors = []
+    for weight in (1, 100):
+        ones[0] = weight
+        model = MoleculeRegressor().fit(SMILES, wrong, sample_weight=ones)
+        errors.append(abs(model.predict(SMILES[:1])[0] - wrong[0]))
+    assert errors[1] < errors[0]
+    for weights in (ones[1:], -ones):
+        with pytest.raises(ValueError, match="sample_weight: expected a number >= 0"):
+            MoleculeRegressor().fit(SMILES, Y, sample_weight=weights)
+
+
+def test_weights_of_classes():
+    """As scikit-learn weighs them; balanced, the rare class is not overruled."""
+    rare = np.where(np.arange(len(SMILES)) % 5 == 0, "yes", "no")
+    chances = [
+        MoleculeClassifier(class_weight=weight).fit(SMILES, rare).predict_proba(NEW)
+        for weight in (None, "balanced", {"yes": 4}, {"yes": 1, "no": 1})
+    ]
+    same = len(rare) / (2 * (rare == "yes").sum())
+    given = {"yes": same, "no": len(rare) / (2 * (rare == "no").sum())}
+    again = MoleculeClassifier(class_weight=given).fit(SMILES, rare).predict_proba(NEW)
+    assert chances[1] == pytest.approx(again)
+    assert chances[3] == pytest.approx(chances[0])
+    assert not np.allclose(chances[2], chances[0], rtol=1e-6)
+
+
+def test_nothing_else_changes(tmp_path):
+    """A fit that fails leaves no model of before; torch's generator stays where it is."""
+    torch.manual_seed(3)
+    before = torch.random.get_rng_state()
+    model = MoleculeRegressor(random_state=None).fit(SMILES, Y)
+    model.save(tmp_path / "model")
+    MoleculeRegressor.load(tmp_path / "model")
+    assert torch.equal(torch.random.get_rng_state(), before)
+    with pytest.raises(ValueError, match="nothing to learn"):
+        model.fit(SMILES, np.ones(len(SMILES)))
+    with pytest.raises(NotFittedError):
+        model.predict(NEW)
 
 
 @pytest.mark.parametrize("words", [["low", "high"], [False, True], [3, 1]])

@@ -44,7 +44,11 @@ SHARES = {"descriptors": 1.0, "teacher": 1.0, "labels": 0.5, "substructures": 1.
 SCALE = 300  # of all squared targets of a block with share 1, per molecule
 CUT, CUT_LABELS = 6, 4  # deviations
 FEWEST = 50  # training labels of a column; one with fewer is left out
-COMPONENTS, BITS, FIT_SPLITS = 256, 2048, 20_000  # rows that the components are fitted to
+COMPONENTS, BITS, FIT_SPLITS = (
+    256,
+    2048,
+    20_000,
+)  # rows that the components are fitted to
 PART = 1000  # of teacher.py
 SMALLEST = 1e-3  # of an IC50 in µM, of a bound and of an unbound fraction
 

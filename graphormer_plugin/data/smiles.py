@@ -17,7 +17,7 @@ from cython_ext import read_molecule
 from cython_ext.molecule import CODES
 from graphormer_plugin.data.chunk import MoleculeGraph, Parser
 
-MAP_NUMBER = re.compile(r":\d+\]")
+MAP_NUMBER = re.compile(r":\d+\]")  # of an atom, such as [CH3:1]
 HEAVY_HYDROGEN = re.compile(r"\[[23]H|/i")  # in a SMILES, or isotopes of an InChI
 
 
@@ -168,7 +168,8 @@ def parse_smiles(
 
     Args:
         scaffold: Put the Bemis-Murcko scaffold into ``extras["scaffold"]``.
-        identity: Put `identity_of` the molecule into ``extras["identity"]``.
+        identity: Put `identity_of` the molecule into ``extras["identity"]``, and the
+            `molecule_key` without stereo marks into ``extras["constitution"]``.
 
     Raises:
         ValueError: RDKit refuses it.
@@ -177,6 +178,9 @@ def parse_smiles(
     extras: dict[str, Any] = {}
     if identity:
         extras["identity"] = identity_of(mol)
+        extras["constitution"] = molecule_key(
+            Chem.MolToSmiles(mol, isomericSmiles=False)
+        )
     if how.canonical:
         mol = from_canonical(mol)
     if scaffold:
@@ -250,7 +254,7 @@ def smiles_parser(scaffold: bool = False, how: Featuriser = OGB["ogb"]) -> Parse
 
 
 def mol_of_smiles(smiles: str) -> Any:
-    """RDKit molecule of a SMILES, a CXSMILES or an InChI.
+    """RDKit molecule of a SMILES, a CXSMILES or an InChI, without atom-map numbers.
 
     Raises:
         ValueError: RDKit refuses it, or text follows it.
@@ -272,7 +276,10 @@ def mol_of_smiles(smiles: str) -> Any:
             raise ValueError("it is a reaction, which is not read")
     if mol is None:
         raise ValueError("RDKit refuses it")
-    return without_map_numbers(mol) if MAP_NUMBER.search(smiles) else mol
+    if MAP_NUMBER.search(smiles):  # hydrogens that had one are atoms until now
+        mol = Chem.RemoveHs(without_map_numbers(mol))
+        Chem.AssignStereochemistry(mol, cleanIt=True, force=True)
+    return mol
 
 
 def without_map_numbers(mol: Any) -> Any:
@@ -317,9 +324,9 @@ def is_molecule(smiles: str) -> bool:
         return False
 
 
-def murcko_scaffold(mol: Any) -> str:
-    """Bemis-Murcko scaffold, as SMILES with chirality, of a molecule whose rings are known;
-    empty without rings.
+def murcko_scaffold(mol: Any, stereo: bool = False) -> str:
+    """Bemis-Murcko scaffold, as SMILES, of a molecule whose rings are known; empty without
+    rings. With ``stereo`` marks it is the scaffold of ogbg-molhiv's official split.
 
     Equal to RDKit's ``MurckoScaffoldSmiles``, which refuses the valences of molecules
     that were parsed without sanitisation.
@@ -328,4 +335,4 @@ def murcko_scaffold(mol: Any) -> str:
     scaffold.ClearComputedProps()
     scaffold.UpdatePropertyCache(strict=False)
     Chem.GetSymmSSSR(scaffold)
-    return Chem.MolToSmiles(scaffold, isomericSmiles=True)
+    return Chem.MolToSmiles(scaffold, isomericSmiles=stereo)

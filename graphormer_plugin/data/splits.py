@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from graphormer_plugin.data.errors import DatasetError, counted
 
@@ -16,6 +18,7 @@ logger = logging.getLogger(__name__)
 Ratios = tuple[float, float, float]  # shares of train, valid and test; their sum is 1
 RATIOS: Ratios = (0.8, 0.1, 0.1)
 SPLITS = ("train", "valid", "test")
+FOLD = "fold"  # and its number, of a column of folds
 
 
 def random_split(
@@ -96,7 +99,9 @@ def scaffold_split(
     split. The last molecules of a table, of scaffolds that occur once, are then train,
     and the first ones test. With a seed, groups with more than half as many molecules as
     valid or test may have come first, and the others after them, both in random order
-    (our choice: a large group that comes late would make a large test set).
+    (our choice: a large group that comes late would make a large test set). A group that
+    is larger than train may be is train alone, and few groups leave one for valid and one
+    for test.
 
     Args:
         scaffolds: Of the molecules.
@@ -120,7 +125,13 @@ def scaffold_split(
         groups.sort(key=lambda group: len(group) <= large)  # keeps the order otherwise
     total = np.maximum(known.sum(0), 1)
     up_to_train, up_to_valid = ratios[0] * total, (ratios[0] + ratios[1]) * total
-    splits: dict[str, list[int]] = {"train": [], "valid": [], "test": []}
+    largest = known[max(groups, key=len, default=[])].sum(0)
+    if seed is not None and (largest / total**2) @ (largest - up_to_train) > 0:
+        # It is train alone; valid and test share the others.
+        groups.sort(key=len, reverse=True)
+        rest = ratios[1] / (ratios[1] + ratios[2])
+        up_to_train, up_to_valid = largest, largest + rest * (total - largest)
+    splits: dict[str, list[list[int]]] = {"train": [], "valid": [], "test": []}
     trained = seen = np.zeros(len(total))
     for group in groups:
         count = known[group].sum(0)
@@ -131,8 +142,13 @@ def scaffold_split(
             name, seen = "valid", seen + count
         else:
             name = "test"
-        splits[name] += group
-    return {n: numbers[np.sort(np.array(g, np.int64))] for n, g in splits.items()}
+        splits[name].append(group)
+    for name, ratio in zip(("valid", "test"), ratios[1:]) if seed is not None else ():
+        most = max(splits.values(), key=len)
+        if ratio and not splits[name] and len(most) > 1:
+            splits[name] = [most.pop(most.index(min(most, key=len)))]
+    rows = {name: [*itertools.chain(*of)] for name, of in splits.items()}
+    return {name: numbers[np.sort(np.array(at, np.int64))] for name, at in rows.items()}
 
 
 def time_split(
@@ -199,14 +215,32 @@ def folds(
     members: list[list[int]] = [[] for _ in range(count)]
     for group in sorted(groups, key=len, reverse=True):
         min(members, key=len).extend(group)
-    arrays = [np.sort(np.array(fold, np.int64)) for fold in members]
+    return splits_of_folds([np.sort(np.array(fold, np.int64)) for fold in members])
+
+
+def splits_of_folds(members: Sequence[np.ndarray]) -> list[dict[str, np.ndarray]]:
+    """Splits of a cross-validation from the rows of each fold, see `folds`."""
     splits = []
-    for _ in range(count):
-        test, valid, *others = arrays
+    for first in range(len(members)):
+        test, valid, *others = (*members[first:], *members[:first])
         train = np.sort(np.concatenate(others))
         splits.append({"train": train, "valid": valid, "test": test})
-        arrays = [*arrays[1:], arrays[0]]
     return splits
+
+
+def joined_groups(*names: Sequence[Any]) -> list[int]:
+    """Numbers of the smallest groups of rows in which equal names, of any kind, are
+    together."""
+    count, edges, size = len(names[0]), [], len(names[0])
+    for of_kind in names:
+        numbers = np.unique(
+            np.asarray(of_kind, object).astype(str), return_inverse=True
+        )[1]
+        edges.append(numbers + size)
+        size += len(numbers)
+    rows = np.tile(np.arange(count), len(names))
+    graph = csr_array((np.ones(len(rows)), (rows, np.concatenate(edges))), (size, size))
+    return connected_components(graph, directed=False)[1][:count].tolist()
 
 
 def consecutive_splits(counts: Mapping[str, int]) -> dict[str, np.ndarray]:

@@ -74,14 +74,17 @@ def fold_metrics(folders: Sequence[Path], metric: str = "") -> tuple[str, pd.Dat
         main = (m.name for m in (NRMSE, *MAIN.values()) if m.name in {*table.metric})
         metric = metric or next(main)
         table = table[table.metric == metric].set_index("replicate")
-        columns[str(folder)] = table[table.chosen == "yes"]["value"]
+        name = str(folder)
+        while name in columns:  # the same folder again
+            name += "'"
+        columns[name] = table[table.chosen == "yes"]["value"]
         digests = [file_sha256(folder / file) for file in files]
         if digests != (expected := expected or digests):
             raise DatasetError(
                 f"{folder} has other molecules, labels or splits than {folders[0]}; train "
                 "both on one table with the same targets and options of the split"
             )
-    if len(columns) == 1:
+    if len(folders) == 1:
         columns[FOREST] = table[table.model == FOREST]["value"]
     values = pd.DataFrame(columns).apply(pd.to_numeric, errors="coerce").dropna()
     if len(values) < 2:
@@ -107,7 +110,8 @@ def differences(values: pd.DataFrame) -> list[Difference]:
     found = []
     for a, b in itertools.combinations(values.columns, 2):
         mean = means[a] - means[b]
-        p = float(studentized_range.sf(abs(mean) / error, methods, degrees))
+        statistic = abs(mean) / error if error else np.inf
+        p = float(studentized_range.sf(statistic, methods, degrees)) if mean else 1.0
         found.append(Difference((a, b), mean, half, p))
     return found
 

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
-from rdkit import Chem
 
 from graphormer_plugin.data.errors import counted, listed
 from graphormer_plugin.data.label_warnings import warnings_about
-from graphormer_plugin.data.smiles import mol_of_any_smiles
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.table import SPLIT
 from graphormer_plugin.experiment.label_statistics import label_shift
@@ -25,7 +23,7 @@ def warnings_of(
     table: LabelledMolecules, splits: Sequence[Split], settings: Settings
 ) -> list[str]:
     """Probable mistakes in the data, one line each."""
-    used = (settings.weight_column, *settings.extra_columns)
+    used = (settings.weight_column, settings.groups, *settings.extra_columns)
     others = settings.folds or settings.ratios or settings.test_file
     how = " without --folds, --ratios and --test-file" * bool(others)
     lines = table.warned + [
@@ -72,9 +70,10 @@ def warnings_of(
     for number, split in enumerate(splits, 1):
         texts = warnings_about(
             *(table.targets, table.labels, split, table.keys, table.extra, FIT_SPLITS),
-            drawn=not given and table.times is None,
+            drawn=not given and not table.folds and table.times is None,
             unread={n: c for n, c in unread.items() if n not in used},
         )
+        texts += stereo_twins(table, split)
         for text in texts + undefined_metrics(table, split) + label_shift(table, split):
             if number > 1 and text not in lines:
                 text = f"{settings.run_name(number)}: {text}"
@@ -85,12 +84,10 @@ def warnings_of(
 def alike_stereoisomers(table: LabelledMolecules) -> list[str]:
     """Warning about stereoisomers with other labels, which networks cannot tell apart;
     the fingerprints of heads and forests have CIP codes."""
-    rows_of: dict[str, list[int]] = {}
+    rows_of: dict[int, list[int]] = {}
     for row, text in enumerate(table.smiles):
         if {*text} & {*"@/\\"}:
-            mol = mol_of_any_smiles(text)
-            Chem.RemoveStereochemistry(mol)
-            rows_of.setdefault(Chem.MolToSmiles(mol), []).append(row)
+            rows_of.setdefault(table.constitutions[row], []).append(row)
     alike = 0
     for rows in rows_of.values():
         labels = table.labels[rows]
@@ -104,6 +101,18 @@ def alike_stereoisomers(table: LabelledMolecules) -> list[str]:
         f"{counted(alike, 'molecule')} are stereoisomers of others with other labels, "
         "which a network cannot tell apart; --model head can"
     ]
+
+
+def stereo_twins(table: LabelledMolecules, split: Split) -> list[str]:
+    """A warning about test molecules that differ from fitted ones in stereo marks alone."""
+    fitted, test = np.concatenate([split[part] for part in FIT_SPLITS]), split["test"]
+    keys, flat = np.array(table.keys), np.array(table.constitutions)
+    twins = np.isin(flat[test], flat[fitted]) & ~np.isin(keys[test], keys[fitted])
+    return [
+        f"{twins.sum():,} of {len(test):,} rows of test differ from molecules of train or "
+        "valid in stereo marks alone, so that metrics look better than they are; --split "
+        "scaffold keeps them together"
+    ] * bool(twins.any())
 
 
 def undefined_metrics(table: LabelledMolecules, split: Split) -> list[str]:

@@ -193,6 +193,8 @@ class Experiment:
                     "leave it out or give another --model"
                 )
         if self.settings.interval == CONFORMAL:
+            if len(self.splits) > 1:
+                raise DatasetError("--interval conformal needs a single split")
             if self.table.targets.kind != "regression":
                 raise DatasetError(
                     "--interval conformal is for targets that are numbers"

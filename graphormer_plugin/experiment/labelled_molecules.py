@@ -17,7 +17,7 @@ from graphormer_plugin.data.options import DatasetOptions, table_options
 from graphormer_plugin.data.registry import DatasetSource
 from graphormer_plugin.data.schema import LOG, TargetSchema
 from graphormer_plugin.data.smiles import Featuriser, smiles_parser
-from graphormer_plugin.data.splits import SPLITS, splits_of_graphs
+from graphormer_plugin.data.splits import FOLD, SPLITS, splits_of_graphs
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.class_names import check_numbers
 from graphormer_plugin.data.tables.formats import open_table
@@ -57,9 +57,12 @@ class LabelledMolecules:
         extras: Their cells, a row per molecule.
         scaffolds: Bemis-Murcko scaffold of each molecule.
         keys: `molecule_key` of each molecule.
+        constitutions: The same without stereo marks.
+        groups: Group of each molecule by ``--groups``; empty without.
         split: Of the settings; its default is found.
         given_split: The split of a column or of several files, perhaps without valid; or
             None.
+        folds: Molecules of each fold of a column of folds; empty without.
         times: Of a split by time [n], larger is later; or None.
         logs: Targets whose labels are decadic logarithms; their names begin with `LOG`.
         failures: (row, SMILES, reason) of the rows that were left out; of further files,
@@ -79,8 +82,11 @@ class LabelledMolecules:
     extras: Sequence[Sequence[str]] = ()
     scaffolds: Sequence[str] = ()
     keys: Sequence[int] = ()
+    constitutions: Sequence[int] = ()
+    groups: Sequence[str] = ()
     split: str = "random"
     given_split: Split | None = None
+    folds: Sequence[np.ndarray] = ()
     times: np.ndarray | None = None
     logs: Sequence[int] = ()
     failures: Sequence[tuple[int | str, str, str]] = ()
@@ -176,7 +182,7 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
         table, options, explore=True, find_kind=not settings.target_kind, more=more
     )
     source = read.source
-    rows, scaffolds, keys, failures = parse_molecules(read, settings, progress)
+    rows, parsed, failures = parse_molecules(read, settings, progress)
     labels = np.asarray(source.targets, np.float64)[rows]
     given_split = None
     parts = source.splits if options.split.startswith("column:") else None
@@ -186,6 +192,7 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
         graph_of_row = np.full(len(source.smiles), -1, np.int64)
         graph_of_row[rows] = np.arange(len(rows))
         given_split = splits_of_graphs(parts, graph_of_row, options.name)
+    given_split, folds = given_folds(given_split, options)
     bounds = None if source.bounds is None else source.bounds[rows]
     if bounds is not None:
         count = counted(np.count_nonzero(bounds), "label")
@@ -200,10 +207,13 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
         extra=np.asarray(source.graph_values)[rows],
         extra_names=read.others,
         extras=[read.cells[row] for row in rows],
-        scaffolds=scaffolds,
-        keys=keys,
+        scaffolds=parsed["scaffold"],
+        keys=parsed["identity"],
+        constitutions=parsed["constitution"],
+        groups=read_groups(read, settings.groups, rows),
         split="cluster" if settings.split == "cluster" else options.split,
         given_split=given_split,
+        folds=folds,
         times=None if read.times is None else read.times[rows],
         failures=failures,
         warned=read.warnings,
@@ -212,18 +222,54 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     return without_unlearnable(with_logarithms(found, settings), settings)
 
 
+def given_folds(
+    split: Split | None, options: DatasetOptions
+) -> tuple[Split | None, list[np.ndarray]]:
+    """The split, or the folds of a column of numbers.
+
+    Raises:
+        DatasetError: The column has words too, or fewer than three folds.
+    """
+    names = [name for name in split or () if name.startswith(FOLD)]
+    if not names:
+        return split, []
+    if {name for name, rows in split.items() if len(rows)} - {*names} or len(names) < 3:
+        raise DatasetError(
+            f"{options.name}: --split {options.split} has {len(names)} folds"
+            f"{' and words' * any(len(split.get(n, ())) for n in SPLITS)}, expected three or "
+            "more numbers, or train|valid|test"
+        )
+    return None, [split[n] for n in sorted(names, key=lambda n: int(n[len(FOLD) :]))]
+
+
+def read_groups(read: Labels, column: str, rows: Sequence[int]) -> list[str]:
+    """Group of each molecule; an empty cell is a group of its own.
+
+    Raises:
+        DatasetError: There is no such column, or an option uses it.
+    """
+    if not column:
+        return []
+    if column not in read.others:
+        raise DatasetError(
+            f"--groups {column}: expected one of the columns that no other option reads, "
+            f"{listed(read.others, 12)}"
+        )
+    at = read.others.index(column)
+    return [read.cells[row][at].strip() or f"row {row}" for row in rows]
+
+
 def parse_molecules(
     read: Labels, settings: Settings, progress: bool
-) -> tuple[list[int], list[str], list[int], list[tuple[int | str, str, str]]]:
-    """Rows whose molecules can be parsed, scaffold and key of each, and the failures; see
-    `LabelledMolecules`.
+) -> tuple[list[int], dict[str, list], list[tuple[int | str, str, str]]]:
+    """Rows whose molecules can be parsed, the extras of `parse_smiles` by their names, and
+    the failures; see `LabelledMolecules`.
 
     Raises:
         DatasetError: Some or all cannot be parsed, and are not to be left out.
     """
     rows: list[int] = []
-    scaffolds: list[str] = []
-    keys: list[int] = []
+    parsed: dict[str, list] = {"scaffold": [], "identity": [], "constitution": []}
     failures: list[tuple[int | str, str, str]] = []
     parser = smiles_parser(True, Featuriser(False, settings.largest_fragment))
     for piece in featurise(
@@ -240,8 +286,8 @@ def parse_molecules(
             failures.append((name, smiles, reason))
         if piece.chunk is not None:
             rows += piece.chunk.row.tolist()
-            scaffolds += piece.extras["scaffold"]
-            keys += piece.extras["identity"]
+            for name, values in parsed.items():
+                values += piece.extras[name]
     if failures and not (settings.skip_invalid and rows):
         row, text, reason = failures[0]
         count, advice = f"none of {len(failures):,} molecules can", ""
@@ -252,7 +298,7 @@ def parse_molecules(
             f"{settings.table}: {count} be parsed (first: row {row}, {shown(text)}: "
             f"{reason}); correct the source{advice}"
         )
-    return rows, scaffolds, keys, failures
+    return rows, parsed, failures
 
 
 def find_targets(

@@ -118,7 +118,8 @@ def prepare(
     """The experiment: its molecules, splits and start, checked before anything is
     written."""
     table = read_table(settings, progress)
-    settings = dataclasses.replace(settings, split=table.split)
+    given = {"folds": len(table.folds), "fold_column": True} if table.folds else {}
+    settings = dataclasses.replace(settings, split=table.split, **given)
     start, folder = find_start(settings), Path(settings.folder)
     if folder.exists():
         claim(folder, identity_of(settings, table, start), write=False)

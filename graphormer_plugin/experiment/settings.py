@@ -86,7 +86,8 @@ class Settings(TableOptions, Places):
     split: str = option(
         "",
         "scaffold (Bemis-Murcko), cluster or random, by --seed; time:NAME, a column of "
-        "dates or numbers; or column:NAME, a column with train, test and perhaps valid "
+        "dates or numbers; or column:NAME, a column with train, test and perhaps valid, or with "
+        "the number of a fold "
         "(default: the column called split if there is one and none of --folds, --ratios "
         "and --test-file is given, else scaffold)",
         choices=("scaffold", "cluster", "random", "time:NAME", "column:NAME"),
@@ -135,6 +136,14 @@ class Settings(TableOptions, Places):
         metavar="A,B,C",
         group="split",
     )
+    groups: str = option(
+        "",
+        "column of groups, such as series or targets: rows of a group are on one side of "
+        "each split",
+        metavar="NAME",
+        group="split",
+    )
+    fold_column: bool | None = option(None, "", flag=False)
     folds: int = option(0, "cross-validation, K >= 3", metavar="K", group="split")
     replicates: int = option(
         1,
@@ -222,7 +231,8 @@ class Settings(TableOptions, Places):
                 self.interval == CONFORMAL and self.runs > 1
             ),
             f"--split {self.split} is one split: --folds and --ratios do not go with it": (
-                self.split.startswith("column:") and (self.folds or self.ratios)
+                self.split.startswith("column:")
+                and (self.folds and not self.fold_column or self.ratios)
             ),
             f"--split {self.split} is one split: --folds does not go with it": (
                 self.split.startswith("time:") and self.folds

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from graphormer_plugin.data.clusters import clusters_of
 from graphormer_plugin.data.errors import DatasetError
@@ -15,9 +16,11 @@ from graphormer_plugin.data.splits import (
     RATIOS,
     SPLITS,
     folds,
+    joined_groups,
     molecule_order,
     random_split,
     scaffold_split,
+    splits_of_folds,
     time_split,
 )
 from graphormer_plugin.data.tables.csv_lines import write_csv
@@ -52,8 +55,19 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
         groups = clusters_of(smiles, settings.largest_fragment)
     elif given:
         groups = keys  # no molecule is in train and in the valid that is drawn from it
+    times = table.times
+    if table.groups:
+        check_groups(table, settings)
+        named = [table.groups[row] for row in order]
+        groups = named if groups is None else joined_groups(groups, named)
+        if times is not None:  # a group is as late as its last row
+            latest = pd.Series(times).groupby(pd.Series(table.groups))
+            times = latest.transform("max").to_numpy()
     if "valid" in given:
         splits = [{"train": train, **given} for _ in seeds]
+    elif table.folds:
+        members = [order[np.isin(order, fold)] for fold in table.folds]
+        splits = splits_of_folds(members) * settings.replicates
     elif settings.folds:
         drawn = [
             split
@@ -68,14 +82,28 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
             first = ratio / (ratio + 1)
             shares = first, 1 - first, 0.0  # without rounding, their sum is 1
         for seed in seeds:
-            if table.times is not None:
-                split = time_split(table.times[order], labels, shares)
+            if times is not None:
+                split = time_split(times[order], labels, shares)
             elif groups is not None:
                 split = scaffold_split(groups, shares, seed, labels, keys)
             else:
                 split = random_split(len(order), seed, shares)
             splits.append({name: order[at] for name, at in split.items()} | given)
     return splits
+
+
+def check_groups(table: LabelledMolecules, settings: Settings) -> None:
+    """Raise DatasetError if a given split or given folds part a group."""
+    parts = dict(enumerate(table.folds)) or table.given_split or {}
+    place = {
+        (table.groups[row], name): row for name, rows in parts.items() for row in rows
+    }
+    found = [group for group, _ in place]
+    if parted := [group for group in found if found.count(group) > 1]:
+        raise DatasetError(
+            f"--groups {settings.groups}: rows of {parted[0]!r} are in several parts of "
+            f"--split {table.split}; leave out one of both options"
+        )
 
 
 def labelled_splits(

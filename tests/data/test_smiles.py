@@ -107,7 +107,7 @@ def test_scaffolds():
 
     for line in nci_file().read_text().splitlines()[:300]:
         mol = Chem.MolFromSmiles(line.split()[0])
-        assert murcko_scaffold(mol) == MurckoScaffold.MurckoScaffoldSmiles(
+        assert murcko_scaffold(mol, stereo=True) == MurckoScaffold.MurckoScaffoldSmiles(
             mol=mol, includeChirality=True
         )
     mol = Chem.MolFromSmiles("CC(=O)Oc1ccccc1CC1CC1")
@@ -159,3 +159,33 @@ def test_isotopes_of_hydrogen_count_as_hydrogen(text, plain):
 
 def test_isotopes_of_heavy_atoms_stay():
     assert Chem.MolToSmiles(Featuriser().mol("[13CH4]")) == "[13CH4]"
+
+
+@pytest.mark.parametrize("numbers", ["1", "2"])
+def test_numbers_of_atoms_in_a_reaction_are_not_read(numbers):
+    """Nor are hydrogens that had one atoms; the scaffold is that of the molecule."""
+    swap = {"1": "3", "2": "2"}[numbers]
+    text = (
+        f"[c:1]1([H:9])[o:{swap}][n:3][n:4][c:5]1[C:6]1([H:10])[C:7]([H:11])([H:12])"
+        "[N:8]1[H:13]"
+    )
+    graph = parse_smiles(text, scaffold=True, identity=True)
+    plain = parse_smiles("c1onnc1C1CN1", scaffold=True, identity=True)
+    assert graph.extras == plain.extras and graph.extras["scaffold"] == "c1onnc1C1CN1"
+    assert len(graph.x) == len(plain.x) == 8
+    penicillin = "CC1(C)S[C@@H]2[C@H](NC(=O)Cc3ccccc3)C(=O)N2[C@H]1C(=O)O"
+    mapped = penicillin.replace("[C@@H]", "[C@@H:7]").replace("CC1(C)", "[CH3:1]C1(C)")
+    for name, values in vars_of(parse_smiles(mapped)).items():
+        assert np.array_equal(values, vars_of(parse_smiles(penicillin))[name]), name
+
+
+def vars_of(graph):
+    return {"x": graph.x, "edges": graph.edge_index, "bonds": graph.edge_attr}
+
+
+def test_a_scaffold_and_a_constitution_have_no_stereo_marks():
+    pair = [parse_smiles(s, True, True) for s in ("C[C@H]1CCCO1", "C[C@@H]1CCCO1")]
+    first, second = (one.extras for one in pair)
+    assert first["scaffold"] == second["scaffold"] == "C1CCOC1"
+    assert first["constitution"] == second["constitution"]
+    assert first["identity"] != second["identity"]

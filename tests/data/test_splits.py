@@ -9,6 +9,7 @@ from graphormer_plugin.data.featurise import captured_rdkit_log
 from graphormer_plugin.data.smiles import murcko_scaffold
 from graphormer_plugin.data.splits import (
     folds,
+    joined_groups,
     random_split,
     scaffold_split,
     splits_of_graphs,
@@ -120,6 +121,15 @@ class TestScaffoldSplit:
         assert np.array_equal(again["test"], found[3]["test"])
 
     @pytest.mark.long
+    @pytest.mark.parametrize("sizes", [[171, 10, 10, 9], [27] * 5, [3, 1, 1]])
+    def test_few_or_large_scaffolds(self, sizes):
+        """All parts have molecules, whatever the order; the large scaffold is train."""
+        scaffolds = np.repeat([*"abcde"][: len(sizes)], sizes)
+        for seed in range(5):
+            splits = scaffold_split(scaffolds.tolist(), seed=seed)
+            assert all(map(len, splits.values())), seed
+            assert sizes[0] < 171 or {*scaffolds[splits["train"]]} == {"a"}
+
     def test_official_molhiv_split(self, shared_data):
         """All scaffolds, numbered in golden/molhiv_scaffolds.npz: RDKit takes 12 s for
         them. Those of each fortieth molecule and number are made again."""
@@ -138,7 +148,7 @@ class TestScaffoldSplit:
                 if mol is None:  # a metal complex; rings are all that matters
                     mol = Chem.MolFromSmiles(smiles, sanitize=False)
                     Chem.FastFindRings(mol)
-                pairs.add((numbers[row], murcko_scaffold(mol)))
+                pairs.add((numbers[row], murcko_scaffold(mol, stereo=True)))
         for column in zip(*pairs):
             assert len(set(column)) == len(pairs) > 800
         splits = scaffold_split(numbers.tolist())
@@ -146,3 +156,9 @@ class TestScaffoldSplit:
         official = [cells[0] for _, _, cells in table.rows(["split"])]
         for name, numbers in splits.items():
             assert numbers.tolist() == [i for i, s in enumerate(official) if s == name]
+
+
+def test_groups_that_share_a_name_are_one():
+    """Rows 0 and 1 share a scaffold, 1 and 3 a series."""
+    found = joined_groups(["x", "x", "y", "z"], ["p", "q", "r", "q"])
+    assert found[0] == found[1] == found[3] != found[2]

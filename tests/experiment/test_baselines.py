@@ -67,7 +67,7 @@ def test_a_forest_warns_of_nothing(monkeypatch, recwarn):
             warnings.warn("no filters", UserWarning, stacklevel=1)
             return super().fit(*arguments)
 
-    monkeypatch.setattr(references, "RandomForestRegressor", Forest)
+    monkeypatch.setattr(baselines, "RandomForestRegressor", Forest)
     filters, rows = warnings.filters[:], np.arange(8)
     forest_predictions(
         rows[:, None] / 2, rows[:, None], rows, rows, kind="regression", trees=2, seed=1

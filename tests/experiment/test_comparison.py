@@ -92,6 +92,14 @@ def test_two_methods_are_the_paired_t_test():
     assert found.mean + found.half == pytest.approx(high, rel=1e-5)
 
 
+def test_equal_models(folders):
+    """A folder with itself, and another that predicts the same."""
+    _, values = fold_metrics([folders[0], folders[0]])
+    assert [*values] == ["a", "a'"]
+    (found,) = differences(values)
+    assert (found.mean, found.half, found.p) == (0, 0, 1)
+
+
 def test_what_folds_share_takes_no_part():
     """The residual of method and fold, against a slow twin; an unpaired test sees nothing."""
     random = np.random.default_rng(3)

@@ -18,6 +18,7 @@ from graphormer_plugin.experiment.labelled_molecules import read_table
 from graphormer_plugin.experiment.split_tables import (
     SMILES_COLUMN,
     labelled_splits,
+    make_splits,
     write_molecules,
 )
 from support.labelled_molecules import (
@@ -227,7 +228,7 @@ def test_splits_by_seed_and_fold(read):
         assert sorted(np.concatenate(tested)) == list(range(30))
     assert len({tuple(split["test"]) for split in five_times}) == 25
     # Alcohols share one scaffold: none.
-    with pytest.raises(DatasetError, match="split train .* so give --split random"):
+    with pytest.raises(DatasetError, match="split valid .* so give --split random"):
         read(columns)
     with pytest.raises(DatasetError, match="1 group cannot make 3 folds; give"):
         read(columns, folds=3)
@@ -324,3 +325,61 @@ def test_the_file_for_fairseq(write, tmp_path):
     names = cells_of(tmp_path / "molecules.csv", "name", "split")
     assert names == [row[1:6:4] for row in rows]
     assert cells_of(tmp_path / "invalid.csv", "row", "smiles") == [["7", "C1CC"]]
+
+
+def test_a_column_of_folds_is_a_cross_validation(read):
+    labels = {"y": [*range(12)], "part": ["0", "1.0", "2", "10"] * 3}
+    _, _, splits = read(labels, target_columns=("y",), replicates=2)
+    assert len(splits) == 8
+    for number, split in enumerate(splits[:4]):
+        assert sorted(split["test"]) == [number, number + 4, number + 8]
+        assert sorted(split["valid"]) == sorted((number + 1) % 4 + np.array([0, 4, 8]))
+        assert len(split["train"]) == 6
+    for words in (["0", "1"] * 6, ["0", "1", "2", "train"] * 3):
+        with pytest.raises(DatasetError, match="folds.*, expected three or more"):
+            read(labels | {"part": words}, target_columns=("y",))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"split": "random"}, {"split": "random", "folds": 3}, {"split": "time:y"}],
+)
+def test_groups_stay_on_one_side(write, options):
+    rows = [
+        [f"{'C' * k}{end}", k, f"series {k % 7}"] for k in range(1, 13) for end in "ON"
+    ]
+    path = write(rows, ["smiles", "y", "series"])
+    asked = settings(path, target_columns=("y",), groups="series", **options)
+    table = read_table(asked)
+    series = np.array(table.groups)
+    for split in make_splits(table, asked):
+        sides = [{*series[rows]} for rows in split.values()]
+        assert sum(map(len, sides)) == len({*series})
+        assert not sides[0] & sides[2] and not sides[0] & sides[1]
+    with pytest.raises(DatasetError, match="--groups none: expected one of .*series"):
+        read_table(settings(path, target_columns=("y",), groups="none"))
+
+
+def test_groups_that_a_column_parts(write):
+    rows = [[f"{'C' * k}O", k, k % 2, PARTS[k % 6]] for k in range(1, 13)]
+    path = write(rows, ["smiles", "y", "series", "part"])
+    asked = settings(path, target_columns=("y",), groups="series", split="column:part")
+    with pytest.raises(
+        DatasetError, match="--groups series: rows of '.' are in several"
+    ):
+        make_splits(read_table(asked), asked)
+
+
+def test_stereoisomers_on_both_sides_get_a_line(write):
+    rows = [[f"C[C@{'@' * k}H](N)C(=O)O", k, "test" if k else "train"] for k in (0, 1)]
+    rows += [[f"{'C' * k}O", k, "train"] for k in range(2, 9)]
+    asked = settings(
+        write(rows, ["smiles", "y", "part"]), target_columns=("y",), split="column:part"
+    )
+    table = read_table(asked)
+    (line,) = [
+        x for x in warnings_of(table, splits_of(table, asked), asked) if "ster" in x
+    ]
+    assert line.startswith(
+        "1 of 1 rows of test differ from molecules of train or valid"
+    )

@@ -13,7 +13,12 @@ from graphormer_plugin.data.labels import exact_labels
 from graphormer_plugin.data.options import DECISIVE, DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.splits import random_split, random_split_of_rows, time_split
+from graphormer_plugin.data.splits import (
+    FOLD,
+    random_split,
+    random_split_of_rows,
+    time_split,
+)
 from graphormer_plugin.data.tables.cells import ParsedColumn, matches
 from graphormer_plugin.data.tables.formats import open_table, stem
 from graphormer_plugin.data.tables.roles import Roles
@@ -316,6 +321,8 @@ def _splits(
     if options.split_file:
         return {}
     if roles.split:
+        if any(name.startswith(FOLD) for name in rows.splits):
+            needed = ()
         for name in needed:
             if whole and name not in rows.splits:
                 raise rows.tables[0].error(

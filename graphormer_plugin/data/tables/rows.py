@@ -2,6 +2,7 @@
 
 import array
 import bisect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.smiles import is_molecule
+from graphormer_plugin.data.splits import FOLD
 from graphormer_plugin.data.tables.cells import (
     ParsedColumn,
     looks_numeric,
@@ -58,6 +60,7 @@ class TableRows:
         self.smiles: list[str] = []
         self.cells: list[list[str]] = []
         self.splits: dict[str, list[int]] = {}
+        self.folds = bool(others)  # only a whole experiment reads a column of folds
         self.unsplit = 0
         self.lines = array.array("q")
         columns = [
@@ -112,6 +115,8 @@ class TableRows:
             self.unsplit += 1
             return
         name = _SPLIT_NAMES.get(word.strip().lower())
+        if self.folds and re.fullmatch(r"\d+(\.0+)?", word.strip()):
+            name = f"{FOLD}{float(word):.0f}"
         if name is None:
             text = (
                 f"{shown(word)} is not a split, expected train|valid|test; "
