@@ -43,7 +43,7 @@ def test_equals_the_head_of_the_library(fitted):
     values, std = fitted.predict(NEW, return_std=True)
     np.testing.assert_allclose(values, expected.values[:, 0], rtol=1e-6)
     np.testing.assert_allclose(std, expected.std[:, 0], rtol=1e-5)
-    assert fitted.predictor_.targets == head.targets
+    assert fitted.predictor_.targets == head.scaled_targets
     assert fitted.score(SMILES, Y) > 0.9
 
 
