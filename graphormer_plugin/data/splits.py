@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from graphormer_plugin.data.errors import DatasetError, counted
 
@@ -231,6 +229,9 @@ def splits_of_folds(members: Sequence[np.ndarray]) -> list[dict[str, np.ndarray]
 def joined_groups(*names: Sequence[Any]) -> list[int]:
     """Numbers of the smallest groups of rows in which equal names, of any kind, are
     together."""
+    from scipy.sparse import csr_array  # half a second that predictions do not need
+    from scipy.sparse.csgraph import connected_components
+
     count, edges, size = len(names[0]), [], len(names[0])
     for of_kind in names:
         numbers = np.unique(

@@ -8,7 +8,6 @@ from graphormer_plugin.criterions.metrics import METRICS
 from graphormer_plugin.data.schema import LOG
 from graphormer_plugin.data.tables.cells import ParsedColumn, shown
 from graphormer_plugin.data.tables.table import Table
-from graphormer_plugin.experiment import scores
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.inference.table_run import PredictedRows
 
@@ -56,6 +55,11 @@ class TableScores:
         Args:
             warn: Takes a line for each column with cells that are not labels.
         """
+        if not self.columns:
+            return ""
+        # A second of imports that a table without labels does not need.
+        from graphormer_plugin.experiment import scores
+
         metrics = METRICS[self.targets.kind]
         lines: list[list[scores.Cell | str]] = [["endpoint", scores.COUNT, *metrics]]
         for target, column in self.columns.items():

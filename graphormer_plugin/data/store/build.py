@@ -233,11 +233,8 @@ def _build_from_smiles(
             graph_of_row[kept] = np.arange(len(kept))
             splits = splits_of_graphs(source.splits, graph_of_row, label)
         when = "after unparsable molecules were left out" if failures else ""
-        if by_scaffold and not len(splits["train"]):
-            when = (
-                "(each scaffold goes to one split, and the largest has more than 80 % "
-                "of the molecules); give another --split"
-            )
+        if by_scaffold and not (len(splits["train"]) and len(splits["valid"])):
+            when = "(each scaffold goes to one split); give another --split"
         # A shard may have graphs of one split only.
         if options.shard.is_whole and not options.split_file:
             require_rows(splits, label, when)

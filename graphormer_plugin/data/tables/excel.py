@@ -3,8 +3,6 @@
 import importlib.util
 from collections.abc import Iterator, Sequence
 
-import pandas
-
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.tables.table import Table, readable
 
@@ -25,12 +23,13 @@ class ExcelTable(Table):
                 f"{self.path}: .xlsx needs openpyxl: pip install "
                 "'graphormer-plugin[excel]', or save the table as CSV"
             )
+        import pandas  # a third of a second that no other table needs
+
         with readable(self.path):
             sheet = pandas.read_excel(
                 self.path, header=None, dtype=str, na_filter=False
-            ).fillna(
-                ""
-            )  # an error, such as #DIV/0!, is missing in any case
+            )
+        sheet = sheet.fillna("")  # an error, such as #DIV/0!, is missing in any case
         used = (sheet != "").to_numpy()
         sheet = sheet.loc[used.any(1), used.any(0)]
         if sheet.empty:

@@ -368,7 +368,7 @@ class TestCsv:
 
     def test_scaffold_split_of_one_scaffold(self, options):
         text = "smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 20))
-        with pytest.raises(DatasetError, match="no rows in split train .*--split$"):
+        with pytest.raises(DatasetError, match="no rows in split valid .*--split$"):
             get_store(options(text, split="scaffold"))
 
     def test_unparsable_molecules(self, options, tmp_path):
