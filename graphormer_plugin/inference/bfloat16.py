@@ -1,8 +1,10 @@
 """Matrix products of a trained model in bfloat16, all other operations as before."""
 
 import torch
+from torch import Tensor, nn
 
 from graphormer_plugin.models import GraphModel
+from graphormer_plugin.modules.attn_bias import AttnBias
 
 
 def multiply_in_bfloat16(model: GraphModel) -> None:
@@ -24,6 +26,14 @@ def multiply_in_bfloat16(model: GraphModel) -> None:
     in_bfloat16 = torch.autocast(device.type, torch.bfloat16)
     for layer in model.encoder.layers:
         layer.forward = in_bfloat16(layer.forward)
+    for module in model.modules():
+        if isinstance(module, AttnBias):
+            module.register_forward_hook(_in_bfloat16)
+
+
+def _in_bfloat16(module: nn.Module, inputs: tuple, output: Tensor) -> Tensor:
+    """The output as the layers take it, cast once for all of them."""
+    return output.to(torch.bfloat16)
 
 
 def has_bfloat16(device: torch.device) -> bool:

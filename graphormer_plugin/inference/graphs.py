@@ -76,7 +76,12 @@ class ModelGraphs:
     def batch(self, graph_ids: np.ndarray) -> Batch:
         """Fields of some graphs, on the model's device."""
         batch = self.collator(graph_ids)["net_input"]["batch"]
-        return {name: field.to(self.device) for name, field in batch.items()}
+        if self.device.type == "cuda":  # so that the copy does not wait for the GPU
+            batch = {name: field.pin_memory() for name, field in batch.items()}
+        return {
+            name: field.to(self.device, non_blocking=True)
+            for name, field in batch.items()
+        }
 
     def each(self) -> Iterator[Batch]:
         """Yield the fields of each graph, in their order."""
@@ -85,7 +90,7 @@ class ModelGraphs:
 
     def collect(
         self,
-        function: Callable[[Batch], np.ndarray],
+        function: Callable[[Batch], torch.Tensor],
         width: int,
         batch_size: int,
         nodes: bool = False,
@@ -93,7 +98,7 @@ class ModelGraphs:
         """Results of a function of batches, in the order of the graphs.
 
         Args:
-            function: fields of a batch to an array [B, width] or [B, N, width].
+            function: fields of a batch to a tensor [B, width] or [B, N, width].
             width: of its results.
             batch_size: graphs per batch, >= 1.
             nodes: whether there is a result per node.
@@ -114,9 +119,12 @@ class ModelGraphs:
         )
         # The outermost context of autocast: `bfloat16` converts weights once within it.
         with torch.autocast(self.device.type, enabled=False):
-            for ids in batches:
-                for graph, values in zip(ids, function(self.batch(ids)), strict=True):
-                    results[graph] = values[: self.sizes[graph]] if nodes else values
+            # A GPU computes while the next batch is made: nothing here waits for it.
+            found = [(ids, function(self.batch(ids))) for ids in batches]
+        for ids, tensor in found:
+            tensor = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+            for graph, values in zip(ids, tensor.numpy(force=True), strict=True):
+                results[graph] = values[: self.sizes[graph]] if nodes else values
         if nodes:
             return results
         return np.stack(results) if results else np.empty((0, width))

@@ -257,23 +257,26 @@ class Predictor:
         """Prediction of this member's model."""
         graphs = self._graphs(molecules)
         if self.head is not None:
-            width = self.vector_width(self.head.layers)
-            vectors = graphs.collect(self._outputs, width, batch_size)
+            layers = self.head.layers
+            vectors = graphs.collect(
+                lambda batch: self._vectors(batch, layers),
+                self.vector_width(layers),
+                batch_size,
+            )
             raw = self._raw(molecules, numbers)
             raw["vectors"] = np.asarray(vectors, np.float32)
             return self.head.predict_features(raw)
         graphs = self._joined(graphs, molecules, numbers)
         if self.domain is None or not domain:
             return Prediction(self._values(graphs, batch_size))
-
-        def _both(batch: Batch) -> np.ndarray:
-            output, vectors = output_and_vectors(self.model, batch)
-            values = values_of(output, self.targets)
-            return np.concatenate([vectors.double().cpu().numpy(), values], 1)
-
-        width = self.model.embed_dim
-        joined = graphs.collect(_both, width + self.targets.num_outputs, batch_size)
-        return Prediction(joined[:, width:], None, self.domain.score(joined[:, :width]))
+        width = self.targets.num_outputs
+        joined = graphs.collect(
+            lambda batch: torch.cat(output_and_vectors(self.model, batch), 1),
+            width + self.model.embed_dim,
+            batch_size,
+        )
+        values = values_of(joined[:, :width], self.targets)
+        return Prediction(values, None, self.domain.score(joined[:, width:]))
 
     def _raw(self, molecules: Molecules, numbers: np.ndarray) -> dict[str, np.ndarray]:
         """Features that the head reads beside the vectors."""
@@ -299,12 +302,6 @@ class Predictor:
                 "predictor.members"
             )
         return self
-
-    def _outputs(self, batch: Batch) -> np.ndarray:
-        """Values [B, C]; with a head, the vectors that it reads."""
-        if self.head is None:
-            return values_of(self.model(batch), self.targets)
-        return self._vectors(batch, self.head.layers).double().numpy(force=True)
 
     @torch.no_grad()
     def embed(
@@ -347,13 +344,12 @@ class Predictor:
                 return [np.concatenate(graph, 1) for graph in zip(*parts, strict=True)]
             return np.concatenate(parts, 1)
         layers = self.own_layers(nodes or fingerprint) if layers is None else layers
-
-        def _arrays(batch: Batch) -> np.ndarray:
-            return self._vectors(batch, layers, nodes, fingerprint).numpy(force=True)
-
-        graphs = self._graphs(inputs)
-        width = self.vector_width(layers)
-        vectors = graphs.collect(_arrays, width, batch_size, nodes)
+        vectors = self._graphs(inputs).collect(
+            lambda batch: self._vectors(batch, layers, nodes, fingerprint),
+            self.vector_width(layers),
+            batch_size,
+            nodes,
+        )
         return inputs.in_order(vectors, [0]) if nodes else vectors
 
     def own_layers(self, of_layers: bool = False) -> int:
@@ -423,12 +419,11 @@ class Predictor:
         return molecules.in_order(values, [0])
 
     def _values(self, graphs: ModelGraphs, batch_size: int) -> PerGraph:
-        return graphs.collect(
-            lambda batch: values_of(self.model(batch), self.targets),
-            self.targets.num_outputs,
-            batch_size,
-            self.targets.level == "node",
-        )
+        width, nodes = self.targets.num_outputs, self.targets.level == "node"
+        outputs = graphs.collect(self.model, width, batch_size, nodes)
+        if nodes:
+            return [values_of(output, self.targets) for output in outputs]
+        return values_of(outputs, self.targets)
 
     def _graphs(self, molecules: Molecules) -> ModelGraphs:
         return ModelGraphs(self.model, self.schema, molecules.chunk)

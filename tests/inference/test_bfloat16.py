@@ -10,6 +10,7 @@ from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.smiles import feature_dims
 from graphormer_plugin.inference import bfloat16
 from graphormer_plugin.models import build_model
+from graphormer_plugin.modules.biased_attention import BiasedAttention
 
 SCHEMA = FeatureSchema(9, *feature_dims())
 TARGETS = TargetSchema(["gap"], unit="eV", mean=[5.0], std=[2.0])
@@ -72,3 +73,16 @@ def test_refused_where_it_would_be_slower(monkeypatch):
         predictor("grpe_tiny").bfloat16()
     capabilities["amx_bf16"] = True
     predictor("grpe_tiny").bfloat16()
+
+
+def test_the_bias_is_cast_once_for_all_layers(monkeypatch):
+    half = predictor("graphormer_slim").bfloat16()
+    types, forward = [], BiasedAttention.forward
+    monkeypatch.setattr(
+        BiasedAttention,
+        "forward",
+        lambda layer, x, bias, *more: types.append(bias.dtype)
+        or forward(layer, x, bias, *more),
+    )
+    half.predict(SMILES)
+    assert types == [torch.bfloat16] * 2
