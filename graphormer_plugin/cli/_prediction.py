@@ -6,6 +6,7 @@ import functools
 import hashlib
 import itertools
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -41,8 +42,6 @@ from graphormer_plugin.inference.table_run import (
     row_blocks,
 )
 from graphormer_plugin.workers import in_workers
-
-LEAST_ROWS = 2049  # rows that repay the start of processes
 
 
 def predict_table(arguments: argparse.Namespace, table: Table) -> None:
@@ -115,11 +114,13 @@ def predicted(
     On a CPU each worker predicts on one thread, so that no core waits for another. With a
     GPU the workers only read SMILES.
     """
-    on_cpu = run.predictor.device.type == "cpu"
-    workers = num_workers(arguments.workers, rows, *([LEAST_ROWS] if on_cpu else []))
+    on_cpu, fork = run.predictor.device.type == "cpu", sys.platform == "linux"
+    workers = num_workers(
+        arguments.workers, rows, *([BLOCK_ROWS + 1] if on_cpu and fork else [])
+    )
     start = functools.partial(start_worker, arguments.user_data_dir)
     if on_cpu or not workers:
-        return in_workers(workers, run, ((block,) for block in blocks), start)
+        return in_workers(workers, run, ((block,) for block in blocks), start, fork)
     blocks, again = itertools.tee(blocks)
     calls = ((run.smiles(block),) for block in again)
     reader = functools.partial(read_rows, run.reader)
