@@ -62,7 +62,7 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
     names = [arguments.output, arguments.embeddings]
     outputs = [arguments.shard.path(Path(name)) for name in names if name]
     size = max(BLOCK_ROWS, 4 * arguments.batch_size)
-    rows = table.digest(first, end), first, end, size
+    rows = table.digest, first, end, size
     parts = PartFiles(outputs, run_key(arguments, models, column, *rows))
     for folder in parts.others():
         warn(f"{folder} is left of a run with other options, models or input")

@@ -48,8 +48,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def line_of(error: BaseException, arguments: Sequence[str]) -> str:
-    """Message of an error in one line. If the memory was not enough, and the error is not
-    one of this package, the line names the files among the arguments of the command."""
+    """Message of an error in one line, which names the files among the arguments of the
+    command if the memory was not enough, and the error is not one of this package."""
     text = " ".join(str(error).split()) or type(error).__name__
     if not is_out_of_memory(error) or (type(error) is MemoryError and str(error)):
         return text
@@ -66,7 +66,7 @@ def named_damage(
     """One line for any error that a missing or wrong part of a file causes.
 
     Args:
-        text: Start of the line, with the name of the file; type and reason follow.
+        text: Start of the line, which names the file.
         kind: Type of the new error.
         keep: Errors that pass, because they name the file themselves.
     """
@@ -93,13 +93,8 @@ def place_of(error: BaseException, inside: str) -> str:
 
 @contextlib.contextmanager
 def one_line_of(what: str) -> Iterator[None]:
-    """DatasetError of one line, with the place, for an error in code of users.
-
-    This package's own errors, and errors of the machine, pass.
-
-    Args:
-        what: Name of that code, such as "the parser".
-    """
+    """DatasetError with the place for an error in code of users, such as "the parser". This
+    package's own errors, and errors of the machine, pass."""
     try:
         yield
     except (DatasetError, OSError, MemoryError):

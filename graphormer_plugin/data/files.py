@@ -4,10 +4,8 @@ import contextlib
 import errno
 import fcntl
 import hashlib
-import http.client
 import logging
 import os
-import shutil
 import socket
 import stat
 import urllib.request
@@ -39,10 +37,8 @@ def atomic_write(
     Readers find the old content or all of the new, also after a loss of power.
 
     Args:
-        path: An existing file is replaced.
-        mode: ``wb`` or ``w``.
         temporary: Its name until then; by default a name that no other process uses.
-        **options: As for `open`, for example ``encoding``.
+        **options: As for `open`.
     """
     path = Path(path)
     if temporary is None:
@@ -84,10 +80,7 @@ def is_read_only(error: OSError) -> bool:
 def file_lock(
     path: str | os.PathLike[str], on_wait: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Holds the lock of a file or folder; blocks while another process has it.
-
-    The kernel releases the lock (``flock``) when its holder dies.
-    """
+    """Holds the lock of a file or folder; blocks while another process has it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path.parent / f".{path.name}.lock")
@@ -107,19 +100,14 @@ _claims: dict[Path, IO[str]] = {}
 
 
 def claim_folder(path: str | os.PathLike[str]) -> bool:
-    """Locks a folder for this process, until it ends.
+    """Locks a folder for this process, until it ends; False if its file system has no locks.
 
-    A POSIX record lock (``lockf``) on ``.lock`` in the folder, which network file systems
-    have too. The kernel releases it when the process dies, and forked children, such as data
-    workers that outlive it, do not hold it. Processes on other machines see it only where
-    the file system passes locks on (NFS, Lustre with ``-o flock``).
-
-    Returns:
-        False if the file system has no locks, so that nothing is locked.
+    The POSIX record lock (``lockf``) on ``.lock`` works on network file systems too, if they
+    pass locks on (NFS, Lustre with ``-o flock``). Forked children, such as data workers that
+    outlive the process, do not hold it.
 
     Raises:
         BlockingIOError: Another process has it; says which.
-        OSError: The lock file cannot be written.
     """
     path = Path(path).resolve() / ".lock"
     if path in _claims:  # to open and close it again would release the lock
@@ -168,12 +156,7 @@ def write_text(path: Path, text: str) -> None:
 def read_arrays(
     path: str | os.PathLike[str], kind: str = "file of arrays"
 ) -> dict[str, NDArray]:
-    """Arrays of an ``.npz`` file by name; runs no code, and compares checksums.
-
-    Raises:
-        OSError: See `open_to_read`.
-        ValueError: It is damaged; names the file.
-    """
+    """Arrays of an ``.npz`` file by name; runs no code, and compares checksums."""
     with (
         named_damage(f"{path} is not a {kind}, or damaged"),
         open_to_read(path) as file,
@@ -183,11 +166,8 @@ def read_arrays(
 
 
 def npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """Header of the .npy format, version 1.0, of a fixed length.
-
-    `numpy.lib.format` writes the fields in other words, and a store's fingerprint covers
-    these bytes.
-    """
+    """Header of the .npy format, version 1.0, of a fixed length. A store's fingerprint covers
+    these bytes, which `numpy.lib.format` writes differently."""
     fields = {"descr": dtype.str, "fortran_order": False, "shape": shape}
     magic = np.lib.format.magic(1, 0)
     length = NPY_HEADER_BYTES - len(magic) - 2
@@ -217,10 +197,8 @@ def leads_out(name: str) -> bool:
 
 
 def home_path(path: str | os.PathLike[str]) -> Path:
-    """A path with the home folder in place of ``~`` or ``~user``.
-
-    The name of a user who is unknown stays, where `Path.expanduser` has a RuntimeError.
-    """
+    """A path with the home folder in place of ``~``; `Path.expanduser` has a RuntimeError
+    for ``~name`` of no user."""
     return Path(os.path.expanduser(path))
 
 
@@ -234,24 +212,14 @@ def fsync_folder(path: Path) -> None:
 
 
 def download_file(url: str, to: Path) -> None:
-    """Downloads a file.
+    """Downloads a file. Any exception may say that the server cannot be reached, is silent
+    for `NETWORK_TIMEOUT_S`, or ends before the file does.
 
-    `torch.hub.download_url_to_file` sets no timeout, and keeps half a file if the
-    connection breaks.
-
-    Raises:
-        OSError, ValueError: The server cannot be reached, is silent for
-            `NETWORK_TIMEOUT_S`, or ends before the file does.
+    `torch.hub.download_url_to_file` keeps half a file if the connection breaks.
     """
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(NETWORK_TIMEOUT_S)
     try:
-        with (
-            urllib.request.urlopen(url, timeout=NETWORK_TIMEOUT_S) as answer,
-            open(to, "xb") as file,
-        ):
-            shutil.copyfileobj(answer, file)
-            # A connection that breaks looks like the end of the file.
-            size, whole = file.tell(), answer.headers["Content-Length"]
-    except http.client.HTTPException as error:
-        raise ValueError(str(error) or type(error).__name__) from error
-    if whole is not None and size != int(whole):
-        raise ValueError(f"the connection ended after {size} of {whole} bytes")
+        urllib.request.urlretrieve(url, to)
+    finally:
+        socket.setdefaulttimeout(before)

@@ -15,15 +15,14 @@ PREFIX = "rdkit:"  # of the name of a descriptor
 
 def graph_features(
     source: DatasetSource,
-    kept: np.ndarray,
+    kept: np.ndarray | slice,
     rows: int,
     described: Sequence[np.ndarray] = (),
 ) -> dict[str, Any]:
     """Names and values of the numbers that join the output layer, for the kept rows.
 
     Args:
-        source: Has names and values.
-        kept: Rows that became graphs.
+        kept: Rows of the source that became graphs.
         rows: Number of all rows.
         described: `describe_smiles` of the kept rows, part by part.
     """

@@ -53,7 +53,7 @@ def locate(options: DatasetOptions) -> tuple[RegisteredDataset, Path, dict[str, 
     shard = options.shard
     if not shard.is_whole:
         used["shard"] = shard.name
-        key = [dataset.name, {**used, "shard": shard.count}, table.digest(0, 0)]
+        key = [dataset.name, {**used, "shard": shard.count}, table.digest]
     digest = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
     label = table.path.name if table else dataset.name
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", label).strip("-")[:40] or "dataset"

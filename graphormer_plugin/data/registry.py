@@ -20,7 +20,6 @@ import functools
 import hashlib
 import inspect
 import json
-import logging
 import os
 import sys
 import uuid
@@ -34,8 +33,6 @@ from graphormer_plugin.data.errors import DatasetError, one_line_of, place_of
 from graphormer_plugin.data.files import file_sha256, folder_hash
 from graphormer_plugin.data.options import DatasetOptions, flag_of
 from graphormer_plugin.data.splits import SPLITS
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -274,8 +271,8 @@ def _as_source(result: Any, name: str) -> DatasetSource:
 
 def code_hash(function: Callable[..., Any]) -> str:
     """Hash of the code that a function of a user may depend on: the folder of its package
-    (of this package: its file), its file, or its cell of a notebook. Without a source that
-    can be read, a value of this process only."""
+    (of this package: its file), its file, or its cell of a notebook. Code from standard input
+    or `exec` cannot be read: every process prepares its data again."""
     name = (function.__module__ or "").partition(".")[0]
     package = sys.modules.get(name)
     if hasattr(package, "graphormer_code_hash"):
@@ -306,9 +303,4 @@ def is_made_again(known: Callable[..., Any], function: Callable[..., Any]) -> bo
 
 @functools.cache
 def _unknown_code(function: Callable[..., Any]) -> str:
-    logger.warning(
-        "the code of %s cannot be read (it is from standard input or exec), so that every "
-        "process prepares its data again; put it into a file",
-        function.__qualname__,
-    )
     return uuid.uuid4().hex

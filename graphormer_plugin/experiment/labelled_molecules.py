@@ -217,7 +217,7 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
         times=None if read.times is None else read.times[rows],
         failures=failures,
         warned=read.warnings,
-        digests=[table.digest() for table in tables],
+        digests=[table.digest for table in tables],
     )
     return without_unlearnable(with_logarithms(found, settings), settings)
 

@@ -62,17 +62,6 @@ def test_fragments_that_are_left_out_do_not_count():
         LimitedParser(smiles_parser(True), 10)(f"{acid}" + ".O" * 20)
 
 
-def test_a_smiles_of_millions_of_small_fragments_is_not_parsed():
-    parser = LimitedParser(smiles_parser(True, Featuriser(largest_fragment=True)), 10)
-    assert len(parser("CCC" + ".O" * 400).x) == 3
-    parsed = []
-    parser = LimitedParser(parsed.append, 10)
-    for text in ("C" + ".C" * 2_000_000, "[H][H]." * 1_000_000 + "C"):
-        with pytest.raises(ValueError, match="characters, above 1,000 times --max-at"):
-            parser(text)
-    assert not parsed
-
-
 def test_explain_and_preprocess_refuse_a_large_molecule(checkpoint, tmp_path, capsys):
     words = [checkpoint("grpe_tiny"), CHAIN, str(tmp_path / "out.html")]
     assert explain.main(words) == 2

@@ -26,12 +26,9 @@ column and split, and a ``manifest.json``:
 Edges of a graph are sorted by (source, target, bond type). Integers take the smallest
 type that fits the whole column.
 
-**Checks.** Every open checks the manifest's own checksum, and the size, dtype and shape of every
-file. This takes milliseconds for any number of graphs. ``verify=True``
-(``graphormer-preprocess --verify``) reads the whole store and compares checksums.
-
-**Building** uses a temporary folder beside the final one. It is renamed when everything is on
-disk, under a file lock.
+Every open compares the size, dtype and shape of every file with the manifest, which takes
+milliseconds for any number of graphs. ``verify=True`` (``graphormer-preprocess --verify``)
+reads the whole store and compares checksums.
 """
 
 import hashlib
@@ -58,21 +55,15 @@ class GraphStore:
     """A store on disk, opened for reading; see the module's text for its columns.
 
     Attributes:
-        path: Its folder.
         columns: Memory-mapped arrays by name, without the splits.
-        schema: Node and bond columns.
-        targets: Names, unit, kind and statistics of the labels.
         splits: Graph ids, int64 arrays by split name, in the source's order.
-        manifest: As written; ``options``, ``source`` and ``counts`` say where the
-            store comes from.
-        warnings: Probable mistakes in the data, a line each (see
-            `label_warnings.warnings_about`).
+        manifest: ``options``, ``source`` and ``counts`` say where the store comes from.
+        warnings: Probable mistakes in the data, see `label_warnings.warnings_about`.
         featuriser: Key of `datasets.FEATURISERS` that makes such graphs of SMILES, for
             prediction; empty if there is none.
         fingerprint: Hash (64 hexadecimal digits) of everything that is trained on:
-            columns, splits and schemas. Two stores with the same fingerprint hold the
-            same graphs in the same order, wherever they were built. The manifest has
-            the fingerprint of the files, also under other splits (`with_splits`).
+            columns, splits and schemas. Equal fingerprints mean the same graphs in the
+            same order. The manifest keeps that of the files under `with_splits`, too.
 
     A store that is sent to another process is opened again there.
     """
@@ -100,16 +91,17 @@ class GraphStore:
         """Opens a store without reading its columns.
 
         Args:
-            path: Folder of the store.
+            path: Its folder.
             verify: Read all files, and compare their checksums.
 
         Raises:
-            StoreError: The folder is missing, is not a store, or the store has another
-                version, is truncated or damaged.
+            StoreError: It is missing, damaged, or of another version.
         """
         path = Path(path)
         with named_damage(f"{path}: wrong content", StoreError):
             manifest = _read_manifest(path)
+            if verify and manifest["fingerprint"] != fingerprint_of(manifest):
+                raise StoreError(f"{path}: {MANIFEST} is damaged (fingerprint differs)")
             columns: dict[str, np.ndarray] = {}
             splits: dict[str, np.ndarray] = {}
             for name, entry in manifest["files"].items():
@@ -198,17 +190,6 @@ def describe(store: GraphStore) -> str:
     return f"{store.manifest['dataset']}: " + ", ".join(parts)
 
 
-def manifest_checksum(manifest: Mapping[str, Any]) -> str:
-    """sha256 of a manifest without its entry ``checksum``."""
-    content = {key: value for key, value in manifest.items() if key != "checksum"}
-    return hashlib.sha256(canonical_json(content)).hexdigest()
-
-
-def canonical_json(content: Any) -> bytes:
-    """JSON without blanks, with sorted keys."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-
-
 def fingerprint_of(manifest: Mapping[str, Any]) -> str:
     """See `GraphStore`."""
     content = {
@@ -216,7 +197,8 @@ def fingerprint_of(manifest: Mapping[str, Any]) -> str:
         "targets": manifest["targets"],
         "files": {name: entry["sha256"] for name, entry in manifest["files"].items()},
     }
-    return hashlib.sha256(canonical_json(content)).hexdigest()
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
@@ -233,8 +215,6 @@ def _read_manifest(path: Path) -> dict[str, Any]:
             f"{path}: written in format {manifest['version']}, this version reads "
             f"{FORMAT_VERSION}; prepare the dataset again"
         )
-    if manifest["checksum"] != manifest_checksum(manifest):
-        raise StoreError(f"{path}: {MANIFEST} is damaged (checksum differs)")
     return manifest
 
 

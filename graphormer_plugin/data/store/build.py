@@ -16,13 +16,9 @@ from rdkit import rdBase
 from graphormer_plugin.data import smiles
 from graphormer_plugin.data.chunk import NODE_SPLITS, FeaturisedRows
 from graphormer_plugin.data.descriptors import rdkit_descriptors
-from graphormer_plugin.data.errors import (
-    DatasetError,
-    StoreError,
-    one_line_of,
-)
+from graphormer_plugin.data.errors import DatasetError, StoreError, one_line_of
 from graphormer_plugin.data.featurise import LimitedParser, featurise
-from graphormer_plugin.data.files import file_lock, is_read_only, read_text
+from graphormer_plugin.data.files import file_lock, read_text
 from graphormer_plugin.data.graph_features import (
     describe_smiles,
     given_values,
@@ -60,9 +56,8 @@ def get_store(options: DatasetOptions) -> GraphStore:
     If several processes ask at once, the first builds and the others wait.
 
     Raises:
-        DatasetError: The dataset is unknown or its source cannot be read as asked.
-        StoreError: It cannot be opened even though it was just built.
-        OSError: The disk is full; nothing is left of the preparation.
+        DatasetError: The dataset is unknown, its source cannot be read as asked, or the
+            store cannot be written.
     """
     file = options.split_file
     text = read_text(file) if file else ""  # or an error, before hours of work
@@ -73,41 +68,28 @@ def get_store(options: DatasetOptions) -> GraphStore:
 def _prepared(options: DatasetOptions) -> GraphStore:
     dataset, path, identity = locate(options)
     skip = options.skip_invalid
-    with _data_root_errors(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    store = None
     if not options.rebuild:
         store = _open_if_current(path, identity, skip, announce=False)
-        if store is not None:
-            return store
-
-    def _waiting() -> None:
-        logger.info("another process prepares %s; waiting for it", path.name)
-
-    with contextlib.ExitStack() as held:
-        with _data_root_errors(path.parent):
-            held.enter_context(file_lock(path, _waiting))
+    if store is not None:
+        return store
+    waiting = f"another process prepares {path.name}; waiting for it"
+    with _data_root_errors(path.parent), file_lock(path, partial(logger.info, waiting)):
         if not options.rebuild:
             store = _open_if_current(path, identity, skip)
-            if store is not None:
-                return store
-        with _data_root_errors(path.parent, only_there=True):
+        if store is None:
             _build(path, dataset, options, identity)
-        return GraphStore.open(path)
+    return store or GraphStore.open(path)
 
 
 @contextlib.contextmanager
-def _data_root_errors(folder: Path, only_there: bool = False) -> Iterator[None]:
-    """Names the remedy where nothing can be written.
-
-    Args:
-        folder: Of prepared data.
-        only_there: Other files are in use, too, and other errors may happen.
-    """
+def _data_root_errors(folder: Path) -> Iterator[None]:
+    """Names the remedy where nothing can be written into a folder of prepared data."""
     try:
         yield
     except OSError as error:
-        there = folder in Path(str(error.filename)).parents
-        if only_there and not (there and is_read_only(error)):
+        place = Path(str(error.filename))
+        if folder not in (place, *place.parents):
             raise
         raise DatasetError(
             f"cannot keep prepared data in {folder} ({error.strerror}): name another "
@@ -220,21 +202,20 @@ def _build_from_smiles(
             raise DatasetError(f"{label}: no molecule could be parsed")
 
         kept = np.concatenate(rows_of_parts)  # the row of each graph
+        molecules = extras.get("identity")
+        when = "after unparsable molecules were left out" if failures else ""
         if by_scaffold:
             labels = np.zeros((len(kept), 1)) if callable(target) else target[kept]
+            groups = extras["scaffold"]
             splits = scaffold_split(
-                extras["scaffold"],
-                seed=options.seed,
-                labels=labels,
-                molecules=extras.get("identity"),
+                groups, seed=options.seed, labels=labels, molecules=molecules
             )
+            if not (len(splits["train"]) and len(splits["valid"])):
+                when = "(each scaffold goes to one split); give another --split"
         else:
             graph_of_row = np.full(rows, -1, dtype=np.int64)
             graph_of_row[kept] = np.arange(len(kept))
             splits = splits_of_graphs(source.splits, graph_of_row, label)
-        when = "after unparsable molecules were left out" if failures else ""
-        if by_scaffold and not (len(splits["train"]) and len(splits["valid"])):
-            when = "(each scaffold goes to one split); give another --split"
         # A shard may have graphs of one split only.
         if options.shard.is_whole and not options.split_file:
             require_rows(splits, label, when)
@@ -244,17 +225,29 @@ def _build_from_smiles(
         else:
             target = target[kept]
         writer.finish(
-            splits=splits,
-            target=target,
+            _of_graphs(source, kept, rows, target.shape[1], described),
+            splits,
+            target,
+            identity=identity,
             skipped=len(failures),
             rows=rows,
-            molecules=extras.get("identity"),
-            weights=None if source.weights is None else source.weights[kept],
-            bounds=None if source.bounds is None else source.bounds[kept],
-            **graph_features(source, kept, rows, described),
-            **_description(source, target.shape[1]),
-            **identity,
+            molecules=molecules,
         )
+
+
+def _of_graphs(
+    source: DatasetSource,
+    kept: np.ndarray | slice,
+    rows: int,
+    width: int,
+    described: Sequence[np.ndarray] = (),
+) -> DatasetSource:
+    """The source with a row per graph, from those of its ``rows`` that are ``kept``."""
+    values = {name: getattr(source, name) for name in ("weights", "bounds")}
+    values = {n: None if v is None else np.asarray(v)[kept] for n, v in values.items()}
+    values |= graph_features(source, kept, rows, described)
+    values["target_names"] = source.target_names or default_names(width)
+    return dataclasses.replace(source, **values)
 
 
 def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSource:
@@ -371,7 +364,6 @@ def _build_from_graphs(
             writer.append(FeaturisedRows(chunk))
         if writer.num_graphs == 0:
             raise DatasetError(f"{label}: there are no graphs")
-        graph_ids = np.arange(writer.num_graphs)
         if len(masked["train"]) > 1:  # a graph may be in each of them
             splits = {name: np.concatenate(parts) for name, parts in masked.items()}
         else:
@@ -382,23 +374,8 @@ def _build_from_graphs(
                 )
             if splits is None:
                 splits = random_split(writer.num_graphs, options.seed)
-            splits = splits_of_graphs(splits, graph_ids, label)
+            splits = splits_of_graphs(splits, np.arange(writer.num_graphs), label)
         if not options.split_file:
             require_rows(splits, label, "")
-        writer.finish(
-            splits=splits,
-            weights=source.weights,
-            **graph_features(source, graph_ids, writer.num_graphs),
-            **_description(source, width),
-            **identity,
-        )
-
-
-def _description(source: DatasetSource, width: int) -> dict[str, Any]:
-    """Arguments of `StoreWriter.finish` that the source has."""
-    names = ("unit", "kind", "num_classes", "class_names", "featuriser")
-    return {
-        "dataset": source.label,
-        "target_names": source.target_names or default_names(width),
-        **{name: getattr(source, name) for name in names},
-    }
+        source = _of_graphs(source, slice(None), writer.num_graphs, width)
+        writer.finish(source, splits, identity=identity)

@@ -2,17 +2,18 @@
 
 import dataclasses
 import json
-import logging
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from cython_ext import bond_dtype
 from graphormer_plugin.data.chunk import NODE_SPLITS, FeaturisedRows, GraphChunk
+from graphormer_plugin.data.errors import StoreError
 from graphormer_plugin.data.files import (
     atomic_write,
     file_lock,
@@ -31,6 +32,7 @@ from graphormer_plugin.data.labels import (
     stored_labels,
 )
 from graphormer_plugin.data.parts import Parts
+from graphormer_plugin.data.registry import DatasetSource
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, target_statistics
 from graphormer_plugin.data.splits import checked_splits
 from graphormer_plugin.data.store import (
@@ -39,15 +41,12 @@ from graphormer_plugin.data.store import (
     MANIFEST,
     GraphStore,
     fingerprint_of,
-    manifest_checksum,
 )
 from graphormer_plugin.data.store.bond_numbers import (
     BondColumns,
     largest_in,
     vocabularies,
 )
-
-logger = logging.getLogger(__name__)
 
 # Integer types a column may take, smallest first.
 _UNSIGNED = ("<u1", "<u2", "<i4")
@@ -59,9 +58,9 @@ class StoreWriter:
 
     A context manager. Graphs wait as `Parts` in a temporary folder beside ``path``. When all
     are there, `finish` knows their ranges, writes the columns, and renames their folder,
-    which replaces an earlier store. An error removes the temporary folder. If the build is
-    stopped from outside (a kill, Ctrl-C, too little memory), the next build of the same
-    ``key`` goes on after the finished parts. The caller holds `file_lock`.
+    which replaces an earlier store. Wrong data and a full disk remove the temporary folder. If
+    the build is stopped (a kill, Ctrl-C, too little memory), the next build of the same ``key``
+    goes on after the finished parts. The caller holds `file_lock`.
 
     Args:
         path: Final folder.
@@ -74,7 +73,7 @@ class StoreWriter:
         >>> with file_lock(path), StoreWriter(path) as writer:
         ...     for chunk in chunks:
         ...         writer.append(FeaturisedRows(chunk))
-        ...     writer.finish(dataset="mine", splits=splits, target_names=["gap"])
+        ...     writer.finish(DatasetSource(label="mine", target_names=["gap"]), splits)
     """
 
     def __init__(
@@ -98,6 +97,8 @@ class StoreWriter:
         self._files: dict[str, dict[str, Any]] = {}  # entries of the manifest
 
     def __enter__(self) -> "StoreWriter":
+        if self.path.exists() and not (self.path / MANIFEST).exists():
+            raise StoreError(f"{self.path} is not a graph store; remove it first")
         self.parts = Parts(self.folder / "parts", self.key)
         self._store = self.folder / "store"
         shutil.rmtree(self._store, ignore_errors=True)
@@ -105,16 +106,11 @@ class StoreWriter:
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, *_: Any) -> None:
-        outside = isinstance(error, OSError | MemoryError) and not is_full(error)
-        outside |= error is not None and not isinstance(error, Exception)
-        if not outside or self.key is None:
+        if self.key is None or isinstance(error, ValueError | None) or is_full(error):
             shutil.rmtree(self.folder, ignore_errors=True)
         if is_full(error):
-            full = OSError(
-                f"{error}: make room, or name another folder with --data-root"
-            )
-            full.errno = error.errno
-            raise full from error
+            advice = "make room, or name another folder with --data-root"
+            raise StoreError(f"{error}: {advice}") from error
 
     def finished(self) -> Iterator[FeaturisedRows]:
         """Yields what a stopped build of this key has finished, before more is appended."""
@@ -139,12 +135,9 @@ class StoreWriter:
             largest_in("x", chunk.x, self.node_dims)
         elif self.node_dims is not None:
             raise ValueError("x has floats, expected categories within node_dims")
-        measured = {"x": chunk.x, "pos": chunk.pos, "row": chunk.row}
-        measured |= {
-            "node_split": chunk.node_split,
-            "edge_attr": attr if real else None,
-        }
-        measured |= chunk.attributes
+        measured = {name: getattr(chunk, name) for name in ("x", "pos", "row")}
+        measured |= {"edge_attr": attr if real else None} | chunk.attributes
+        measured["node_split"] = chunk.node_split
         if chunk.target is not None and chunk.target.ndim == 2:
             as_float32(chunk.target)  # or an error now
             self._labels.append(chunk.target)
@@ -165,75 +158,57 @@ class StoreWriter:
 
     def finish(
         self,
-        *,
-        dataset: str,
+        source: DatasetSource,
         splits: Mapping[str, np.ndarray],
-        target_names: Iterable[str],
         target: np.ndarray | None = None,
-        unit: str = "",
-        kind: str = "regression",
-        num_classes: int = 0,
-        source: Mapping[str, Any] | None = None,
-        options: Mapping[str, Any] | None = None,
+        *,
+        identity: Mapping[str, Any] = MappingProxyType({"source": {}, "options": {}}),
         skipped: int = 0,
         rows: int | None = None,
-        featuriser: str = "",
         molecules: Sequence[int] | None = None,
-        class_names: Sequence[Sequence[str]] = (),
-        weights: np.ndarray | None = None,
-        bounds: np.ndarray | None = None,
-        graph_features: Sequence[str] = (),
-        graph_values: np.ndarray | None = None,
     ) -> None:
         """Completes the store and puts it in place.
 
-        The other arguments are those of a `DatasetSource` whose rows are the graphs.
-
         Args:
-            dataset: Name for humans.
+            source: Says what the graphs carry, a row each: names, units, weights.
             splits: Graph ids by split name.
-            target: float [G, C] if the chunks have none.
-            source: Origin of the store, JSON values. A store with another
-                source than requested is stale.
-            options: Options that it was made with; a store with others is stale.
-            skipped: Number of rows of the source that could not be parsed.
-            rows: Number of all rows of the source; None: graphs and skipped rows.
-            featuriser: See `GraphStore`.
+            target: Float [G, C] if the chunks have none.
+            identity: What the store comes from, see `locate`; a store with another
+                identity than requested is stale.
+            skipped: Number of rows that could not be parsed.
+            rows: Number of all rows; None: graphs and skipped rows.
             molecules: `molecule_key` of each graph, to warn of duplicates.
         """
         total = self.num_graphs
         if total == 0:
-            raise ValueError(f"{dataset} has no graphs")
+            raise ValueError(f"{source.label} has no graphs")
         splits = checked_splits(splits, total)
-        arrays: dict[str, np.ndarray] = {}
         if target is None and self._labels:
             target = np.concatenate(self._labels)
-        if target is not None:
-            arrays["target"] = stored_labels(target)
-        if weights is not None:
-            arrays["weight"] = checked_weights(weights, total)
-        if bounds is not None:
-            arrays["bound"] = np.asarray(bounds, np.int8)
-        if graph_features:
-            arrays["graph_features"] = as_float32(np.asarray(graph_values))
-        unused = np.ones(total, dtype=bool)
-        for name, graph_ids in splits.items():
-            arrays[f"split_{name}"] = np.asarray(graph_ids, np.int64)
-            unused[graph_ids] = False
-        schema = self._schema(list(graph_features), arrays, splits)
+        arrays = _arrays_of_graphs(source, splits, target, total)
+        schema = self._schema(source.graph_features, arrays, splits)
         with named_in_errors(self._store):
             self._write_graphs(schema)
             for name, array in arrays.items():
                 file = self._create(name, array.dtype.str, array.shape)
                 self._close(name, file, array)
-        values, of_nodes = self._array("target"), self._array("node_split")
-        asked = TargetSchema(list(target_names), unit, kind, num_classes=num_classes)
-        offset = self._array("node_offset")
+        of_nodes = self._array("node_split")
         targets, missing = describe_targets(
-            values, asked, offset, splits, of_nodes, bounds
+            self._array("target"),
+            TargetSchema(
+                list(source.target_names),
+                source.unit,
+                source.kind,
+                num_classes=source.num_classes,
+            ),
+            self._array("node_offset"),
+            splits,
+            of_nodes,
+            source.bounds,
         )
-        if any(class_names):
-            targets = targets.with_classes(class_names)
+        if any(source.class_names):
+            targets = targets.with_classes(source.class_names)
+        used = np.unique(np.concatenate([[], *splits.values()]))
         counts = {
             "rows": total + skipped if rows is None else rows,
             "graphs": total,
@@ -241,7 +216,7 @@ class StoreWriter:
             "edges": self._num_edges,
             "skipped": skipped,
             "missing_labels": missing,
-            "graphs_in_no_split": int(unused.sum()),
+            "graphs_in_no_split": total - len(used),
             **{f"split_{name}": len(splits[name]) for name in splits},
         }
         if of_nodes is not None:
@@ -250,24 +225,30 @@ class StoreWriter:
         manifest = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
-            "dataset": dataset,
-            "source": dict(source or {}),
-            "options": dict(options or {}),
+            "dataset": source.label,
+            **identity,
             "counts": counts,
-            "featuriser": featuriser,
+            "featuriser": source.featuriser,
             "schema": schema.to_dict(),
             "targets": targets.to_dict(),
             "files": dict(sorted(self._files.items())),
         }
         if molecules is not None and target is not None:
             manifest["warnings"] = warnings_about(
-                targets, target, splits, molecules, graph_values
+                targets, target, splits, molecules, source.graph_values
             )
-        self._publish(manifest)
+        manifest["fingerprint"] = fingerprint_of(manifest)
+        with atomic_write(self._store / MANIFEST, "w", encoding="utf-8") as file:
+            json.dump(manifest, file, indent=1)
+        fsync_folder(self._store)
+        if self.path.exists():
+            os.rename(self.path, self.folder / "earlier")
+        os.rename(self._store, self.path)
+        fsync_folder(self.path.parent)
 
     def _schema(
         self,
-        names: list[str],
+        names: Sequence[str],
         arrays: Mapping[str, np.ndarray],
         splits: Mapping[str, np.ndarray],
     ) -> FeatureSchema:
@@ -283,25 +264,12 @@ class StoreWriter:
         train = splits.get("train", np.arange(self.num_graphs))
         mean, std = target_statistics(arrays["graph_features"], train)
         return dataclasses.replace(
-            schema, graph_features=names, graph_mean=mean, graph_std=std
+            schema, graph_features=list(names), graph_mean=mean, graph_std=std
         )
 
     def _write_graphs(self, schema: FeatureSchema) -> None:
         """Writes the columns of the graphs from their parts."""
-        graphs, nodes, edges = self.num_graphs, self._num_nodes, self._num_edges
-        counts = {"x": nodes, "pos": nodes, "node_split": nodes, "edge_attr": edges}
-        counts["row"] = graphs
-        counts |= {
-            n: edges if n.startswith("edge.") else nodes
-            for n in self._columns
-            if "." in n
-        }
-        measured = self._columns
-        for name, column in measured.items():
-            if column.rows != counts.get(name, column.rows):
-                raise ValueError(
-                    f"{name} is given for {column.rows} of {counts[name]} entries"
-                )
+        graphs, edges, measured = self.num_graphs, self._num_edges, self._columns
         ends = measured["edge_src"].dtype(_UNSIGNED)
         bond_type = np.dtype(bond_dtype(schema.num_bond_types)).str
         files = {
@@ -359,15 +327,6 @@ class StoreWriter:
         path = self._store / f"{name}.npy"
         return np.load(path, mmap_mode="r") if path.exists() else None
 
-    def _publish(self, manifest: dict[str, Any]) -> None:
-        """Seals the manifest and puts the folder in place."""
-        manifest["fingerprint"] = fingerprint_of(manifest)
-        manifest["checksum"] = manifest_checksum(manifest)
-        with atomic_write(self._store / MANIFEST, "w", encoding="utf-8") as file:
-            json.dump(manifest, file, indent=1)
-        fsync_folder(self._store)
-        _replace_folder(self._store, self.path, self.folder / "earlier")
-
 
 class _Column:
     """Ranges of the values of a column that comes chunk by chunk."""
@@ -382,15 +341,11 @@ class _Column:
     def measure(self, values: np.ndarray) -> None:
         """Takes further rows; ValueError if they are of another kind or shape."""
         kind = "floats" if values.dtype.kind == "f" else "integers"
+        rows = f"{kind} {list(values.shape[1:])}"
         if not self.kind:
             self.kind, self.tail = kind, values.shape[1:]
-        if values.shape[1:] != self.tail:
-            raise ValueError(
-                f"{self.name} has rows of shape {list(values.shape[1:])}, expected "
-                f"{list(self.tail)}"
-            )
-        if kind != self.kind:
-            raise ValueError(f"{self.name} has {kind} here and {self.kind} before")
+        if (expected := f"{self.kind} {list(self.tail)}") != rows:
+            raise ValueError(f"{self.name} has rows of {rows}, expected {expected}")
         self.rows += len(values)
         if kind == "integers":
             self.low = min(self.low, int(values.min(initial=0)))
@@ -416,30 +371,46 @@ def write_store(
     path: str | os.PathLike[str],
     chunks: Iterable[GraphChunk],
     *,
+    dataset: str,
+    splits: Mapping[str, np.ndarray],
+    target: np.ndarray | None = None,
+    kind: str = "regression",
     node_dims: list[int] | None = None,
     bond_dims: list[int] | None = None,
-    **finish: Any,
+    **more: Any,
 ) -> GraphStore:
-    """Writes a store from chunks of graphs, under its lock, and opens it; see `StoreWriter`
-    and, for the other arguments, `StoreWriter.finish`. Replaces an earlier store."""
+    """Writes a store from chunks of graphs, under its lock, and opens it. Replaces an earlier
+    store.
+
+    Args:
+        dataset: Name for humans.
+        splits: Graph ids by split name.
+        target: Float [G, C] if the chunks have none.
+        node_dims, bond_dims: See `StoreWriter`.
+        **more: Further fields of a `DatasetSource`, whose rows are the graphs.
+    """
     with file_lock(path), StoreWriter(path, node_dims, bond_dims) as writer:
         for chunk in chunks:
             writer.append(FeaturisedRows(chunk))
-        writer.finish(**finish)
+        source = DatasetSource(label=dataset, kind=kind, **more)
+        writer.finish(source, splits, target)
     return GraphStore.open(path)
 
 
-def _replace_folder(new: Path, path: Path, earlier: Path) -> None:
-    """Renames ``new`` to ``path``, and an earlier store there to ``earlier``. A folder that
-    is not a store is set aside under another name."""
-    if path.exists():
-        if (path / MANIFEST).exists():
-            os.rename(path, earlier)
-        else:
-            number = 1
-            while (aside := path.parent / f"{path.name}.foreign{number}").exists():
-                number += 1
-            os.rename(path, aside)
-            logger.warning("%s is not a graph store; moved to %s", path, aside)
-    os.rename(new, path)
-    fsync_folder(path.parent)
+def _arrays_of_graphs(
+    source: DatasetSource,
+    splits: Mapping[str, np.ndarray],
+    target: np.ndarray | None,
+    total: int,
+) -> dict[str, np.ndarray]:
+    """Columns with a row per graph, and the splits."""
+    arrays = {f"split_{name}": numbers for name, numbers in splits.items()}
+    if target is not None:
+        arrays["target"] = stored_labels(target)
+    if source.weights is not None:
+        arrays["weight"] = checked_weights(source.weights, total)
+    if source.bounds is not None:
+        arrays["bound"] = np.asarray(source.bounds, np.int8)
+    if source.graph_features:
+        arrays["graph_features"] = as_float32(np.asarray(source.graph_values))
+    return arrays

@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -93,38 +94,13 @@ class ParquetTable(Table):
                 yield file, footer, groups, starts[groups[0]]
             start = starts[-1]
 
-    def digest(self, first: int = 0, end: int | None = None) -> str:
-        """Hash of the files' names, of their footers, and of the bytes of the row groups
-        that hold the rows from ``first`` to before ``end``; of the content for all rows of
-        a single file."""
-        if end is None:
-            if not self.path.is_dir():
-                return file_sha256(self.path)
-            end = self.count()
-        digest = hashlib.sha256()
-        for path, footer in zip(self.files, self.footers):
-            with open(path, "rb") as file:
-                file.seek(-footer.serialized_size - 8, 2)
-                digest.update(path.name.encode() + file.read())
-        for path, footer, groups, _ in self._overlapping(first, end):
-            with open(path, "rb") as file:
-                for group in groups:
-                    chunks = footer.row_group(group)
-                    for column in map(chunks.column, range(chunks.num_columns)):
-                        size = column.total_compressed_size
-                        file.seek(_start(column))
-                        while size > 0 and (block := file.read(min(size, 1 << 20))):
-                            digest.update(block)
-                            size -= len(block)
-        return digest.hexdigest()
-
-
-def _start(column: Any) -> int:
-    """Place of a column's first page."""
-    start = column.data_page_offset
-    if column.has_dictionary_page:
-        start = min(start, column.dictionary_page_offset)
-    return start
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the file, or of the names and hashes of the files of a folder."""
+        if not self.path.is_dir():
+            return file_sha256(self.path)
+        files = [(file.name, file_sha256(file)) for file in self.files]
+        return hashlib.sha256(repr(files).encode()).hexdigest()
 
 
 def cell(value: Any) -> str:

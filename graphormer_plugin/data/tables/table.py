@@ -7,6 +7,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -81,8 +82,9 @@ class Table:
         """Number of rows. A text is read to its end, which finds all wrong rows."""
         return sum(1 for _ in self.rows([]))
 
-    def digest(self, first: int = 0, end: int | None = None) -> str:
-        """Hash of the file, or of a part with the rows from ``first`` to before ``end``."""
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the file."""
         return file_sha256(self.path)
 
     def require(self, name: str) -> str:

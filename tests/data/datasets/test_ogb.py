@@ -271,7 +271,7 @@ def test_a_download_that_breaks_off(tmp_path, options, monkeypatch, server):
         return url, lambda: get_store(options("ogbg-molhiv"))
 
     _, prepare = download(content[:1000], len(content))
-    message = f"the connection ended after 1000 of {len(content)} bytes"
+    message = f"got only 1000 out of {len(content)} bytes"
     with pytest.raises(DatasetError, match=message):
         prepare()
     # somebody's page that says sorry; the message names what the user can reach
