@@ -18,10 +18,7 @@ def bucket_of_sizes(sizes: NDArray[np.integer], ratio: float) -> NDArray[np.inte
     >>> bucket_of_sizes(np.array([1, 10, 11, 12, 13]), 0.1).tolist()
     [0, 1, 1, 2, 2]
 
-    Args:
-        sizes: nodes of each graph, ``>= 0``.
-        ratio: relative width, ``>= 0``; 0 gives each size its own bucket, ``inf`` puts all
-            graphs into the same bucket.
+    A ``ratio`` of 0 gives each size its own bucket, ``inf`` puts all graphs into one.
     """
     distinct = np.unique(sizes)
     starts = []
@@ -62,16 +59,13 @@ def cut_batches(
     [array([0, 1, 2]), array([3])]
 
     Args:
-        indices: graphs, in the order in which they come.
         sizes: nodes of every graph, indexed by ``indices``.
-        max_graphs: of a batch; ``None`` or 0: no limit, and so for the next two.
+        max_graphs: ``None`` or 0: no limit, and so for the next two.
         max_nodes: padded nodes of a batch, graphs times the largest of them. A larger
             graph is a batch of its own.
         max_pairs: padded pairs of nodes of a batch, graphs times the largest squared.
-        multiple: larger batches than this are cut to a multiple of it, except for the last
-            batch.
-        parts: the limits hold for each part when a batch is split into this number
-            of parts as equal as can be.
+        multiple: larger batches, except for the last, are cut to a multiple of it.
+        parts: the limits hold for each part of a batch that is split into so many equal parts.
     """
     indices = np.asarray(indices, dtype=np.int64)
     sizes = np.asarray(sizes)[indices].astype(np.int64)

@@ -1,6 +1,5 @@
 """Graphs as arrays on their way into a store, and the check that each graph passes."""
 
-import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -76,20 +75,16 @@ class GraphChunk:
 
         All have the same arrays, but those without edges may lack `edge_attr`.
         """
-        arrays = {}
-        names = chunks[0].attributes
-        of = {
-            n: np.concatenate([chunk.attributes[n] for chunk in chunks]) for n in names
-        }
-        for entry in dataclasses.fields(cls):
-            if entry.name == "attributes":
-                continue
-            parts = [getattr(chunk, entry.name) for chunk in chunks]
-            parts = [part for part in parts if part is not None]
-            if parts:
-                axis = 1 if entry.name == "edge_index" else 0
-                arrays[entry.name] = np.concatenate(parts, axis=axis)
-        return cls(**arrays, attributes=of)
+        parts: dict[str, list[np.ndarray]] = {}
+        for chunk in chunks:
+            for name, array in chunk.arrays().items():
+                parts.setdefault(name, []).append(array)
+        return cls.from_arrays(
+            {
+                name: np.concatenate(arrays, axis=1 if name == "edge_index" else 0)
+                for name, arrays in parts.items()
+            }
+        )
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All arrays by name; inverse of `from_arrays`."""
@@ -104,39 +99,30 @@ class GraphChunk:
         return cls(**rest, attributes=own)
 
     def check(self, first: int = 0) -> None:
-        """Checks shapes, types and ranges except vocabularies.
-
-        Args:
-            first: Number of the first graph, for messages.
-
-        Raises:
-            ValueError: An array is wrong, or a graph, which the message names.
-        """
+        """ValueError for wrong shapes, types and ranges, except vocabularies; graphs count from
+        ``first`` in messages."""
         num_nodes, num_edges = self.num_nodes, self.num_edges
         if len(self) and num_nodes.min() < 1:
             raise ValueError(f"graph {first + int(num_nodes.argmin())} has no nodes")
         num_ends = np.repeat(num_nodes, num_edges)[:, None]  # [E, 1]
-        for name, table, counts, kinds in (
+        counts = {"node": num_nodes, "edge": num_edges}
+        for name, table, sizes, kinds in (
             ("x", self.x, num_nodes, "iubf"),
             ("pos", self.pos, num_nodes, "iubf"),
             ("edge_index.T", self.edge_index.T, num_edges, "iu"),
             ("edge_attr", self.edge_attr, num_edges, "iubf"),
             *(
-                (
-                    (name, table.reshape(len(table), -1), num_nodes, "f")
-                    if name.startswith("node.")
-                    else (name, table.reshape(len(table), -1), num_edges, "f")
-                )
+                (name, table.reshape(len(table), -1), counts[name[:4]], "f")
                 for name, table in self.attributes.items()
             ),
         ):
             if table is None:
                 continue
             wrong_type = table.size > 0 and table.dtype.kind not in kinds
-            if table.ndim != 2 or len(table) != counts.sum() or wrong_type:
+            if table.ndim != 2 or len(table) != sizes.sum() or wrong_type:
                 raise ValueError(
                     f"{name} has shape {list(table.shape)} and dtype {table.dtype}, "
-                    f"expected [{counts.sum()}, columns] of "
+                    f"expected [{sizes.sum()}, columns] of "
                     f"{'numbers' if 'f' in kinds else 'integers'}"
                 )
             if name == "edge_index.T":
@@ -151,7 +137,7 @@ class GraphChunk:
                 text = name + " has category {}, expected 0 and above"
             if wrong.any():
                 row, column = np.argwhere(wrong)[0]
-                graph = np.searchsorted(np.cumsum(counts), row, side="right")
+                graph = np.searchsorted(np.cumsum(sizes), row, side="right")
                 text = text.format(table[row, column], num_nodes[graph] - 1)
                 raise ValueError(f"graph {first + int(graph)}: {text}")
         if self.edge_attr is not None and self.edge_attr.dtype.kind == "f":

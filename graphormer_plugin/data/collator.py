@@ -35,12 +35,11 @@ class GraphCollator:
 
     Args:
         columns: Flat columns of a ``GraphStore``, or `ShardColumns` of several.
-        target: Float array ``[G, C]``, NaN where a target is missing; or of nodes
-            ``[sum N]``, classes, -1 where missing, or floats. None: among the columns.
+        target: Labels as a store has them; None: among the columns.
         num_bond_types: Largest joint bond type of the data; types start at 1.
-        max_nodes: Largest graph allowed; None for no limit.
-        spec: Fields that the model needs. The task sets it when it has built the model. The
-            datasets of a store share one collator, so it is set for all of them.
+        max_nodes: Nodes of the largest graph allowed; None for no limit.
+        spec: Fields that the model needs. The task sets it, for all datasets of a store, when it
+            has built the model.
     """
 
     def __init__(
@@ -73,28 +72,18 @@ class GraphCollator:
               the source);
             - ``nsamples``, the number of graphs, and ``ntokens``, of real nodes;
             - ``net_input`` with the ``batch`` of fields;
-            - ``target`` ``[B, C]``, NaN where missing. It is float64 although the store
-              holds float32: fairseq's ``--fp16`` halves every float32 tensor of a
-              sample, and a half rounds 2,049 and turns 70,000 into infinity. For
-              nodes ``[B, N]``: classes int64, -1 where missing or padding; values
+            - ``target`` float64 ``[B, C]``, NaN where missing. fairseq's ``--fp16`` halves
+              float32 tensors, and a half rounds 2,049 and turns 70,000 into infinity.
+              For nodes ``[B, N]``: classes int64, -1 where missing or padding; values
               float64, NaN there;
-            - ``weight`` float64 ``[B]``, of each graph in the loss, if the data have weights;
-            - ``bound`` int8 ``[B, C]``, 1 where the value is above the target, -1 below,
-              if the data have bounds.
+            - ``weight`` float64 ``[B]`` and ``bound`` int8 ``[B, C]``, if the store has them.
 
-            An empty array gives an empty dict. fairseq fills uneven shards with such
+            An empty array gives an empty dict: fairseq fills uneven shards with such
             samples, and its trainer replaces them by a dummy batch.
-
-        Raises:
-            RuntimeError: There is no ``BatchSpec``, because no model was built.
-            ValueError: A graph has more than ``max_nodes`` nodes, or more hops than
-                a distance holds.
         """
         graph_ids = np.asarray(graph_ids, dtype=np.int64)
         if graph_ids.size == 0:
             return {}
-        if self.spec is None:
-            raise RuntimeError("no batch_spec: build the model before iterating")
         self.unreleased += graph_ids.size
         if self.unreleased >= RELEASED_AFTER:
             release_pages(self.shards)
@@ -131,31 +120,19 @@ class GraphCollator:
         if self.spec.number_edges:
             number_in_batch(arrays, columns["edge_offset"], ids)
         offsets = columns["node_offset"]
-        labels = columns["target"]
-        if labels.ndim == 1:
-            real = labels.dtype.kind == "f"
-            missing, dtype = (np.nan, np.float64) if real else (-1, np.int64)
-            target = padded_rows(columns, "node", "target", ids, missing, dtype)
-            if split in NODE_SPLITS and "node_split" in columns:
-                of_node = padded_rows(columns, "node", "node_split", ids)
-                target[of_node != 1 + list(NODE_SPLITS).index(split)] = missing
-        else:
-            target = labels[ids].astype(np.float64)
-        weight = {}
+        labels = {"target": _labels(columns, ids, split)}
         if "weight" in columns:
-            values = columns["weight"][ids].astype(np.float64)
-            weight["weight"] = torch.from_numpy(values)
+            labels["weight"] = columns["weight"][ids].astype(np.float64)
         if "bound" in columns:
-            weight["bound"] = torch.from_numpy(columns["bound"][ids])
+            labels["bound"] = columns["bound"][ids]
         return {
-            **weight,
             "id": torch.tensor(graph_ids),  # a copy: they may be read-only
             "nsamples": len(graph_ids),
             "ntokens": int((offsets[ids + 1] - offsets[ids]).sum()),
             "net_input": {
                 "batch": {name: torch.from_numpy(a) for name, a in arrays.items()}
             },
-            "target": torch.from_numpy(target),
+            **{name: torch.from_numpy(array) for name, array in labels.items()},
         }
 
     @property
@@ -174,6 +151,22 @@ class GraphCollator:
         if isinstance(self.columns, ShardColumns):
             return self.columns.of_graphs(graph_ids)
         return columns_of_graphs(self.columns, graph_ids)
+
+
+def _labels(
+    columns: Mapping[str, NDArray[Any]], ids: NDArray[np.int64], split: str
+) -> NDArray[Any]:
+    """The ``target`` of `GraphCollator.__call__`."""
+    labels = columns["target"]
+    if labels.ndim == 2:
+        return labels[ids].astype(np.float64)
+    real = labels.dtype.kind == "f"
+    missing, dtype = (np.nan, np.float64) if real else (-1, np.int64)
+    target = padded_rows(columns, "node", "target", ids, missing, dtype)
+    if split in NODE_SPLITS and "node_split" in columns:
+        of_node = padded_rows(columns, "node", "node_split", ids)
+        target[of_node != 1 + list(NODE_SPLITS).index(split)] = missing
+    return target
 
 
 def numbered_edges(

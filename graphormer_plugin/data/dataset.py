@@ -33,9 +33,8 @@ class GraphDataset(FairseqDataset):
         sizes: nodes of every graph of the store, ``[G]``.
         collator: shared by all splits of a store.
         shuffle: training order (see above); otherwise graphs are sorted by size.
-        seed: of the training order.
         bucket_ratio: relative width of the size buckets, see `bucket_of_sizes`.
-        split: name of the split, for data whose splits are of nodes.
+        split: for data whose splits are of nodes.
     """
 
     def __init__(
@@ -113,9 +112,6 @@ class GraphDataset(FairseqDataset):
             option: Flag of the limit.
             skip_larger: Leave larger graphs out in evaluation, with a warning
                 (``--skip-invalid-size-inputs-valid-test``).
-
-        Raises:
-            ValueError: A graph is too large and may not be left out, or all are.
         """
         pairs = option == "--max-pairs"
         cost = self.sizes[indices] ** (2 if pairs else 1)
@@ -148,12 +144,7 @@ def dataset_of_split(
     bucket_ratio: float = BUCKET_RATIO,
     max_nodes: int | None = None,
 ) -> GraphDataset:
-    """The dataset of a split, shuffled for ``train`` only.
-
-    Args:
-        name: of the store's dataset, for messages.
-        max_nodes: nodes of the largest allowed graph.
-        store, split, collator, seed, bucket_ratio: see `GraphDataset`.
+    """The dataset of a split, shuffled for ``train`` only; see `GraphDataset`.
 
     Raises:
         ValueError: an unknown or empty split, or a graph above ``max_nodes``.

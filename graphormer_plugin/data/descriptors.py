@@ -52,16 +52,12 @@ def morgan_counts(
     """Morgan fingerprints with counts, folded.
 
     Args:
-        bits: Length of the folded fingerprint.
         radius: Bonds from the centre of an environment; 2 is ECFP4.
         parse: SMILES -> molecule with known rings.
         chirality: Whether CIP codes of atoms and bonds tell environments apart.
 
     Returns:
         uint32 [n, bits], how often each environment occurs.
-
-    Raises:
-        ValueError: RDKit refuses a molecule.
     """
     generator = GetMorganGenerator(
         radius=radius, fpSize=bits, includeChirality=chirality
@@ -75,19 +71,9 @@ def morgan_counts(
 def rdkit_descriptors(
     smiles: Sequence[str], parse: Callable[[str], Chem.Mol] = mol_of_smiles
 ) -> np.ndarray:
-    """RDKit's descriptors of the names `COMPUTED`.
-
-    Args:
-        parse: SMILES -> molecule with known rings.
-
-    Returns:
-        float64 [n, descriptors] within the range of float32. NaN where RDKit gives no
-        finite number, as for partial charges of some metals: trees take NaN as it is,
-        other models need a value in its place.
-
-    Raises:
-        ValueError: RDKit refuses a molecule.
-    """
+    """RDKit's descriptors of the names `COMPUTED`, float64 [n, descriptors] within the range of
+    float32. NaN where RDKit gives no finite number, as for partial charges of some metals:
+    trees take NaN as it is, other models need a value in its place."""
     values = np.array([_described(parse(text)) for text in smiles])
     values = values.reshape(len(smiles), len(COMPUTED))
     values[~np.isfinite(values)] = np.nan

@@ -16,12 +16,7 @@ OFFSETS = ("node_offset", "edge_offset", "pair_offset", "ring_offset", "ring_sta
 
 
 def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.ndarray]:
-    """Flat columns that ``cython_ext.build_batch`` reads.
-
-    Returns:
-        ``node_offset``, ``edge_offset``, ``x``, ``edge_src``, ``edge_dst`` and
-        ``edge_bond``, edges in the order of ``cython_ext.edge_order``; ``edge_attr``
-        of edges with real features; ``pos`` and ``node_split`` if given.
+    """Flat columns that ``cython_ext.build_batch`` reads, edges in ``cython_ext.edge_order``.
 
     Raises:
         ValueError: A feature is outside the vocabularies, or the number of columns
@@ -84,11 +79,8 @@ def chunk_bonds(chunk: GraphChunk, schema: FeatureSchema) -> np.ndarray:
 def check_features(
     x: np.ndarray, edge_attr: np.ndarray | None, num_edges: int, schema: FeatureSchema
 ) -> np.ndarray:
-    """Checks features of nodes ``[n, F]`` and edges ``[E, columns]`` against vocabularies.
-
-    Returns:
-        Joint bond type of each edge ``[E]``.
-    """
+    """Joint bond type of each edge ``[E]``, once features of nodes ``[n, F]`` and edges
+    ``[E, columns]`` are known to fit the vocabularies."""
     kinds = "iub" if schema.categorical else "iubf"
     width = schema.num_node_features
     if x.ndim != 2 or x.shape[1] != width or x.dtype.kind not in kinds:
@@ -147,13 +139,10 @@ def edges_of_graph(columns: Mapping[str, np.ndarray], graph: int) -> np.ndarray:
 def columns_of_graphs(
     columns: Mapping[str, np.ndarray], graph_ids: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Flat columns of some graphs of a store, in the order of their numbers.
+    """Flat columns of some graphs [B] of a store, in the order of their numbers.
 
-    Args:
-        columns: Columns of a store, and fields that are kept beside it. The name of a
-            registered field says what has a row: `graph.`, `node.` or `pair.`, and then its
-            name. Columns that are not known have a row per node.
-        graph_ids: Numbers of graphs, int64 [B].
+    The name of a registered field, as ``graph.NAME``, ``node.NAME`` or ``pair.NAME``, says what
+    has a row. Columns that are not known have a row per node.
     """
     taken, rows = {}, {"graph": graph_ids}
     for kind in ("node", "edge", "pair"):
@@ -186,11 +175,8 @@ def joined_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.nd
 
 
 def release_pages(shards: Sequence[Mapping[str, np.ndarray]]) -> None:
-    """Takes the pages of memory-mapped columns out of this process.
-
-    They stay in the page cache. A read at random maps 64 KiB, so that a process would have
-    all of a store that the cache has, sooner or later.
-    """
+    """Takes the pages of memory-mapped columns out of this process, which would otherwise hold
+    all of a store that the page cache has: a read at random maps 64 KiB."""
     for columns in shards:
         for column in columns.values():
             mapped = getattr(column, "_mmap", None)
@@ -218,8 +204,7 @@ class ShardColumns:
     """Columns of several stores, from which batches take graphs.
 
     Args:
-        shards: Columns of each store, with its labels as ``target``. The
-            rows of its source are left out: `ShardedStore.rows` joins them.
+        shards: Columns of each store; ``row`` is left out, see `ShardedStore.rows`.
         first: Number of the first graph of each store, and of all graphs.
     """
 

@@ -65,15 +65,12 @@ def with_descriptors(
     """Features of graphs: numbers that are given, and descriptors.
 
     Args:
-        names: Of all K features; given features come first.
+        names: All K features; given features come first.
         given: Float [n, columns].
         descriptors: Gives `rdkit_descriptors` of the n molecules.
 
     Returns:
         Float64 [n, K], NaN where missing.
-
-    Raises:
-        ValueError: RDKit refuses a molecule, or this version lacks a descriptor.
     """
     wanted = [name for name in names if name.startswith(PREFIX)]
     if not wanted:

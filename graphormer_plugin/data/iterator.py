@@ -35,14 +35,14 @@ class GraphBatchIterator(EpochBatchIterator):
     Differs from fairseq's in three points. Where fairseq's keeps the data loader, it also
     keeps the ``shuffle`` of the first epoch, so that ``--curriculum`` never ends. In
     training the batches of an update, of all processes, stay together: updates are
-    shuffled, and have the same graphs whatever the number of processes is. And
-    ``errors`` handles exceptions while a batch is built.
+    shuffled, and have the same graphs whatever the number of processes is. ``errors``
+    handles exceptions while a batch is built.
 
     Args:
         update_freq: epoch -> batches of one process in an update; None: batches are
             shuffled one by one.
-        errors: handles exceptions while a batch is built.
-        **options: of fairseq's iterator.
+        errors: makes the context manager in which a batch is built.
+        **options: options of fairseq's iterator.
     """
 
     def __init__(
@@ -173,10 +173,7 @@ def batch_iterator(
         ignore_invalid_inputs: leave out larger graphs, see `GraphDataset.within`.
         max_pairs: padded pairs of nodes of a batch.
         update_freq, errors: see `GraphBatchIterator`.
-        **options: of fairseq's iterator; the names above are the tasks' names.
-
-    Raises:
-        ValueError: a limit below 1, workers below 0, or a graph that is too large.
+        **options: options of fairseq's iterator; the names above are the tasks' names.
     """
     for flag, value, least in (
         ("--batch-size", max_sentences, 1),

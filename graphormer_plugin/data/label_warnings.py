@@ -12,9 +12,7 @@ from graphormer_plugin.data.tables.cells import is_index
 from graphormer_plugin.data.tables.table import NAMES
 
 LABEL_TOLERANCE = 1e-6  # relative difference of two labels that are equal as float32
-OUTLIER_DEVIATIONS = (
-    10  # robust deviations of a label that is probably a mistake; our choice
-)
+OUTLIER_DEVIATIONS = 10  # robust, of a label that is probably a mistake; our choice
 MOSTLY_POSITIVE = 0.9  # share of labels that decides on their logarithms; our choice
 FEWEST_LABELS = 20  # labels that tell where others lie; our choice
 FEWEST_OF_THREE = 30  # labels 0, 1 and 2 that may be classes; our choice

@@ -37,11 +37,8 @@ def stored_labels(values: np.ndarray) -> np.ndarray:
 
 
 def checked_weights(values: Any, count: int) -> np.ndarray:
-    """Weights of graphs or rows in the loss, float32 [count].
-
-    Raises:
-        ValueError: They are not as many numbers, finite and at least 0.
-    """
+    """Weights of graphs or rows in the loss, float32 [count]; ValueError for others than finite
+    numbers, 0 or more."""
     with np.errstate(over="ignore"):
         weights = np.asarray(values, np.float32)
     if weights.shape != (count,):
@@ -86,9 +83,6 @@ def describe_targets(
 
     Returns:
         The targets, and the number of missing labels.
-
-    Raises:
-        ValueError: labels of the wrong shape, kind or range.
     """
     names, kind = asked.names, asked.kind
     if values is None:

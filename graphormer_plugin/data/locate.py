@@ -15,11 +15,8 @@ from graphormer_plugin.data.user_code import import_user_data
 
 
 def locate(options: DatasetOptions) -> tuple[RegisteredDataset, Path, dict[str, Any]]:
-    """The dataset, the folder of its store, and what the store must come from.
-
-    Returns:
-        The registered dataset; the folder; ``{"source": ..., "options": ...}``.
-    """
+    """The dataset, the folder of its store, and what the store must come from,
+    ``{"source": ..., "options": ...}``."""
     dataset = find_dataset(options)
     dataset.refuse(options, [o for o in TABLE_OPTIONS if o not in dataset.options])
     options = dataset.resolved(options)

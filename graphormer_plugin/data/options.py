@@ -37,8 +37,7 @@ def option(
     """Field of a dataclass of options, from which parsers make a flag.
 
     Args:
-        default: Default, which gives the type too; ``()`` is a list of names.
-        help: Help of the flag.
+        default: Gives the type too; ``()`` is a list of names.
         flag: Whether it is a flag of `DatasetConfig`.
         everywhere: Whether it is for all datasets, not only for tables.
         **more: ``metavar``; ``choices``, where NAME and FILE stand for any text; ``words``, choices
@@ -299,8 +298,8 @@ def flag_of(name: str) -> str:
 
 
 def add_flag(parser: Any, one: dataclasses.Field, name: str = "") -> None:
-    """Add the flag of a field, of `option` or of `DatasetConfig`, to a parser of argparse or
-    a group of its arguments; ``name`` replaces the field's."""
+    """Add the flag of a field, of `option` or of `DatasetConfig`, to a parser of argparse;
+    ``name`` replaces the field's."""
     kind: dict[str, Any] = {"action": "store_true"}
     if one.type is not bool:
         kinds = [k for k in (int, float) if k in (one.type, *get_args(one.type))]

@@ -71,8 +71,7 @@ def chunks_of_graphs(
             where graphs have the first: the splits of the labels.
         edge_kind: ``category`` or ``real``: what ``edge_attr`` is; empty: floats are real
             features, integers are categories from 0.
-        progress: Show a progress bar.
-        description: Its label.
+        description: Label of the progress bar.
 
     Raises:
         ValueError: A graph has the wrong type, shape, range or columns; names it.
@@ -93,7 +92,7 @@ def chunks_of_graphs(
             block = list(itertools.islice(numbered, CHUNK_ROWS))
         if not block:
             break
-        parts = {}
+        parts = []
         for number, data in block:
             if number == 0 and hasattr(data, "to_dict"):
                 _check_attributes(data, description)
@@ -113,9 +112,8 @@ def chunks_of_graphs(
                         f"graph {number}: {name} has {kind}, but graph {other} has "
                         f"{wanted}"
                     )
-            parts[number] = part
-        chunks = map(GraphChunk.from_arrays, parts.values())
-        chunk = GraphChunk.joined([*chunks])
+            parts.append(GraphChunk.from_arrays(part))
+        chunk = GraphChunk.joined(parts)
         chunk.check(first=block[0][0])
         yield chunk
 

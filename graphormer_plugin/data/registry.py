@@ -49,12 +49,11 @@ class DatasetSource:
         splits: Rows by split name (train, valid, test). Rows that cannot be parsed drop
             out. None selects the masks of nodes, if graphs have them, or the split that the
             options name, random by default.
-        target_names: Of the targets.
-        unit: Of a regression target; empty selects the options' unit.
+        unit: Unit of a regression target; empty selects the options' unit.
         kind: ``regression``, ``binary`` or ``multiclass``; empty selects the
             options' kind.
         level: ``graph`` or ``node``.
-        num_classes: Of a multiclass target; 0 takes the number from the labels.
+        num_classes: Classes of a multiclass target; 0 takes them from the labels.
         class_names: Names of the classes of each target; empty for numbers.
         weights: Float [rows] or [graphs], weight of each in the loss, finite and 0 or
             more; None for equal weights.
@@ -109,14 +108,13 @@ class RegisteredDataset:
         function: Returns a `DatasetSource` or a v2 dictionary.
         source: Where it comes from, for ``--dataset-source``.
         options: Fields of `DatasetOptions` that its content depends on.
-        content: Function of the options that identifies the source's content, for
-            example by hashes of files. A store that was made from other content is
-            stale. None among its values stands for missing files, which a store does
-            not need.
+        content: Identifies the source's content, for example by hashes of files; other
+            content makes a store stale. None among its values stands for missing files,
+            which a store does not need.
         sources: What ``--dataset-source`` may be, or begin with before a colon; empty
             accepts everything (users' own datasets).
-        resolve: Function of the options that returns them with the source that
-            ``--dataset-source`` means, perhaps by the files that exist.
+        resolve: Returns the options with the source that ``--dataset-source`` means, perhaps
+            by the files that exist.
     """
 
     name: str
@@ -136,12 +134,8 @@ class RegisteredDataset:
         return options if self.resolve is None else self.resolve(options)
 
     def load(self, options: DatasetOptions) -> DatasetSource:
-        """Runs the function.
-
-        Raises:
-            DatasetError: It fails or returns something else, or an option was given
-                that it cannot have read.
-        """
+        """Runs the function; DatasetError if it fails or returns something else, or an option
+        was given that it cannot have read."""
         options = self.resolved(options)
         arguments = [options] if inspect.signature(self.function).parameters else []
         try:
@@ -192,15 +186,11 @@ def register_dataset(
     """Decorator that registers a function as a dataset; see the module's text.
 
     A function of the same name and module, such as a notebook's cell that is run again,
-    replaces the earlier function.
+    replaces the earlier function. The other arguments are those of `RegisteredDataset`.
 
     Args:
-        name: See `RegisteredDataset`, also for the arguments that are not listed.
-        content: Of a user's own dataset, adds to a hash of its code.
+        content: Adds to the hash of the code of a user's own dataset.
         files: Files that a user's own dataset reads. A changed file makes its store stale.
-
-    Raises:
-        DatasetError: The name is taken.
     """
 
     def _register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -291,8 +281,7 @@ def code_hash(function: Callable[..., Any]) -> str:
 
 def is_made_again(known: Callable[..., Any], function: Callable[..., Any]) -> bool:
     """Whether a function replaces one that is registered: it has the same name in the same
-    module or cell of a notebook, or stands at the same place of a file that is imported
-    again."""
+    module or notebook, or stands at the same place of a file that is imported again."""
 
     def _place(function: Callable[..., Any]) -> tuple[str, ...]:
         code = getattr(function, "__code__", None)

@@ -59,8 +59,8 @@ class Shard:
         return path.with_name(f"{path.stem}-{self.name}{path.suffix}")
 
     def check_output(self, path: Path) -> None:
-        """Raises DatasetError if shards of another division are there: whoever reads all
-        files of that name would mix divisions."""
+        """Raises DatasetError if shards of another division are there, which a reader of all
+        files would mix."""
         if self.is_whole:
             return
         stem, suffix = map(glob.escape, (path.stem, path.suffix))

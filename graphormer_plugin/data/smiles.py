@@ -31,8 +31,8 @@ def module_in(path: Path) -> types.ModuleType:
 
 @functools.cache
 def _ogb_features() -> types.ModuleType:
-    """OGB's module of feature lists, without the package, whose import asks a server for
-    its newest version."""
+    """OGB's feature lists, without the package, whose import asks a server for its newest
+    version."""
     folder = importlib.util.find_spec("ogb").submodule_search_locations[0]
     return module_in(Path(folder) / "utils" / "features.py")
 
@@ -49,15 +49,9 @@ def graph_of_mol(mol: Any) -> MoleculeGraph:
     Reads RDKit's binary form of the molecule in a single call, which takes a tenth of the
     time of `graph_atom_by_atom`. Falls back to that function for what the call refuses.
 
-    Args:
-        mol: RDKit molecule; atoms keep their order.
-
     Returns:
-        x int64 [atoms, 9]; edge_index int64 [2, 2 x bonds] with both directions of a
-        bond next to each other; edge_attr int64 [2 x bonds, 3].
-
-    Raises:
-        ValueError: A bond has a kind of stereo that OGB's list lacks.
+        x int64 [atoms, 9], in the order of the atoms; edge_index int64 [2, 2 x bonds] with both
+        directions of a bond next to each other; edge_attr int64 [2 x bonds, 3].
     """
     arrays = read_molecule(mol.ToBinary(0), *_ogb_codes())
     return graph_atom_by_atom(mol) if arrays is None else MoleculeGraph(*arrays)
@@ -138,11 +132,7 @@ class Featuriser:
         return OGB.get(name, cls())
 
     def mol(self, smiles: str) -> Any:
-        """RDKit molecule.
-
-        Raises:
-            ValueError: RDKit refuses it.
-        """
+        """RDKit molecule; ValueError if RDKit refuses it."""
         mol = self.mol_as_written(smiles)
         return from_canonical(mol) if self.canonical else mol
 
@@ -170,9 +160,6 @@ def parse_smiles(
         scaffold: Put the Bemis-Murcko scaffold into ``extras["scaffold"]``.
         identity: Put `identity_of` the molecule into ``extras["identity"]``, and the
             `molecule_key` without stereo marks into ``extras["constitution"]``.
-
-    Raises:
-        ValueError: RDKit refuses it.
     """
     mol = how.mol_as_written(smiles)
     extras: dict[str, Any] = {}
@@ -189,11 +176,7 @@ def parse_smiles(
 
 
 def parse_any_smiles(smiles: str) -> MoleculeGraph:
-    """`parse_smiles` for benchmarks; see `mol_of_any_smiles`.
-
-    Raises:
-        ValueError: It is not a SMILES.
-    """
+    """`parse_smiles` for benchmarks; see `mol_of_any_smiles`."""
     return graph_of_mol(mol_of_any_smiles(smiles))
 
 
@@ -203,9 +186,6 @@ def mol_of_any_smiles(smiles: str) -> Any:
     The rules have become stricter since the benchmarks were made. Today they refuse
     seven molecules of ogbg-molhiv, complexes of Al, B and Ge. Such molecules are parsed
     without these rules; aromaticity, conjugation and rings are perceived as usual.
-
-    Raises:
-        ValueError: It is not a SMILES.
     """
     try:
         return mol_of_smiles(smiles)
@@ -254,11 +234,8 @@ def smiles_parser(scaffold: bool = False, how: Featuriser = OGB["ogb"]) -> Parse
 
 
 def mol_of_smiles(smiles: str) -> Any:
-    """RDKit molecule of a SMILES, a CXSMILES or an InChI, without atom-map numbers.
-
-    Raises:
-        ValueError: RDKit refuses it, or text follows it.
-    """
+    """RDKit molecule of a SMILES, a CXSMILES or an InChI, without atom-map numbers; ValueError
+    if RDKit refuses it, or text follows it."""
     if not smiles:
         raise ValueError("no SMILES")
     if smiles.startswith("InChI="):

@@ -22,15 +22,8 @@ FOLD = "fold"  # and its number, of a column of folds
 def random_split(
     rows: int, seed: int, ratios: Ratios = RATIOS
 ) -> dict[str, np.ndarray]:
-    """Random rows for valid and test, at least a row for each, the rest for train.
-
-    Args:
-        rows: At least 3.
-        seed: 0 or more. Equal seeds give equal splits, on every platform.
-
-    Raises:
-        DatasetError: There are fewer than 3 rows.
-    """
+    """Random rows for valid and test, at least a row for each, the rest for train. Equal seeds
+    give equal splits, on every platform."""
     if rows < 3:
         raise DatasetError(
             f"{counted(rows, 'row')} cannot be split into train, valid and test"
@@ -50,15 +43,8 @@ def random_split_of_rows(
     """Random split of some rows of a table, each row on its own.
 
     A row's split depends on its number and the seed, not on the number of rows, so that
-    shards can be split without each other. The shares are `ratios` up to chance.
-
-    Args:
-        first: Number of the first row.
-        rows: Their number.
-        seed: 0 or more.
-
-    Returns:
-        Rows from 0, ``first`` being 0.
+    shards can be split without each other. The shares are `ratios` up to chance. Row 0 of
+    the result is row ``first`` of the table.
     """
     draws = np.random.Generator(np.random.PCG64(seed).advance(first)).random(rows)
     part = np.searchsorted(np.cumsum(ratios[:2]), draws, side="right")
@@ -66,9 +52,8 @@ def random_split_of_rows(
 
 
 def molecule_order(molecules: Sequence[int] | None, labels: np.ndarray) -> np.ndarray:
-    """Rows with a label, in an order that does not depend on the order of the rows: by
-    molecule, then by labels. A split that is drawn from it is the same for a table that
-    was sorted by its labels.
+    """Rows with a label, by molecule and then by labels: a split that is drawn from this order
+    does not depend on the order of the rows.
 
     Args:
         molecules: `molecule_key` of each row; without, all rows are of the same molecule.
@@ -102,8 +87,7 @@ def scaffold_split(
     for test.
 
     Args:
-        scaffolds: Of the molecules.
-        seed: Of the order; 0 or more. Equal seeds give equal splits.
+        seed: Equal seeds give equal orders.
         labels: Float [molecules, T], NaN where missing; None: each molecule has a label.
         molecules: Key of each molecule, see `molecule_order`, for ``labels``.
 
@@ -193,12 +177,9 @@ def folds(
     Args:
         rows: Number of molecules.
         count: Number of folds, 3 or more.
-        seed: Of the random order; 0 or more.
-        scaffolds: Of the molecules, or other groups: no group is in two folds. Each group,
-            the largest first and groups of a size in random order, joins the smallest fold.
-
-    Raises:
-        DatasetError: There are fewer rows or groups than folds.
+        scaffolds: Scaffolds of the molecules, or other groups: no group is in two folds. Each
+            group, the largest first and groups of a size in random order, joins the smallest
+            fold.
     """
     groups = [[row] for row in range(rows)]
     if scaffolds is not None:
@@ -255,14 +236,7 @@ def splits_of_graphs(
     splits: Mapping[str, Any], graph_of_row: np.ndarray, label: str
 ) -> dict[str, np.ndarray]:
     """Splits of a store from the splits of its source; warns of graphs in two of train, valid
-    and test.
-
-    Args:
-        splits: Rows of the source by name.
-        graph_of_row: Graph id of each row, -1 for rows that became no graph.
-
-    Raises:
-        ValueError: A split is not a set of rows of the source.
+    and test. ``graph_of_row`` has the graph id of each row, -1 for rows without a graph.
     """
     result = {}
     for name, rows in checked_splits(splits, len(graph_of_row), "row").items():
@@ -286,11 +260,8 @@ def require_rows(splits: Mapping[str, np.ndarray], label: str, when: str) -> Non
 def checked_splits(
     splits: Mapping[str, Any], count: int, of: str = "graph"
 ) -> dict[str, np.ndarray]:
-    """Splits of ``count`` graphs or rows, as int64 arrays; ``of`` is ``graph`` or ``row``.
-
-    Raises:
-        ValueError: A name is not a word, or a split is not a set of 0..count-1.
-    """
+    """Splits of ``count`` graphs or rows, as int64 arrays; ValueError for a split that is not a
+    set of 0..count-1."""
     checked = {}
     for name, numbers in splits.items():
         if not re.fullmatch(r"\w[\w-]*", name):

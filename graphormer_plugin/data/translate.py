@@ -22,13 +22,8 @@ def translate_stores(
     targets: TargetSchema,
     name: str,
 ) -> tuple[dict[str, NDArray] | ShardColumns, NDArray | None]:
-    """Columns and targets of a dataset in the vocabulary of a checkpoint.
-
-    Args:
-        store: The data; the targets of several stores are among their columns.
-        schema: Vocabularies of nodes and bonds that the checkpoint was trained on.
-        targets: Targets that the checkpoint predicts.
-        name: Of the dataset, for messages.
+    """Columns and targets of a dataset, called ``name`` in messages, in the ``schema`` and with
+    the ``targets`` of a checkpoint. The targets of several stores are among their columns.
     """
     unit = store.targets.unit
     if unit and targets.unit and unit != targets.unit:
@@ -73,11 +68,7 @@ def translate_columns(
 
 
 def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDArray:
-    """Targets of a store in the order of another schema, see `translate_stores`.
-
-    Returns:
-        Labels [G, C], or [sum N] of nodes.
-    """
+    """Labels [G, C], or [sum N] of nodes, of a store in the order of another schema."""
     given = store.targets
     if store.target is None or {*targets.names} - {*given.names}:
         raise ValueError(

@@ -20,10 +20,6 @@ def import_user_data(folder: Path) -> None:
     each other relatively. It is imported once, and again after a file has changed. Files
     for Graphormer v2 work: ``from graphormer.data import register_dataset`` gives them
     the decorator of this package.
-
-    Raises:
-        DatasetError: The folder does not exist or has no module, or an import fails;
-            names file and line.
     """
     folder = folder.resolve()
     files = sorted({*folder.glob("[!_]*.py"), *folder.glob("__init__.py")})

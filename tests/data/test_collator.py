@@ -100,8 +100,6 @@ def test_filler_of_uneven_shards_is_an_empty_sample():
 def test_errors_name_the_graph():
     with pytest.raises(ValueError, match="graph 0.*3 nodes"):
         collator(max_nodes=2)(np.array([1, 0]))
-    with pytest.raises(RuntimeError, match="batch_spec"):
-        GraphCollator(COLUMNS, TARGET, num_bond_types=3)(np.array([0]))
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])

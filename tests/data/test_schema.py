@@ -20,11 +20,6 @@ class TestFeatureSchema:
         assert np.array_equal(schema.bond_columns()[types], columns)
         assert schema.bond_columns()[0].tolist() == [-1, -1, -1]
 
-    def test_largest_product_without_a_table(self):
-        assert FeatureSchema(1, [1], [127, 2]).num_bond_types == 254
-        with pytest.raises(ValueError, match="255 combinations > 254"):
-            FeatureSchema(1, [1], [255])
-
     def test_table_numbers_combinations_and_knows_the_unknown(self):
         table = [[0, 3], [7, 0], [99, 99]]
         schema = FeatureSchema(1, [1], [100, 100], table)
@@ -32,11 +27,6 @@ class TestFeatureSchema:
         types = schema.bond_types(np.array([[7, 0], [0, 3], [5, 5], [99, 99]]))
         assert types.tolist() == [2, 1, 4, 3]
         assert schema.bond_columns().tolist() == [[-1, -1], *table, [-1, -1]]
-
-    def test_table_is_within_the_ranges(self):
-        for row in ([5, 1], [1, -1]):
-            with pytest.raises(ValueError, match="bond_table has rows outside of"):
-                FeatureSchema(1, [1], [2, 300], [[0, 0], row])
 
     def test_no_edge_features_is_one_type(self):
         schema = FeatureSchema(1, [1])

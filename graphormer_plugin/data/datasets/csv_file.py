@@ -42,7 +42,7 @@ class TableDataset(RegisteredDataset):
             function=lambda options: _source(table, options),
             source="csv",
             options=DECISIVE,
-            content=lambda options: {"file": table.digest, "rule": 1},
+            content=lambda options: {"file": table.digest},
             table=table,
         )
 
@@ -102,10 +102,6 @@ def read_labels(
             the cells of all other columns.
         find_kind: Find the kind of the targets instead of taking it from the options.
         more: Further tables, whose rows follow.
-
-    Raises:
-        DatasetError: The file cannot be read, or a header, row or cell is wrong; a
-            line that names file, row and column.
     """
     whole = options.shard.is_whole
     if table.no_labels:
@@ -206,12 +202,7 @@ def _found_kind(
     table: Table, columns: Sequence[ParsedColumn], options: DatasetOptions
 ) -> str:
     """Kind of targets: binary for 0 and 1 and for two words, multiclass for as many words
-    as ``--class-names`` has, else regression.
-
-    Raises:
-        DatasetError: A target has more than two words, each twice on average; or some
-            columns have other numbers than 0 and 1, and some do not.
-    """
+    as ``--class-names`` has, else regression."""
     asked = options.class_names
     numbers = any(column.has_numbers for column in columns)
     for column in columns:
@@ -247,8 +238,8 @@ def _read_relations(
     options: DatasetOptions,
     kind: str,
 ) -> list[str]:
-    """Read bounds from columns such as Standard Relation if they are asked for; else returns
-    a line about each that has some."""
+    """Read bounds from columns such as Standard Relation if they are asked for; else return a
+    line about each."""
     lines = []
     for target in targets:
         name = roles.relations.get(target.name)

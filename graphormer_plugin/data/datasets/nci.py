@@ -34,7 +34,7 @@ def nci_file() -> Path:
     "nci",
     source="rdkit",
     options=(),
-    content=lambda options: {"file": file_sha256(nci_file()), "rule": 1},
+    content=lambda options: {"file": file_sha256(nci_file())},
 )
 def nci() -> DatasetSource:
     """The 4,999 NCI molecules in RDKit's wheel, with ZINC's constrained solubility.

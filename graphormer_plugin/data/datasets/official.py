@@ -8,6 +8,7 @@ classes: nothing in a file is executed.
 import hashlib
 import logging
 import os
+import shutil
 import tempfile
 import zipfile
 from contextlib import AbstractContextManager
@@ -67,10 +68,8 @@ class BenchmarkFiles:
         return [name for name in self.files if not (folder / name).is_file()]
 
     def content(self, options: DatasetOptions) -> str | None:
-        """Identifies the files' content; None if a file is missing.
-
-        Hashes the size and 16 blocks of each file, because every start asks for it and
-        the files may have gigabytes. A store is verified by its own checksums.
+        """Identifies the files' content; None if a file is missing. Hashes the size and 16 blocks
+        of each file, because every start asks for it and the files may have gigabytes.
         """
         if self.missing(options):
             return None
@@ -87,12 +86,7 @@ class BenchmarkFiles:
         return digest.hexdigest()
 
     def require(self, options: DatasetOptions) -> Path:
-        """Folder of the files, which are downloaded or unpacked first if missing.
-
-        Raises:
-            DatasetError: A file is missing and cannot be downloaded; says which file
-                belongs where.
-        """
+        """Folder of the files, which are downloaded or unpacked first if missing."""
         folder = self.path(options)
         root, missing = options.root, self.missing(options)
         if missing and len(missing) < len(self.files):
@@ -130,8 +124,7 @@ class BenchmarkFiles:
         return graphs, consecutive_splits(counts)
 
     def reading(self, folder: Path) -> AbstractContextManager[None]:
-        """Raises DatasetError, which names the folder, instead of every error that a
-        damaged file can cause."""
+        """DatasetError, which names the folder, in place of errors that damaged files cause."""
         text = (
             f"{self.name}: the files in {folder} cannot be read: they are damaged, "
             "incomplete or of another version"
@@ -159,13 +152,7 @@ class BenchmarkFiles:
                     f"{source}: has no {Path(self.inside) / lacking[0]}; it is not an "
                     f"archive of {self.name}, or of another version"
                 )
-            if not folder.exists():
-                folder.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(files, folder)
-                return
-            for file in self.files:  # keep other files of the folder
-                (folder / file).parent.mkdir(parents=True, exist_ok=True)
-                os.replace(files / file, folder / file)
+            shutil.copytree(files, folder, dirs_exist_ok=True, copy_function=os.replace)
 
     def _download(self, url: str, to: Path, root: Path) -> Path:
         text = (

@@ -43,18 +43,15 @@ PCQM4MV2 = BenchmarkFiles(
 )
 
 
-def _register(name: str, files: BenchmarkFiles, rule: int = 1):
-    """Decorator of a dataset that is read from these files.
-
-    Graphormer v2's source ``pyg`` means the same files as ``ogb``. Prepared data of an
-    earlier rule is prepared again.
-    """
+def _register(name: str, files: BenchmarkFiles):
+    """Decorator of a dataset that is read from these files. Graphormer v2's source ``pyg``
+    means the same files as ``ogb``."""
     return register_dataset(
         name,
         source="ogb",
         sources=("pyg",),
         options=(),
-        content=lambda options: {"files": files.content(options), "rule": rule},
+        content=lambda options: {"files": files.content(options)},
     )
 
 
@@ -87,7 +84,7 @@ def pcqm4mv2_graphgps(options: DatasetOptions) -> DatasetSource:
     return _held_out(pcqm4mv2(options), subset=False)
 
 
-@_register("pcqm4mv2-subset", PCQM4MV2, rule=2)
+@_register("pcqm4mv2-subset", PCQM4MV2)
 def pcqm4mv2_subset(options: DatasetOptions) -> DatasetSource:
     """A tenth of PCQM4Mv2, for the ablations of Menegaux et al. 2023, section 4.1.
 
@@ -100,13 +97,9 @@ def pcqm4mv2_subset(options: DatasetOptions) -> DatasetSource:
 def held_out_splits(train: np.ndarray, subset: bool) -> dict[str, np.ndarray]:
     """Rows of train and valid of PCQM4Mv2 in the released code of GraphGPS and CSA.
 
-    ``default_rng(42)`` permutes the rows. The first 150,000 choose the epoch, and the
-    others train. The subset trains on the first tenth of these others and chooses by
-    the first 50,000. A file of fewer rows than the official file has the same shares.
-
-    Args:
-        train: Rows of the official training split.
-        subset: Whether to return the splits of the subset.
+    ``default_rng(42)`` permutes the rows ``train`` of the official training split. The first
+    150,000 choose the epoch, and the others train. The subset trains on the first tenth of
+    these others and chooses by the first 50,000. A file of fewer rows has the same shares.
     """
     order = np.random.default_rng(42).permutation(train)
     held = max(1, len(order) * 150_000 // 3_378_606)
@@ -193,10 +186,6 @@ class MoleculeBenchmark:
             return self.smiles
         return self.graphs
 
-    def content(self, options: DatasetOptions) -> dict[str, Any]:
-        """See `RegisteredDataset`."""
-        return {"files": self.files(options).content(options), "rule": 1}
-
     def load(self, options: DatasetOptions) -> DatasetSource:
         """See `register_dataset`."""
         import pandas  # late: it takes long
@@ -241,7 +230,11 @@ def _benchmark(name: str, archive: str, graphs: int, tasks: int) -> MoleculeBenc
     smiles = dataclasses.replace(files, files=(_MAPPING, *_SPLIT))
     benchmark = MoleculeBenchmark(files, smiles, tasks)
     register_dataset(
-        name, source="ogb", sources=("pyg",), options=(), content=benchmark.content
+        name,
+        source="ogb",
+        sources=("pyg",),
+        options=(),
+        content=lambda options: {"files": benchmark.files(options).content(options)},
     )(benchmark.load)
     return benchmark
 

@@ -34,11 +34,8 @@ class SbmGraphs:
     A graph depends on seed, split and number only, and is the same on every platform.
     The splits train, valid and test follow each other. Each graph has integer ``x``
     ``[n, 1]``, ``edge_index`` ``[2, E]`` with both directions of every edge, and
-    classes ``y`` ``[n]``, and its nodes in random order.
-
-    Args:
-        counts: graphs of each split.
-        seed: 0 or more.
+    classes ``y`` ``[n]``, and its nodes in random order. ``counts`` has the number of graphs
+    of each split.
     """
 
     num_symbols: int
@@ -68,12 +65,8 @@ class SbmGraphs:
         )
 
     def make(self, rng: np.random.Generator, pattern: int) -> tuple[np.ndarray, ...]:
-        """Adjacency bool ``[n, n]``, features ``[n]`` and labels ``[n]`` of a graph.
-
-        Args:
-            rng: of this graph.
-            pattern: of the graph, 0..99.
-        """
+        """Adjacency bool ``[n, n]``, features ``[n]`` and labels ``[n]`` of a graph with a
+        pattern, 0..99."""
         raise NotImplementedError
 
 
@@ -171,8 +164,8 @@ def _sbm_source(options: DatasetOptions) -> DatasetOptions:
 
 def _sbm_content(options: DatasetOptions) -> dict[str, Any]:
     if options.source.startswith("generated"):
-        return {"files": "generated", "rule": 2 if options.name == "pattern" else 1}
-    return {"files": SBM[options.name].content(options), "rule": 1}
+        return {"files": "generated"}
+    return {"files": SBM[options.name].content(options)}
 
 
 def _sbm_dataset(options: DatasetOptions) -> DatasetSource:

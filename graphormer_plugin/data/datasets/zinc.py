@@ -72,10 +72,10 @@ def _zinc_source(options: DatasetOptions) -> DatasetOptions:
 
 
 def _zinc_content(options: DatasetOptions) -> dict[str, Any]:
+    path = _zinc_csv(options)
     if options.source == "smiles":
-        path = _zinc_csv(options)
-        return {"files": file_sha256(path) if path.is_file() else None, "rule": 1}
-    return {"files": ZINC.content(options), "rule": 1}
+        return {"files": file_sha256(path) if path.is_file() else None}
+    return {"files": ZINC.content(options)}
 
 
 _REGISTERED: dict[str, Any] = dict(

@@ -103,9 +103,6 @@ class BatchSpec:
         substructures: Kind of sets behind ``ring``, a name registered in rings.py.
         number_edges: ``bond`` and ``path_bond`` have numbers of edges, from 1, in the
             order of ``edge_attr``, instead of bond types.
-
-    Raises:
-        ValueError: A field is unknown or lacks its parameter.
     """
 
     fields: frozenset[str]

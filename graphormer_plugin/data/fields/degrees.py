@@ -31,12 +31,7 @@ def mean_log_degree(store: GraphStore | ShardedStore, split: str = "train") -> f
 def sum_of_logs(
     columns: Mapping[str, np.ndarray], graph_ids: np.ndarray
 ) -> tuple[float, int]:
-    """Sum of log(d + 1) over the nodes of some graphs, and their number.
-
-    Args:
-        columns: ``node_offset``, ``edge_offset`` and ``edge_dst`` as in a store.
-        graph_ids: Numbers of the graphs.
-    """
+    """Sum of log(d + 1) over the nodes of some graphs, and the number of these nodes."""
     graph_ids = np.sort(graph_ids)
     names = ("node_offset", "edge_offset", "edge_dst")
     stored = {name: columns[name] for name in names}

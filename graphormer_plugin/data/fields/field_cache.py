@@ -83,11 +83,7 @@ CACHED_FIELDS: dict[str, CachedField] = {
 
 
 def compute_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
-    """Computes in memory the columns that the fields of `spec` need besides `columns`.
-
-    Returns:
-        Arrays by column name; none if no field of `spec` is cached.
-    """
+    """Computes in memory the columns that the fields of `spec` need besides `columns`."""
     made = {}
     for field in sorted(spec.fields & CACHED_FIELDS.keys()):
         made |= CACHED_FIELDS[field].compute(columns, spec, None)

@@ -34,16 +34,8 @@ DENSE_NODES = 1024
 def laplacian_eigenvectors(
     columns: Mapping[str, np.ndarray], k: int, progress: str | None = None
 ) -> np.ndarray:
-    """Eigenvectors of all graphs, by the convention of this module.
-
-    Args:
-        columns: ``node_offset``, ``edge_offset``, ``edge_src``, ``edge_dst`` as in a store.
-        k: Vectors per graph, >= 1.
-        progress: Label of a progress bar; None shows none.
-
-    Returns:
-        float32 [sum N, k].
-    """
+    """Eigenvectors of all graphs of a store, float32 [sum N, k], by the convention of this
+    module. ``progress`` is the label of a progress bar; None shows none."""
     node_offset = np.asarray(columns["node_offset"])
     out = np.zeros((int(node_offset[-1]), k), dtype=np.float32)
     with tqdm(

@@ -56,9 +56,6 @@ def register_field(
         reads: Further attributes of PyG's ``Data`` that the graph has then, float32: with a
             row per edge if ``edge`` is in the name (``edge_weight``), else per node. Data are
             prepared with them while the field is registered.
-
-    Raises:
-        ValueError: A field of another module has the name, or an argument is wrong.
     """
     if per not in _SHAPES or not name.isidentifier():
         raise ValueError(

@@ -53,12 +53,6 @@ def register_substructures(name: str) -> Callable[[Finder], Finder]:
     The function gets the number of nodes, the edges (int64 ``[2, E]``) and
     ``--max-ring-size``, and returns sets of nodes; see the module's text. The sets are kept
     beside the store, and computed again after a change of the function's file or folder.
-
-    Args:
-        name: Letters, digits, ``_`` and ``-``.
-
-    Raises:
-        ValueError: another function has the name, or the name has other characters.
     """
     if not name or not name.replace("_", "").replace("-", "").isalnum():
         raise ValueError(f"substructures {name!r}: expected letters, digits, _ and -")
@@ -87,22 +81,13 @@ def substructures(name: str) -> Substructures:
 def substructure_sets(
     columns: Columns, name: str, max_size: int, progress: str | None = None
 ) -> dict[str, np.ndarray]:
-    """Columns behind the batch field ``ring``.
-
-    Args:
-        columns: ``node_offset``, ``edge_offset``, ``edge_src``, ``edge_dst`` as in a store.
-        name: Of a registered kind.
-        max_size: r, most nodes of a set, >= 3.
-        progress: Label of a progress bar; None shows none.
+    """Columns behind the batch field ``ring``: sets of a registered kind ``name`` of at most
+    ``max_size`` nodes. ``progress`` is the label of a progress bar; None shows none.
 
     Returns:
         ``ring_offset`` int64 [G + 1], the sets of each graph; ``ring_start`` int64
         [S + 1], the rows of each set; ``ring_node``, the nodes, numbered within their
         graph, in the smallest of uint8, uint16 and int32.
-
-    Raises:
-        ValueError: an unknown kind, a graph with too many cycles, or sets of nodes that
-            a graph does not have.
     """
     find = substructures(name).find
     num_graphs = len(columns["node_offset"]) - 1

@@ -30,15 +30,8 @@ _EDGES_AT_ONCE = 1 << 21
 def wl_roles(
     columns: Mapping[str, np.ndarray], progress: str | None = None
 ) -> np.ndarray:
-    """Roles of all nodes, by the convention of this module.
-
-    Args:
-        columns: ``node_offset``, ``edge_offset``, ``edge_src``, ``edge_dst`` as in a store.
-        progress: label of a progress bar; None shows none.
-
-    Returns:
-        int32 [sum N], >= 0.
-    """
+    """Roles of all nodes of a store, int32 [sum N], >= 0, by the convention of this module.
+    ``progress`` is the label of a progress bar; None shows none."""
     node_offset = np.asarray(columns["node_offset"])
     edge_offset = np.asarray(columns["edge_offset"])
     out = np.zeros(int(node_offset[-1]), dtype=np.int32)

@@ -7,9 +7,8 @@ import numpy as np
 
 from graphormer_plugin.data.schema import MAX_BOND_TYPES, MAX_RADIX_TYPES, FeatureSchema
 
-MANY_CATEGORIES = (
-    1000  # our choices: of a column, that get a line, and that are refused
-)
+# Categories of a column that get a line, and that are refused (our choices).
+MANY_CATEGORIES = 1000
 MAX_CATEGORIES = 1_000_000
 
 logger = logging.getLogger(__name__)
@@ -30,12 +29,8 @@ class BondColumns:
         self._radix = dims is not None and math.prod(dims) <= MAX_RADIX_TYPES
 
     def add(self, edge_attr: np.ndarray | None, edges: int) -> None:
-        """Takes the bonds of further edges.
-
-        Raises:
-            ValueError: Earlier chunks had other columns, a value exceeds
-                the given ranges, or there are too many combinations.
-        """
+        """Takes the bonds of further edges; ValueError for other columns than before, values
+        beyond the given ranges, and too many combinations."""
         if not edges and edge_attr is None:
             return
         width = 0 if edge_attr is None else edge_attr.shape[1]

@@ -30,9 +30,6 @@ class ShardedStore:
 
     Has the attributes of a `GraphStore` that tasks use. Labels are standardised by the mean and the
     deviation over the training splits of all stores.
-
-    Raises:
-        DatasetError: Two stores have other columns or targets.
     """
 
     def __init__(self, stores: Sequence[GraphStore]) -> None:
@@ -49,8 +46,7 @@ class ShardedStore:
             for store in self.stores
             for text in store.warnings
         ]
-        names = list(dict.fromkeys(s.manifest["dataset"] for s in self.stores))
-        label = listed(names)
+        label = listed(dict.fromkeys(s.manifest["dataset"] for s in self.stores))
         counts = Counter[str]()
         for store in self.stores:
             counts.update(store.manifest["counts"])
@@ -128,10 +124,7 @@ class ShardedStore:
         return ShardColumns([store.columns for store in self.stores], self.first)
 
     def rows(self, graph_ids: np.ndarray) -> np.ndarray:
-        """Rows of the concatenated sources.
-
-        For the shards of a table these are its rows.
-        """
+        """Rows of the concatenated sources; for the shards of a table its rows."""
         counts = [store.manifest["counts"]["rows"] for store in self.stores]
         before = np.cumsum([0, *counts])
         graph_ids = np.asarray(graph_ids, dtype=np.int64)

@@ -58,11 +58,8 @@ def is_number(cell: str) -> bool:
 
 
 def number_in(cell: str) -> float:
-    """Number of a cell, NaN if it is one of `MISSING`.
-
-    Raises:
-        ValueError: It is not a number, or too large or too small for float32.
-    """
+    """Number of a cell, NaN if it is one of `MISSING`; ValueError for a word, and for a number
+    too large or too small for float32."""
     number = _value(cell)
     if number is None or beyond_float32(number):
         fits = "" if number is None else " that fits float32"
@@ -82,10 +79,7 @@ def point(cell: str) -> str:
 
 def read_dates(texts: Sequence[str]) -> np.ndarray:
     """Seconds since 1970 of dates in one format, the best of `DATES`; NaN for other texts.
-
-    Raises:
-        ValueError: Day and month may be exchanged in all of them.
-    """
+    ValueError if day and month may be exchanged in all of them."""
     import pandas
 
     cells = pandas.Series(texts)

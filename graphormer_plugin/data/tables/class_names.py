@@ -16,17 +16,8 @@ NEGATIVE = frozenset("inactive negative neg no false".split())
 
 
 def class_order(words: Collection[str], kind: str, asked: Sequence[str]) -> list[str]:
-    """Words of a column in the order of their classes, 0 first.
-
-    Args:
-        words: All words of the column.
-        kind: ``binary`` or ``multiclass``.
-        asked: Order that the user gives. If it is empty, the order is alphabetical, or for
-            a binary target the meaning of the words decides.
-
-    Raises:
-        ValueError: A word is not among the words of the user, or the words of a binary
-            target are not two with a known order, or two words differ in their case only.
+    """Words of a column in the order of their classes, 0 first: the order that is asked for;
+    else alphabetical for ``multiclass``, and by the meaning of the words for ``binary``.
     """
     found = sorted(words)
     shown = listed(map(repr, found), 5)
@@ -54,12 +45,8 @@ def class_order(words: Collection[str], kind: str, asked: Sequence[str]) -> list
 
 
 def check_numbers(labels: np.ndarray) -> None:
-    """Check that labels (NaN = missing) number the classes from 0.
-
-    Raises:
-        ValueError: More than half of the classes up to the largest have no label, so that
-            some label is a code for something else.
-    """
+    """ValueError unless labels (NaN = missing) number the classes from 0: if more than half of
+    the classes have no label, some label is a code for something else."""
     present = np.unique(labels[~np.isnan(labels)])
     if len(present) > 1 and present[-1] >= 2 * len(present):
         raise ValueError(

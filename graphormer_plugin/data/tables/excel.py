@@ -10,9 +10,6 @@ from graphormer_plugin.data.tables.table import Table, readable
 class ExcelTable(Table):
     """The first sheet of a workbook: a header, and a row per molecule. Rows and columns
     without any cell are left out; cells are the values of formulas, as Excel saved them.
-
-    Raises:
-        DatasetError: It cannot be read, or openpyxl is missing.
     """
 
     no_rows = "there are no rows below the header of the first sheet"

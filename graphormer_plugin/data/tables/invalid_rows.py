@@ -14,11 +14,7 @@ def report_invalid(
     path: Path, failures: Sequence[tuple[int, str, str]], skip: bool
 ) -> None:
     """Write the failures (row, SMILES, reason) of a store to a CSV beside it, or remove an
-    earlier file if there are none.
-
-    Raises:
-        DatasetError: there are failures; with ``skip`` a warning.
-    """
+    earlier file if there are none. Failures are an error, with ``skip`` a warning."""
     file = _file(path)
     if not failures:
         file.unlink(missing_ok=True)

@@ -111,11 +111,7 @@ def cell(value: Any) -> str:
 
 
 def pyarrow_parquet() -> Any:
-    """The module ``pyarrow.parquet``.
-
-    Raises:
-        DatasetError: It is not installed.
-    """
+    """The module ``pyarrow.parquet``."""
     try:
         import pyarrow.parquet
     except ImportError:

@@ -15,11 +15,7 @@ RELATION = "relation|qualifier|operator|modifier"  # in names of columns
 
 def find_split(table: Table, options: DatasetOptions) -> str | None:
     """The column that ``--split column:NAME`` names; by default the column called split in
-    any case, unless an option names it as something else; None if there is none.
-
-    Raises:
-        DatasetError: There is no such column, or there are several.
-    """
+    any case, unless an option names it as something else; None if there is none."""
     if options.split.startswith("column:"):
         return table.require(options.split.removeprefix("column:"))
     named = {options.smiles_column, options.weight_column}
@@ -66,10 +62,6 @@ class Roles:
         free: Columns that can be targets without being named.
         candidates: Targets; or all columns that may turn out to be targets when they are
             read, for ``all`` and where ``explore`` leaves the choice open.
-
-    Raises:
-        DatasetError: There is no such column, or more than one; or a target is named
-            twice.
     """
 
     def __init__(self, table: Table, options: DatasetOptions, explore: bool) -> None:
@@ -93,14 +85,8 @@ class Roles:
         self.relations = find_relations(table, self.candidates, alone)
 
     def targets(self, all_numbers: Sequence[str]) -> list[str]:
-        """Columns that the names, patterns such as ``NR-*``, and ``all`` stand for.
-
-        Args:
-            all_numbers: Columns that ``all`` stands for.
-
-        Raises:
-            DatasetError: There is no such column, or it is named twice.
-        """
+        """Columns that the names, patterns such as ``NR-*``, and ``all`` (``all_numbers``) stand
+        for."""
         names: list[str] = []
         for asked in self.asked:
             if asked in self.table.places:
@@ -117,12 +103,7 @@ class Roles:
         return names
 
     def only(self) -> list[str]:
-        """The only column that can be the target if none is named.
-
-        Raises:
-            DatasetError: There is no single candidate, or it has the name of an
-                identifier (id, name, index).
-        """
+        """The only column that can be the target if none is named."""
         if not self.free and " " in self.smiles:
             raise self.table.error(
                 f"the header is a single cell, {self.smiles!r}; separate the cells by commas"

@@ -43,9 +43,6 @@ class TableRows:
         starts: First row of each table.
         unsplit: Number of rows with an empty cell in the column of the split.
         notes: Lines about the way the tables are read, where it is unusual.
-
-    Raises:
-        DatasetError: There are no rows, or a row has no SMILES or no split.
     """
 
     def __init__(
@@ -150,15 +147,8 @@ class TableRows:
         return np.array(column.values)
 
     def times(self, name: str, labelled: np.ndarray) -> np.ndarray:
-        """Numbers of a column, or seconds of dates, float [rows]; NaN if a cell is neither.
-
-        Args:
-            labelled: Whether a row has a label, bool [rows].
-
-        Raises:
-            DatasetError: The cell of a molecule with a label is neither; or `read_dates`
-                refuses the dates.
-        """
+        """Numbers of a column, or seconds of dates, float [rows]; NaN if a cell is neither, which
+        is an error for a molecule that is ``labelled``, bool [rows]."""
         column = self.columns[name]
         numbers = np.array(column.values)
         words = _of_rows(column.words, lambda row: labelled[row])

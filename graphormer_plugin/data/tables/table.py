@@ -36,9 +36,6 @@ class Table:
         header: Names of the columns. Of several with one name, all but the first have the
             number of the column behind it, and none can be used.
         notes: What is unusual about the way it is read, a line each.
-
-    Raises:
-        DatasetError: It cannot be read.
     """
 
     no_smiles = "no SMILES"  # meaning of an empty cell of SMILES
@@ -101,13 +98,9 @@ class Table:
         return name
 
     def find_smiles(self, asked: str) -> str:
-        """The SMILES column.
-
-        Args:
-            asked: Its name; empty selects the column called smiles in any case, else the
-                only column with smiles in its name (canonical_smiles); without any, the
-                column of InChI, found in the same way.
-        """
+        """The SMILES column: the one that is asked for, else the column called smiles in any
+        case, else the only column with smiles in its name (canonical_smiles); without any, the
+        column of InChI, found in the same way."""
         if asked:
             return self.require(asked)
         for word in ("smiles", "inchi"):
@@ -170,14 +163,9 @@ class CsvTable(TextTable):
     pandas fills short rows with NaN and renames repeated columns without a word, and its
     errors do not give row and line. Blank lines and rows of empty cells are skipped.
 
-    Args:
-        path: File; gzipped if it ends in ``.gz``, with tabs if it ends in ``.tsv`` before
-            that, else with commas; or with the character that a first line such as
-            ``sep=;`` names; or with another of `SEPARATORS` if the header would be a
-            single cell.
-
-    Raises:
-        DatasetError: It cannot be read, or is empty.
+    Cells are separated by tabs in a ``.tsv``, else by commas; or by the character that a first
+    line such as ``sep=;`` names; or by another of `SEPARATORS` if the header would be a single
+    cell.
     """
 
     def _read_header(self) -> Sequence[str]:

@@ -190,7 +190,7 @@ class TestBadGraphs:
             (dict(kind="binary"), "label 0 of gap is .*, expected 0 or 1"),
             (dict(kind="multiclass"), "label 0 of gap is .*, expected a class number"),
             (TRIPLE | dict(class_names=[["a", "b"]]), "2 names for 3 classes"),
-            (TRIPLE | dict(class_names=[["a"] * 3, ["u"]]), "deviation .* and classes"),
+            (TRIPLE | dict(class_names=[["a"] * 3, ["u"]]), "have classes .*u"),
         ],
     )
     def test_bad_descriptions(self, tmp_path, rng, changes, message):
