@@ -85,9 +85,6 @@ def read_molecules(
     Returns:
         The molecules, and a section without pictures, which says why, for each that the
         reader refuses.
-
-    Raises:
-        ValueError: there are more than ``most``.
     """
     molecules, refused = [], []
     for molecule in written:
@@ -106,11 +103,7 @@ def read_molecules(
 def written_molecules(
     arguments: Sequence[str], column: str
 ) -> Iterator[WrittenMolecule]:
-    """Yield the molecules of the command line and of its files, in their order.
-
-    Raises:
-        ValueError: a file cannot be read, or no file has a column that can be named.
-    """
+    """Yield the molecules of the command line and of its files, in their order."""
     takes_column = not column
     for argument in arguments:
         path = home_path(argument)

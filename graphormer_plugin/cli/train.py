@@ -62,11 +62,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
-    """The experiment that the arguments describe.
-
-    Raises:
-        ValueError: A value is out of range, or two contradict each other.
-    """
+    """The experiment that the arguments describe."""
     names = {one.name for one in dataclasses.fields(Settings)} - {"folder"}
     values = {name: x for name, x in vars(arguments).items() if name in names}
     folder = arguments.out or stem(Path(arguments.table)) + "-model"

@@ -25,11 +25,7 @@ class ClassWeightsConfig(FairseqDataclass):
 
 def weight_table(text: str, task: Any) -> Tensor:
     """Weights of the classes of each target, float32 [C, classes], from the option
-    `CLASS_WEIGHTS`; a task has ``targets`` and ``balanced_class_weights``.
-
-    Raises:
-        ValueError: wrong numbers, or ``balanced`` for classes of nodes.
-    """
+    `CLASS_WEIGHTS`; a task has ``targets`` and ``balanced_class_weights``."""
     targets = task.targets
     if text != BALANCED:
         weights = class_weights(text, targets, np.empty((0, len(targets.names))))

@@ -109,11 +109,6 @@ class GraphCriterion(FairseqCriterion):
 
         Without any present label the loss is 0 and still has an autograd graph, so that
         every process has a gradient to reduce.
-
-        Raises:
-            ValueError: the model's output does not fit the target.
-            FloatingPointError: a loss in training is not finite (on a CPU; a GPU would be
-                waited for, `report` raises there).
         """
         # The loss and its sum are float32, also for bfloat16 and float16 outputs.
         output = model(**sample["net_input"])
@@ -196,11 +191,7 @@ class GraphCriterion(FairseqCriterion):
         self.log_metrics(sums, evaluation)
 
     def check_loss(self, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Warn once if the loss is `DIVERGED` times the loss of the first update.
-
-        Raises:
-            FloatingPointError: the loss is not finite.
-        """
+        """Warn once if the loss is `DIVERGED` times the loss of the first update."""
         total = sum(float(log["loss"]) for log in logging_outputs)
         count = sum(float(log["sample_size"]) for log in logging_outputs)
         loss = total / max(count, 1)

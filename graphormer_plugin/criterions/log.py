@@ -61,8 +61,7 @@ def log_sums(
 ) -> None:
     """Log metrics that are functions of sums over everything seen so far: of the tensors in
     ``sums``, whose shapes stay the same, as keyword arguments. Metrics in ``at_the_end`` are
-    those of `whole_split` only; names of the kept sums begin with ``prefix``.
-    """
+    those of `whole_split` only; names of the kept sums begin with ``prefix``."""
     zeros = {}
     for name, value in sums.items():
         value = value.detach().double().cpu()

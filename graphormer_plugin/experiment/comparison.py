@@ -53,10 +53,6 @@ def fold_metrics(folders: Sequence[Path], metric: str = "") -> tuple[str, pd.Dat
 
     Returns:
         Name of the metric, and its values with a row per fold and a column per method.
-
-    Raises:
-        DatasetError: a folder is not finished, the molecules, labels or splits differ, the
-            results lack the metric, or fewer than two folds have it.
     """
     columns: dict[str, pd.Series] = {}
     expected: list[str] = []

@@ -177,13 +177,7 @@ class Experiment:
         return texts
 
     def check(self) -> None:
-        """Check that the models can learn the targets.
-
-        Raises:
-            ValueError: A target has too few different labels for a head; or fairseq
-                misreads a name; or a target's name has a comma, and its pattern fits
-                other columns.
-        """
+        """Check that the models can learn the targets."""
         names = self.table.targets.names
         for number, unfit in enumerate(self.unfit, 1):
             if unfit and self.settings.model == HEAD:
@@ -358,11 +352,7 @@ def saved_arrays(
     path: Path, compute: Callable[[], Mapping[str, np.ndarray | None]]
 ) -> dict[str, np.ndarray]:
     """Arrays of an ``.npz`` file, which is computed and written whole if it is missing;
-    None is left out.
-
-    Raises:
-        ValueError: The file is damaged, as by a copy that was cut off.
-    """
+    None is left out."""
     if not path.exists():
         arrays = {name: x for name, x in compute().items() if x is not None}
         path.parent.mkdir(parents=True, exist_ok=True)

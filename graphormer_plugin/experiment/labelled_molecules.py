@@ -170,11 +170,7 @@ class LabelledMolecules:
 
 def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     """Read the table once: `read_labels` finds targets and their kind where the settings
-    do not name them.
-
-    Raises:
-        DatasetError: It cannot be read as asked; one line.
-    """
+    do not name them."""
     tables = [open_table(path) for path in settings.tables.values()]
     table, *more = tables
     options = find_options(table, settings)
@@ -225,11 +221,7 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
 def given_folds(
     split: Split | None, options: DatasetOptions
 ) -> tuple[Split | None, list[np.ndarray]]:
-    """The split, or the folds of a column of numbers.
-
-    Raises:
-        DatasetError: The column has words too, or fewer than three folds.
-    """
+    """The split, or the folds of a column of numbers."""
     names = [name for name in split or () if name.startswith(FOLD)]
     if not names:
         return split, []
@@ -243,11 +235,7 @@ def given_folds(
 
 
 def read_groups(read: Labels, column: str, rows: Sequence[int]) -> list[str]:
-    """Group of each molecule; an empty cell is a group of its own.
-
-    Raises:
-        DatasetError: There is no such column, or an option uses it.
-    """
+    """Group of each molecule; an empty cell is a group of its own."""
     if not column:
         return []
     if column not in read.others:
@@ -263,11 +251,7 @@ def parse_molecules(
     read: Labels, settings: Settings, progress: bool
 ) -> tuple[list[int], dict[str, list], list[tuple[int | str, str, str]]]:
     """Rows whose molecules can be parsed, the extras of `parse_smiles` by their names, and
-    the failures; see `LabelledMolecules`.
-
-    Raises:
-        DatasetError: Some or all cannot be parsed, and are not to be left out.
-    """
+    the failures; see `LabelledMolecules`."""
     rows: list[int] = []
     parsed: dict[str, list] = {"scaffold": [], "identity": [], "constitution": []}
     failures: list[tuple[int | str, str, str]] = []
@@ -304,11 +288,7 @@ def parse_molecules(
 def find_targets(
     source: DatasetSource, labels: np.ndarray, settings: Settings
 ) -> TargetSchema:
-    """The targets of a source, by the labels [n, T] of the molecules.
-
-    Raises:
-        ValueError: Numbers of classes are no classes, or weights of classes are wrong.
-    """
+    """The targets of a source, by the labels [n, T] of the molecules."""
     kind = source.kind
     targets = TargetSchema(list(source.target_names), settings.target_unit, kind)
     if any(source.class_names):
@@ -327,11 +307,7 @@ def find_targets(
 
 
 def with_logarithms(table: LabelledMolecules, settings: Settings) -> LabelledMolecules:
-    """The table with the logarithms of ``--log-targets``, or a warning that advises them.
-
-    Raises:
-        DatasetError: See `log_columns`; or targets are classes.
-    """
+    """The table with the logarithms of ``--log-targets``, or a warning that advises them."""
     targets, asked = table.targets, settings.log_targets
     if targets.kind != "regression":
         if asked:
@@ -360,11 +336,7 @@ def with_logarithms(table: LabelledMolecules, settings: Settings) -> LabelledMol
 def without_unlearnable(
     table: LabelledMolecules, settings: Settings
 ) -> LabelledMolecules:
-    """The table without targets whose labels are all equal, or registry numbers.
-
-    Raises:
-        DatasetError: All labels of each target are equal.
-    """
+    """The table without targets whose labels are all equal, or registry numbers."""
     names = table.targets.names
     # As of numbers: a class alone is learned by no model.
     equal = [names[at] for at in unfit_targets(table.exact_labels, "regression")]
@@ -383,11 +355,7 @@ def without_unlearnable(
 
 def find_options(table: Table, settings: Settings) -> DatasetOptions:
     """How to read a table: the settings, and where they do not say how to split: a column
-    called split, in any case, unless another option names it; else ``scaffold``.
-
-    Raises:
-        DatasetError: There is no such column, or there are several.
-    """
+    called split, in any case, unless another option names it; else ``scaffold``."""
     options = DatasetOptions(
         name=settings.table,
         **table_options(

@@ -26,10 +26,6 @@ def log_columns(
         names: Of all targets.
         labels: Float [n, T], NaN where missing.
         others: Names of the other columns that models read.
-
-    Raises:
-        DatasetError: There is no such target, a label has no logarithm, or another column
-            has the name of the logarithm.
     """
     if [*asked] == [AUTO_LOGS] and AUTO_LOGS not in names:
         asked = [name for name, y in zip(names, labels.T) if spans_decades(y)]

@@ -16,11 +16,7 @@ FROZEN = (0.0, 0.25, 0.5, 0.75)
 
 
 def optuna_module() -> ModuleType:
-    """Optuna.
-
-    Raises:
-        DatasetError: It is not installed.
-    """
+    """Optuna."""
     try:
         import optuna
     except ImportError:
@@ -37,9 +33,6 @@ def search(experiment: Experiment) -> Training:
     killed search goes on, also within a training, and finds the same. A trial whose
     training fails, or whose metric is never finite, is the worst. A learning rate of the
     user is not varied.
-
-    Raises:
-        DatasetError: All trials failed.
     """
     optuna = optuna_module()
     optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -290,11 +290,7 @@ class Settings(TableOptions, Places):
 
 
 def parse_ratios(text: str) -> Ratios:
-    """Shares of train, valid and test from ``80,10,10`` or ``0.8,0.1,0.1``.
-
-    Raises:
-        DatasetError: They are not three numbers above 0.
-    """
+    """Shares of train, valid and test from ``80,10,10`` or ``0.8,0.1,0.1``."""
     try:
         train, valid, test = numbers = [float(part) for part in text.split(",")]
         total = math.fsum(numbers)
@@ -314,10 +310,6 @@ def claim(folder: Path, identity: dict[str, Any], write: bool = True) -> None:
         folder: Created if missing.
         identity: Everything that the results depend on, as JSON values.
         write: Write it into a new folder, which only the holder of its lock may do.
-
-    Raises:
-        DatasetError: The folder belongs to another experiment, or holds other files.
-        OSError: It cannot be made, read or written.
     """
     path = folder / SETTINGS_FILE
     folder.mkdir(parents=True, exist_ok=True)

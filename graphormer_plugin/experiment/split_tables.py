@@ -109,11 +109,7 @@ def check_groups(table: LabelledMolecules, settings: Settings) -> None:
 def labelled_splits(
     table: LabelledMolecules, splits: Sequence[Split], settings: Settings
 ) -> list[Split]:
-    """The molecules with a label of each split.
-
-    Raises:
-        DatasetError: A part of a split has no label that counts.
-    """
+    """The molecules with a label of each split."""
     known = ~np.isnan(table.labels).all(1)
     splits = [{name: x[known[x]] for name, x in split.items()} for split in splits]
     some = "" if table.weights is None else " with a weight above 0"

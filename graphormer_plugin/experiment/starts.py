@@ -22,11 +22,7 @@ from graphormer_plugin.models import ARCHITECTURES
 
 
 def find_start(settings: Settings) -> Start | None:
-    """The start that the settings name; None trains from scratch.
-
-    Raises:
-        OSError, ValueError: There is no such model or architecture, or it cannot be read.
-    """
+    """The start that the settings name; None trains from scratch."""
     if settings.model == SCRATCH:
         if settings.start:
             raise DatasetError("--start does not go with --model scratch")
@@ -65,11 +61,7 @@ def find_start(settings: Settings) -> Start | None:
 
 
 def start_state(start: Start) -> dict[str, Any]:
-    """A start as a checkpoint of this package, without the state of its training.
-
-    Raises:
-        OSError, ValueError: It cannot be read.
-    """
+    """A start as a checkpoint of this package, without the state of its training."""
     published = start.published
     if published is None:
         return slim(read_checkpoint(start.path).state)

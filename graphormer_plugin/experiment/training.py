@@ -149,9 +149,6 @@ def run_training(
         folder: Of the experiment.
         options: Of fairseq-train, by name.
         on_epoch: Called with the number of finished epochs.
-
-    Raises:
-        DatasetError: fairseq-train failed; one line.
     """
     save_dir = folder / options["save_dir"]
     save_dir.mkdir(parents=True, exist_ok=True)

@@ -47,9 +47,6 @@ class Explainer:
         layer: layer, counted from 1, whose heads or channels are drawn one by one.
         channels: heads or channels of that layer to draw, counted from 1; empty for all.
         atoms: atoms, counted from 1, whose attention is drawn on the molecule.
-
-    Raises:
-        ValueError: no such target, layer or channel, or no network with attention.
     """
 
     def __init__(
@@ -114,12 +111,7 @@ class Explainer:
         )
 
     def __call__(self, molecules: Molecules) -> Section:
-        """Explain the prediction for a single molecule.
-
-        Raises:
-            NoPredictionError: it is not finite.
-            ValueError: the layer has no such channel, or the molecule no such atom.
-        """
+        """Explain the prediction for a single molecule."""
         predictor, targets = self.predictor, self.predictor.targets
         (smiles,) = molecules.sources
         typical = np.full((1, len(predictor.extra_columns)), np.nan)
@@ -166,8 +158,7 @@ class Explainer:
     def maps(self, mol: Chem.Mol, attention: np.ndarray, smiles: str) -> list[Group]:
         """Panels of attention maps [layers, heads or channels, T, T] of a molecule; rows of
         the chosen atoms of the most detailed maps are drawn on the molecule. Messages name
-        its SMILES.
-        """
+        its SMILES."""
         virtual = self.virtual
         symbols = [atom.GetSymbol() for atom in mol.GetAtoms()]
         adjacency = Chem.GetAdjacencyMatrix(mol).astype(float)

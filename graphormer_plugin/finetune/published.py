@@ -118,9 +118,6 @@ def download(
 
     The check reads the whole file with torch's safe loader. Several processes may ask at
     once: the first downloads, the others wait.
-
-    Raises:
-        ValueError: unknown name, a file to download by hand, no answer, or a damaged file.
     """
     looked = ", ".join(str(place) for place in folders(folder, data_root))
     if name not in PUBLISHED:

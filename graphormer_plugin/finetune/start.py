@@ -89,11 +89,7 @@ def claim_save_dir(cfg: Any) -> None:
 
 def starting_point(cfg: Any) -> StartingPoint | None:
     """The starting point that a task's config names; None for a new run without
-    ``--finetune-from-model`` and ``--pretrained-model-name``.
-
-    Raises:
-        OSError, ValueError: there is no such checkpoint, or it is damaged.
-    """
+    ``--finetune-from-model`` and ``--pretrained-model-name``."""
     # Without fairseq's command line, interpolations are not resolved.
     path, save_dir, suffix, restore = (
         None if value is None or value.startswith("${") else value
@@ -142,9 +138,6 @@ def check_same_training(state: dict[str, Any], cfg: Any, store: GraphStore) -> N
             the optimiser's state.
         cfg: config of the task, see `GraphPredictionConfig`.
         store: its data.
-
-    Raises:
-        ValueError: other data, targets at another scale, or no optimiser's state.
     """
     if state.get("slim") and not cfg.reset_optimizer:
         raise ValueError(

@@ -83,9 +83,6 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
             checkpoints of this run.
         start: the checkpoint to start from.
         resumes: whether it belongs to this run; then rates of dropout are taken over too.
-
-    Raises:
-        ValueError: another model, or options that have to agree.
     """
     saved = start.options
     if not saved:
@@ -157,9 +154,6 @@ def translate(
 
     Returns:
         A state dict of the model.
-
-    Raises:
-        ValueError: tensors do not fit, or `keep_head` with another number of outputs.
     """
     own = model.state_dict()
     labels = model_row_labels(model, start.schema, weights)

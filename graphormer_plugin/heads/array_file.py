@@ -48,10 +48,6 @@ def reading(
         kind: kind of file, for messages.
         version: expected ``version`` of its JSON values.
         owner: expected ``checkpoint``, a `weights_digest`; None: any.
-
-    Raises:
-        OSError: there is no such file.
-        ValueError: it is damaged, of another kind, or of another checkpoint.
     """
     arrays = read_arrays(path, kind=kind)
     with named_damage(f"{path} is not a {kind}, or damaged"):

@@ -47,9 +47,6 @@ def raw_features(
     Returns:
         ``vectors`` float32 [n, D], ``fingerprint`` uint8 [n, bits] (Morgan counts),
         ``descriptors`` float32 and ``extra`` float64 [n, columns] with NaN.
-
-    Raises:
-        ValueError: RDKit refuses a molecule.
     """
     if block == "vectors":
         return np.asarray(vectors, np.float32)

@@ -18,9 +18,6 @@ def attention_maps(model: GraphModel, batch: dict[str, Tensor]) -> Tensor:
     Returns:
         [layers, heads or channels, T, T], row i the weights of query node i; the
         virtual node first, if the model has it.
-
-    Raises:
-        ValueError: the model has no attention over pairs of nodes.
     """
     modules = model.encoder.attention_modules()
     if not modules:
@@ -52,9 +49,6 @@ def gradient_times_input(
 
     Returns:
         [N]; the virtual node is left out.
-
-    Raises:
-        ValueError: the model predicts nodes.
     """
     if model.level != "graph":
         raise ValueError("only predictions of graphs can be explained")

@@ -13,9 +13,6 @@ def multiply_in_bfloat16(model: GraphModel) -> None:
 
     The sum over the layers, the encodings before them, and the head stay in the type of
     the weights.
-
-    Raises:
-        ValueError: the model's device has no instructions for it, so that it would take longer.
     """
     device = next(model.parameters()).device
     if not has_bfloat16(device):

@@ -167,11 +167,7 @@ def invalid_checkpoint_errors(
 def write_file(
     state: Any, path: str | os.PathLike[str], temporary: Path | None = None
 ) -> None:
-    """Write plain values and tensors for `read_file`; see `atomic_write`.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write plain values and tensors for `read_file`; see `atomic_write`."""
     try:
         with atomic_write(path, temporary=temporary) as file:
             torch.save(state, file)
@@ -185,11 +181,6 @@ def read_file(path: str | os.PathLike[str], mmap: bool = True) -> Any:
 
     Allows ``argparse.Namespace`` too, which older checkpoints of fairseq have. With
     ``mmap`` tensors stay on disk until they are used.
-
-    Raises:
-        OSError: there is no such file.
-        UnreadableFileError: it is damaged, of another kind, or has objects that could run
-            code.
     """
     path = Path(path)
     if not path.is_file():  # reading a pipe or a device may never end

@@ -56,9 +56,6 @@ def layer_vectors(
         [B, layers * D]: the virtual node, or without it the model's read-out of the
         nodes. With `nodes` [B, N, layers * D] without the virtual node, where padding
         has any values.
-
-    Raises:
-        ValueError: see `check_layers`.
     """
     check_layers(model, layers, nodes, fingerprint)
     outputs: list[Tensor] = []
@@ -123,12 +120,7 @@ def widths(model: GraphModel, outputs: int, parts: Sequence[str]) -> list[int]:
 def check_layers(
     model: GraphModel, layers: int, nodes: bool = False, fingerprint: bool = False
 ) -> None:
-    """Check the arguments of `layer_vectors`.
-
-    Raises:
-        ValueError: the encoder has fewer layers, or a fingerprint of nodes or of a model
-            without a virtual node.
-    """
+    """Check the arguments of `layer_vectors`."""
     most = len(model.encoder.layers)
     if not 1 <= layers <= most:
         raise ValueError(f"{layers} layers, expected 1 to {most}, the model's")

@@ -9,11 +9,7 @@ Extra = Mapping[str, Sequence[float]] | np.ndarray | None
 
 
 def extra_values(names: Sequence[str], extra: Extra, count: int) -> np.ndarray:
-    """Columns that a model reads as float64 [count, columns], NaN where missing.
-
-    Raises:
-        ValueError: columns are missing, or of another length.
-    """
+    """Columns that a model reads as float64 [count, columns], NaN where missing."""
     if not names:
         return np.empty((count, 0))
     if isinstance(extra, Mapping):

@@ -38,10 +38,6 @@ class ModelGraphs:
             the output layer are the values of a typical molecule, until others come.
         sizes: nodes of each graph [G].
         target: labels of a `GraphCollator`, all missing at first.
-
-    Raises:
-        ValueError: features outside the vocabularies, or no positions for a model that
-            reads them.
     """
 
     def __init__(

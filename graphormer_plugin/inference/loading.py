@@ -63,12 +63,7 @@ def load(
 
 
 def together(members: list[Predictor], models: ModelFolder) -> Predictor:
-    """Members that predict together, see `combined`, as the content of a folder says.
-
-    Raises:
-        ValueError: two members predict different things, or from other features; or the
-            content names other targets.
-    """
+    """Members that predict together, see `combined`, as the content of a folder says."""
     for other in members[1:]:
         check_agreement(members[0], other)
     result, targets = copy.copy(members[0]), members[0].targets
@@ -161,12 +156,7 @@ def head_file(
 
 @torch.random.fork_rng(devices=[])  # the weights that it draws first are replaced
 def load_model(checkpoint: Checkpoint, path: str | os.PathLike[str]) -> GraphModel:
-    """The model of a checkpoint, with its weights; ``path`` is for messages.
-
-    Raises:
-        ValueError: its architecture is not of this package or of a user's folder, or the
-            weights do not fit.
-    """
+    """The model of a checkpoint, with its weights; ``path`` is for messages."""
     # fairseq's own architectures would open files that the checkpoint names.
     if checkpoint.arch not in ARCHITECTURES:
         raise ValueError(

@@ -60,11 +60,7 @@ class ModelFolder:
         )
 
     def interval(self, targets: TargetSchema) -> Interval | None:
-        """Conformal intervals of the targets; None where there are none.
-
-        Raises:
-            ValueError: the file lacks a target.
-        """
+        """Conformal intervals of the targets; None where there are none."""
         if not self.factors:
             return None
         if lacking := [name for name in targets.names if name not in self.factors]:
@@ -74,12 +70,7 @@ class ModelFolder:
 
 
 def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
-    """Read the models of a folder.
-
-    Raises:
-        OSError: it has no `MODELS_FILE`, or a head that the file names is missing.
-        ValueError: the file is damaged, or names something outside of the folder.
-    """
+    """Read the models of a folder."""
     path = Path(folder, MODELS_FILE)
     if not path.exists():
         raise FileNotFoundError(
@@ -116,11 +107,7 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
 
 def models_named(names: Sequence[str | os.PathLike[str]]) -> ModelFolder:
     """Models of a command line: checkpoints, models that come with the package, or the
-    models of a folder.
-
-    Raises:
-        OSError, ValueError: see `read_folder`; or a folder is not the only model.
-    """
+    models of a folder."""
     paths = [Path(checkpoint_path(name)) for name in names]
     if not any(path.is_dir() for path in paths):
         return ModelFolder(paths)

@@ -73,9 +73,6 @@ class Molecules:
 
         The largest fragment is read again from its own SMILES, as in training: the last
         bits of a descriptor depend on the order of the atoms.
-
-        Raises:
-            ValueError: a graph does not say which molecule it is.
         """
         if len(self.sources) < len(self):
             raise ValueError("the model reads descriptors: give SMILES of the graphs")
@@ -158,11 +155,7 @@ def written_order(mol: Chem.Mol) -> NDArray:
 
 def parser_of(featuriser: str, max_atoms: int | None = None) -> Parser:
     """Function of `FEATURISERS` that turns a SMILES of at most ``max_atoms`` into a graph,
-    whose extras have RDKit's molecule ``mol`` where it was kept.
-
-    Raises:
-        ValueError: there is no such featuriser.
-    """
+    whose extras have RDKit's molecule ``mol`` where it was kept."""
     if featuriser not in FEATURISERS:
         raise ValueError(
             "the checkpoint does not say how SMILES become the graphs that the model "
@@ -182,10 +175,6 @@ def read(
         featuriser: key of `FEATURISERS` that made the graphs of the training; empty if
             they were not made of SMILES.
         edge_kind: what `edge_attr` of graphs is, see `chunks_of_graphs`.
-
-    Raises:
-        ValueError: RDKit refuses a molecule, there is no featuriser, a graph may have
-            other codes, or an input is neither. The message has the input's number.
     """
     if isinstance(inputs, str):
         raise ValueError(f"expected a list of SMILES, got one: give [{inputs!r}]")
@@ -256,9 +245,6 @@ def graph_of_molecule(
         mol: the molecule; is not changed.
         featuriser: see `parser_of`.
         messages: list of `captured_rdkit_log`, within which this is called.
-
-    Raises:
-        ValueError: RDKit or the featuriser refuses it.
     """
     messages.clear()
     parser = parser_of(featuriser.replace("_canonical", ""))  # its SMILES is
@@ -292,9 +278,6 @@ def check_vocabulary(graph: Any, featuriser: str, messages: list[str]) -> None:
         graph: PyG ``Data``, or anything with its attributes.
         featuriser: featuriser of the model; empty: nothing is checked.
         messages: see `graph_of_molecule`.
-
-    Raises:
-        ValueError: it has other codes, or does not name them.
     """
     featuriser = featuriser.replace("_canonical", "")
     vocabulary, smiles = (getattr(graph, n, None) for n in ("vocabulary", "smiles"))
@@ -321,9 +304,6 @@ def smiles_of(inputs: Sequence[Any], featuriser: str) -> list[str]:
     Args:
         inputs: SMILES, RDKit molecules, and graphs with an attribute ``smiles``.
         featuriser: see `read`.
-
-    Raises:
-        ValueError: an input is neither.
     """
     texts = []
     for number, item in enumerate(inputs):

@@ -61,11 +61,7 @@ class PartFiles:
             yield PredictedRows(cells, values, vectors, Counter(outside))
 
     def begin_joining(self) -> None:
-        """Begin to write the outputs, which are then this run's, also after a kill.
-
-        Raises:
-            ValueError: a file has come into being meanwhile.
-        """
+        """Begin to write the outputs, which are then this run's, also after a kill."""
         self._check_free()
         self.folder.mkdir(exist_ok=True)
         self._joining.touch()

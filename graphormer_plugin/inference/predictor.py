@@ -140,11 +140,7 @@ class Predictor:
         return self
 
     def bfloat16(self) -> "Predictor":
-        """Multiply matrices of the layers in bfloat16; returns this object.
-
-        Raises:
-            ValueError: the models' device has no instructions for it.
-        """
+        """Multiply matrices of the layers in bfloat16; returns this object."""
         for member in dict.fromkeys(self.members):
             multiply_in_bfloat16(member.model)
         return self
@@ -154,9 +150,6 @@ class Predictor:
 
         Args:
             max_atoms: of the largest molecule, by default the limit of the models.
-
-        Raises:
-            ValueError: a model does not read molecules, or predicts nodes.
         """
         for member in self.members:
             if member.targets.level != "graph":
@@ -175,9 +168,6 @@ class Predictor:
         Args:
             inputs: molecules or graphs.
             smiles: SMILES of graphs that do not say which molecules they are.
-
-        Raises:
-            ValueError: as `predict`.
         """
         if isinstance(inputs, Molecules):
             return inputs

@@ -94,9 +94,6 @@ class TableRun:
         names: names of the new columns, the last of which is the reason.
         numbers: whether each of them has numbers.
         width: numbers of a vector; 0 without vectors.
-
-    Raises:
-        ValueError: a model cannot predict molecules, or the table lacks a column.
     """
 
     def __init__(
@@ -150,21 +147,13 @@ class TableRun:
         return [cells[self.place].strip() for cells in block.cells]
 
     def __call__(self, block: RowBlock) -> PredictedRows:
-        """Read and predict rows.
-
-        Raises:
-            ValueError: not enough memory.
-        """
+        """Read and predict rows."""
         return self.predict(block, *read_rows(self.reader, self.smiles(block)))
 
     def predict(
         self, block: RowBlock, molecules: Molecules, reasons: dict[int, str]
     ) -> PredictedRows:
-        """Predict rows that `read_rows` has read; ``reasons`` gets further reasons.
-
-        Raises:
-            ValueError: not enough memory.
-        """
+        """Predict rows that `read_rows` has read; ``reasons`` gets further reasons."""
         count, new = len(block.cells), len(self.names) - 1
         extra = self._extra(block, reasons)
         values = np.full((count, self.predictor.targets.num_outputs), np.nan)

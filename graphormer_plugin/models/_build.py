@@ -17,9 +17,6 @@ def model_config(arch: str, **options: Any) -> Any:
 
     Args:
         **options: fields of the architecture's config.
-
-    Raises:
-        ValueError: unknown architecture or option.
     """
     if arch not in ARCHITECTURES:
         raise ValueError(

@@ -15,9 +15,6 @@ def apply_layerwise_options(model: GraphModel, cfg: EncoderConfig) -> None:
         model: its weights change in `requires_grad` and `optim_overrides`.
         cfg: with `freeze_encoder_layers`, `layerwise_lr_decay` and, for a Transformer,
             `checkpoint_activations`.
-
-    Raises:
-        ValueError: a value out of range, or a model without layers.
     """
     if getattr(cfg, "checkpoint_activations", False):
         model.encoder.checkpoint_activations = True

@@ -91,11 +91,7 @@ class PathEncoding(nn.Module):
 
     def forward(self, path_bond: Tensor, dist: Tensor, *edge_attr: Tensor) -> Tensor:
         """path_bond [B, N, N, L], 0 past the end, dist [B, N, N], and the fields of the
-        vectors -> [B, N, N, H].
-
-        Raises:
-            ValueError: path_bond has another L.
-        """
+        vectors -> [B, N, N, H]."""
         if path_bond.shape[-1] != self.max_steps:
             raise ValueError(
                 f"path_bond has {path_bond.shape[-1]} steps, expected {self.max_steps}"

@@ -20,8 +20,7 @@ from graphormer_plugin.modules.vocabulary import (
 class EdgeEncoder(VocabularyModule):
     """Vectors of edges with real features, a linear map with bias (Eq. 2 of Dwivedi &
     Bresson 2021). It has a row per edge of a batch where `BondEncoder` has one per bond
-    type, and the numbers of edges take the place of bond types.
-    """
+    type, and the numbers of edges take the place of bond types."""
 
     fields = ("edge_attr",)
 

@@ -138,11 +138,7 @@ class SparseEncoder(Encoder):
 
 
 def joined_options(*parts: dict[str, Any]) -> dict[str, Any]:
-    """Options of batch fields that several modules ask for.
-
-    Raises:
-        ValueError: two modules ask for different values.
-    """
+    """Options of batch fields that several modules ask for."""
     joined: dict[str, Any] = {}
     for part in parts:
         for name, value in part.items():

@@ -65,11 +65,7 @@ class LaplacianEncoding(nn.Module):
         self.projection = nn.Linear(num_vectors, embed_dim)
 
     def forward(self, lap_pe: Tensor, seed: Tensor | None = None) -> Tensor:
-        """lap_pe [B, N, >= k], seed of each graph's signs [B] -> [B, N, D].
-
-        Raises:
-            ValueError: fewer than k eigenvectors.
-        """
+        """lap_pe [B, N, >= k], seed of each graph's signs [B] -> [B, N, D]."""
         k = self.num_vectors
         if lap_pe.shape[-1] < k:
             raise ValueError(

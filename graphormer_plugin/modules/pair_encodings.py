@@ -100,9 +100,6 @@ def make_pair_encodings(names: str, vocabularies: Vocabularies) -> list[PairEnco
     Args:
         names: separated by commas; empty: none.
         vocabularies: of nodes and bonds.
-
-    Raises:
-        ValueError: an unknown name.
     """
     chosen = [name.strip() for name in names.split(",")] if names else []
     for name in chosen:

@@ -24,9 +24,6 @@ def read_out(x: Tensor, node_mask: Tensor, kind: str = "mean") -> Tensor:
     Returns:
         [B, D] in the type of x, zero for a graph without nodes. Sums are float32 at
         least.
-
-    Raises:
-        ValueError: another kind.
     """
     check_choice("readout", kind, READOUTS)
     mask = node_mask.unsqueeze(-1)

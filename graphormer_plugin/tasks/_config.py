@@ -91,11 +91,7 @@ def check_flags(cfg: Any, **least: float) -> None:
 
 
 def check_options(cfg: GraphPredictionConfig) -> None:
-    """Check values, and log an option without effect.
-
-    Raises:
-        ValueError: a value is out of its range.
-    """
+    """Check values, and log an option without effect."""
     check_flags(cfg, num_classes=1, max_nodes=1, prepare_workers=1, bucket_ratio=0)
     check_choice("--target-scale", cfg.target_scale, TARGET_SCALES)
     if cfg.train_epoch_shuffle:

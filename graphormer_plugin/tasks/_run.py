@@ -89,11 +89,7 @@ def check_criterion(
 
 def settle_metric(run: DictConfig, criterion: FairseqCriterion) -> None:
     """Check ``--best-checkpoint-metric``, and set ``--maximize-best-checkpoint-metric`` in the
-    options of the run for a metric that should rise, such as ROC-AUC.
-
-    Raises:
-        ValueError: there is no such metric, or it should fall although the flag is given.
-    """
+    options of the run for a metric that should rise, such as ROC-AUC."""
     if not isinstance(criterion, GraphCriterion):
         return
     name, known = run.checkpoint.best_checkpoint_metric, criterion.known_metrics()

@@ -193,12 +193,7 @@ class GraphPredictionTask(FairseqTask):
         self.last_split = split
 
     def load_split(self, split: str) -> GraphDataset:
-        """The dataset of a split; see `dataset_of_split`.
-
-        Raises:
-            ValueError: no such split, an empty split, a graph above ``--max-nodes``, or
-                data that do not fit the checkpoint.
-        """
+        """The dataset of a split; see `dataset_of_split`."""
         return dataset_of_split(
             self.store,
             split,

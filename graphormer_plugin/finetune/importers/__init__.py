@@ -35,12 +35,7 @@ _IMPORTERS = {  # a key for each of `PUBLISHED_CODES`
 
 def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """Weights of a published checkpoint: the whole file, or its entry ``model`` (fairseq)
-    or ``model_state`` (GraphGym).
-
-    Raises:
-        OSError: there is no such file.
-        ValueError: torch did not write it, or it holds something other than weights.
-    """
+    or ``model_state`` (GraphGym)."""
     state = read_file(path)
     if isinstance(state, Mapping) and isinstance(state.get("model"), Mapping):
         if "schema" in (state.get("task_state") or {}):
@@ -65,9 +60,6 @@ def import_published(
         path: the checkpoint.
         source: the code that wrote it, one of `PUBLISHED_CODES`.
         config: options that the weights do not show.
-
-    Raises:
-        OSError, ValueError: see `read_weights`, or the weights are of another model.
     """
     weights = read_weights(path)
     with named_damage(f"{path} or --config has a wrong value"):
@@ -77,11 +69,7 @@ def import_published(
 def checkpoint_of(
     imported: Imported, targets: TargetSchema, source: str
 ) -> dict[str, Any]:
-    """A checkpoint in fairseq's format, without training state.
-
-    Raises:
-        ValueError: the weights do not fit the architecture.
-    """
+    """A checkpoint in fairseq's format, without training state."""
     with named_damage("the weights do not fit"):
         model = build_model(imported.arch, imported.schema, targets, **imported.options)
         model.load_state_dict(imported.state)

@@ -55,10 +55,6 @@ def import_csa(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Import
             with rings ``rings_max_length``; ``act``, if it is not relu; ``dropout``,
             ``attn_dropout``. Further entries of the released configs are compared with
             the weights.
-
-    Raises:
-        ValueError: an entry is missing; weights are missing or unknown, or contradict
-            the config; or a model that this package does not have.
     """
     require(config, "CSA", n_heads=8, graph_pooling='"add"')
     check_choice("graph_pooling", config["graph_pooling"], tuple(POOLING))

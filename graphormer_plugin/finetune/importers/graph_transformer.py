@@ -29,10 +29,6 @@ def import_graph_transformer(
         config: ``n_heads``, which the weights do not show; ``full_graph`` and
             ``readout``, if they are not False and mean; dropout rates. Further
             ``net_params`` of the released configs are compared with the weights.
-
-    Raises:
-        ValueError: no ``n_heads``; weights are missing or unknown, or contradict the
-            config; or a model that this package does not have.
     """
     require(config, "the Graph Transformer", n_heads=8)
     weights = Weights(state)

@@ -58,9 +58,6 @@ def import_graphormer(
             absent), ``spatial_pos_max`` (1024), ``activation_fn`` (gelu), dropout
             rates, and ``node_dims`` and ``bond_dims`` of data other than OGB's
             molecules.
-
-    Raises:
-        ValueError: weights are missing or unknown, or contradict the config.
     """
     weights = Weights(state, "encoder.")
     new = weights.new

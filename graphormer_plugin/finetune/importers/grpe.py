@@ -50,10 +50,6 @@ def import_grpe(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Impor
         config: ``nhead``, which the weights do not show, dropout rates, and the
             ``node_dims`` and ``bond_dims`` of data other than OGB's molecules. A model of
             continuous node features has no bond columns unless it gives ``bond_dims``.
-
-    Raises:
-        ValueError: no ``nhead``; weights are missing or unknown, or contradict the
-            config.
     """
     require(config, "GRPE", nhead=32)
     weights = Weights(state, "module.")
