@@ -74,7 +74,7 @@ def test_options_in_a_file(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     for command, left_out in zip(typed, ("", schedule), strict=True):
         (tmp_path / "solubility.yaml").write_text(text.replace(left_out, ""))
-        command += " optimization.max_update=2"
+        command = f"{command.rstrip()} optimization.max_update=2"
         subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
     jobs = [next(tmp_path.glob(f"multirun/*/*/{job}")) for job in range(2)]
     for folder in (tmp_path, *jobs):
