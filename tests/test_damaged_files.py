@@ -10,11 +10,11 @@ from rdkit import Chem
 
 from graphormer_plugin import hub
 from graphormer_plugin.data import DatasetOptions
-from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.fit import fit_on_features
 from graphormer_plugin.heads.head import read_head
 from graphormer_plugin.inference.checkpoint import packaged_models
+from support.stores import csv_dataset
 
 TABLE = pandas.DataFrame({"smiles": ["C" * n for n in range(1, 60)], "y": 1.0})
 

@@ -171,7 +171,6 @@ class FeaturisedRows:
         extras: List per name, one entry per graph.
         failures: (row, SMILES, reason) of each row that could not be parsed.
         descriptors: float32 [graphs, descriptors], if they are asked for.
-        rows: Number of rows that were read.
         end: Row of the source after the last of them.
     """
 
@@ -179,13 +178,12 @@ class FeaturisedRows:
     extras: dict[str, list[Any]] = field(default_factory=dict)
     failures: list[tuple[int, str, str]] = field(default_factory=list)
     descriptors: np.ndarray | None = None
-    rows: int = 0
     end: int = 0
 
     @classmethod
     def joined(cls, pieces: Sequence["FeaturisedRows"]) -> "FeaturisedRows":
         """Joins consecutive rows."""
-        result = cls(None, rows=sum(piece.rows for piece in pieces), end=pieces[-1].end)
+        result = cls(None, end=pieces[-1].end)
         for piece in pieces:
             result.failures += piece.failures
             for name, values in piece.extras.items():
@@ -221,7 +219,7 @@ class FeaturisedRows:
         return cls(GraphChunk.from_arrays(arrays) if arrays else None, **rest)
 
 
-_REST = ("extras", "failures", "rows", "end")
+_REST = ("extras", "failures", "end")
 
 
 def _smallest(values: np.ndarray) -> np.ndarray:

@@ -137,7 +137,7 @@ def _featurise_rows(
 ) -> FeaturisedRows:
     graphs: list[MoleculeGraph] = []
     kept: list[int] = []
-    result = FeaturisedRows(None, rows=len(rows), end=end)
+    result = FeaturisedRows(None, end=end)
     with captured_rdkit_log() as messages, one_line_of("the parser"):
         for row, string in zip(rows, smiles, strict=True):
             try:

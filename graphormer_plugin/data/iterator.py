@@ -92,9 +92,8 @@ class GraphBatchIterator(EpochBatchIterator):
         if self.update_freq is not None:
             freq = state["update_freq"] = self.update_freq(state["epoch"])
             updates = state["iterations_in_epoch"] // freq
-            if updates:
-                graphs = self._graphs_after(state["epoch"], state["shuffle"])
-                state["graphs"] = int(graphs[updates - 1])
+            graphs = self._graphs_after(state["epoch"], state["shuffle"])
+            state["graphs"] = int(graphs[updates - 1]) if updates else 0
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -108,16 +107,10 @@ class GraphBatchIterator(EpochBatchIterator):
         if self.update_freq is None or not state_dict.get("iterations_in_epoch"):
             super().load_state_dict(state_dict)
             return
-        epoch = state_dict["epoch"]
-        here = self.update_freq(epoch)
-        updates = state_dict["iterations_in_epoch"] // state_dict.get(
-            "update_freq", here
-        )
-        graphs = self._graphs_after(epoch, state_dict.get("shuffle", True))
-        seen = state_dict.get("graphs")
-        if seen is not None and not (
-            updates <= len(graphs) and graphs[updates - 1] == seen
-        ):
+        epoch, seen = state_dict["epoch"], state_dict["graphs"]
+        updates = state_dict["iterations_in_epoch"] // state_dict["update_freq"]
+        graphs = self._graphs_after(epoch, state_dict["shuffle"])
+        if updates > len(graphs) or graphs[updates - 1] != seen:
             updates = int(np.searchsorted(graphs, seen, side="right"))
             logger.warning(
                 "updates have other sizes than before: epoch %d goes on after %d graphs, "
@@ -126,11 +119,8 @@ class GraphBatchIterator(EpochBatchIterator):
                 graphs[updates - 1] if updates else 0,
                 seen,
             )
-        if updates >= len(graphs):  # nothing is left
-            epoch, updates = epoch + 1, 0
-            self._frozen_batches = None
-        position = {"epoch": epoch, "iterations_in_epoch": updates * here}
-        super().load_state_dict({**state_dict, **position})
+        position = updates * self.update_freq(epoch)
+        super().load_state_dict({**state_dict, "iterations_in_epoch": position})
 
     def _get_iterator_for_epoch(
         self, epoch: int, shuffle: bool, *rest: Any, **more: Any

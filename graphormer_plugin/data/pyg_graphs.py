@@ -14,7 +14,6 @@ from graphormer_plugin.data.schema import FeatureSchema
 
 logger = logging.getLogger(__name__)
 
-EDGE_KINDS = ("category", "real")
 # Attributes of `Data` that registered fields read, see `register_field`.
 READ_ATTRIBUTES: set[str] = set()
 _READ = ("x", "edge_index", "edge_attr", "y", "pos", *NODE_SPLITS.values(), "num_nodes")
@@ -29,7 +28,7 @@ def attribute_column(name: str) -> str:
 
 def edge_kind_of(schema: FeatureSchema) -> str:
     """What ``edge_attr`` is for a model with these columns, see `chunks_of_graphs`."""
-    return EDGE_KINDS[schema.num_edge_features > 0]
+    return "real" if schema.num_edge_features else "category"
 
 
 class MappedGraphs:

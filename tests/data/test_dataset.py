@@ -225,19 +225,6 @@ def test_an_epoch_goes_on_with_other_updates(updates, before, after, left):
     assert resumed.epoch == 2 and sum(map(len, following)) == 20
 
 
-@pytest.mark.parametrize("freq", [1, 2])
-def test_a_finished_epoch_is_followed_by_the_next(freq):
-    """As a state tells that does not count graphs."""
-    _, state = interrupted(15)
-    del state["graphs"]
-    state["iterations_in_epoch"] = 20
-    resumed = training_iterator(freq)
-    resumed.load_state_dict(state)
-    other = training_iterator(freq, epoch=2)
-    assert rows_of(resumed.next_epoch_itr()) == rows_of(other.next_epoch_itr())
-    assert resumed.epoch == 2
-
-
 def test_curriculum_ends(epoch_iterator):
     iterator = epoch_iterator(make())
     sizes = [len(SIZES[list(b)]) for b in rows_of(iterator.next_epoch_itr(False))]

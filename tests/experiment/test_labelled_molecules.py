@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.tables.table import CsvTable
@@ -17,6 +16,7 @@ from graphormer_plugin.experiment.split_tables import (
     write_molecules,
 )
 from support.labelled_molecules import HEADER, ROWS, settings, splits_of
+from support.stores import csv_dataset
 
 ALCOHOLS = [f"{'C' * k}O" for k in range(1, 9)]
 

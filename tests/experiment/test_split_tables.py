@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.clusters import clusters_of
-from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.splits import scaffold_split
@@ -29,6 +28,7 @@ from support.labelled_molecules import (
     splits_of,
     write_table,
 )
+from support.stores import csv_dataset
 
 
 def warnings(table, asked, splits):

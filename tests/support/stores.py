@@ -5,6 +5,7 @@ import json
 import numpy as np
 
 from graphormer_plugin.data.chunk import GraphChunk
+from graphormer_plugin.data.datasets.csv_file import TableDataset
 from graphormer_plugin.data.store import MANIFEST
 from graphormer_plugin.data.store.writer import write_store
 
@@ -56,3 +57,8 @@ def manifest(change):
         (path / MANIFEST).write_text(json.dumps(content))
 
     return damage
+
+
+def csv_dataset(options):
+    """The molecules and targets of the table that options name."""
+    return TableDataset.open(options).function(options)

@@ -74,11 +74,6 @@ class Labels:
     parts: list[tuple[Table, np.ndarray]]
 
 
-def csv_dataset(options: DatasetOptions) -> DatasetSource:
-    """Molecules and targets from the table that options name; see `read_labels`."""
-    return _source(open_table(options.path), options)
-
-
 def _source(table: Table, options: DatasetOptions) -> DatasetSource:
     labels = read_labels(table, options)
     for text in labels.warnings:

@@ -6,10 +6,10 @@ import zipfile
 import openpyxl
 import pytest
 
-from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.tables.formats import is_table, open_table, stem
+from support.stores import csv_dataset
 
 ROWS = [["smiles", "y", None, "n"], ["CCO", 1.5, None, 1], [None] * 4]
 ROWS += [["CN", "#N/A", None, 20], ["C", -0.25, None, 3]]

@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import os
 from pathlib import Path
 
 import numpy as np
@@ -226,15 +225,6 @@ def test_a_damaged_parquet_is_named_with_a_reason(tmp_path):
     message = f"{path}: damaged or incomplete: OSError: Couldn't deserialize thrift"
     with pytest.raises(DatasetError, match=message):
         open_table(path)
-
-
-def test_a_pipe_is_not_opened(tmp_path):
-    path = tmp_path / "folder/0.parquet"
-    path.parent.mkdir()
-    os.mkfifo(path)
-    for name in (path, path.parent):
-        with pytest.raises(DatasetError, match=f"{path}: not a regular file"):
-            open_table(name)
 
 
 class TestSdf:
