@@ -265,8 +265,7 @@ def _edges_of_kind(attr: np.ndarray, kind: str, number: int) -> np.ndarray:
     if kind == "real":
         return attr.astype(np.float64)
     if kind == "category" and attr.dtype.kind == "f":
-        # A float above 2^53 is whole, but not a category.
-        if (attr % 1 != 0).any() or (np.abs(attr) > 2**53).any():
+        if (attr % 1 != 0).any():
             raise DatasetError(
                 f"graph {number}: edge_attr has fractions, expected categories"
             )

@@ -56,21 +56,14 @@ def import_user_data(folder: Path) -> None:
 def _names_of_v2() -> Iterator[None]:
     """``graphormer.data`` is a module with `register_dataset`, as in Graphormer v2."""
     package, data = (types.ModuleType(f"graphormer{end}") for end in ("", ".data"))
-    package.__path__, package.data = [], data
-    data.register_dataset = register_dataset
-    before = {
-        name: module
-        for name, module in sys.modules.items()
-        if name == "graphormer" or name.startswith("graphormer.")
-    }
-    for name in before:
-        del sys.modules[name]
-    sys.modules |= {"graphormer": package, "graphormer.data": data}
+    package.data, data.register_dataset = data, register_dataset
+    names = {"graphormer": package, "graphormer.data": data}
+    sys.modules |= names
     try:
         yield
     finally:
-        del sys.modules["graphormer"], sys.modules["graphormer.data"]
-        sys.modules |= before
+        for name in names:
+            del sys.modules[name]
 
 
 def _import_file(package_name: str, file: Path, package: types.ModuleType) -> None:

@@ -138,17 +138,6 @@ def test_a_file_for_graphormer_v2(source, v2):
     assert "graphormer" not in sys.modules and "graphormer.data" not in sys.modules
 
 
-def test_names_of_v2_hide_nothing(v2, monkeypatch):
-    """An installed Graphormer comes back after the import."""
-    installed = object()
-    monkeypatch.setitem(sys.modules, "graphormer", installed)
-    monkeypatch.setitem(sys.modules, "graphormer.models", installed)
-    get_store(v2("pyg"))
-    assert sys.modules["graphormer"] is installed
-    assert sys.modules["graphormer.models"] is installed
-    assert "graphormer.data" not in sys.modules
-
-
 def test_graphs_of_dgl_are_refused(v2):
     with pytest.raises(DatasetError, match="graphs of 'dgl', expected .* pyg|ogb"):
         get_store(v2("dgl"))

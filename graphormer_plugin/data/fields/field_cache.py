@@ -154,7 +154,7 @@ def _valid_columns(
             "fingerprint": store.manifest["fingerprint"],
         }
         return _mapped(folder, cached) if record == expected else None
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return None
 
 

@@ -35,7 +35,7 @@ def with_splits(store: GraphStore, file: Path, text: str) -> GraphStore:
     graph_of_row[store.rows(graphs)] = graphs
     try:
         splits = splits_of_graphs(json.loads(text), graph_of_row, str(file))
-    except (ValueError, AttributeError, RecursionError) as error:
+    except (ValueError, AttributeError) as error:
         example = '{"train": [0, 1, 2], "valid": [3], "test": [4]}'
         raise DatasetError(
             f"{file}: {error}; expected rows from 0 by split in JSON, as {example}"

@@ -261,9 +261,8 @@ def _write_sdf(
 
 
 def line_of(text: str) -> str:
-    """A text as one line of an SDF that does not end the record (readers strip the blank)
-    and has no NUL, which would make the file binary."""
-    line = " ".join(text.split()).replace("\0", "\N{SYMBOL FOR NULL}")
+    """A text as one line of an SDF that does not end the record; readers strip the blank."""
+    line = " ".join(text.split())
     return " " * line.startswith(END_OF_RECORD) + line
 
 

@@ -43,7 +43,13 @@ def build(tmp_path, result, name="temporary", **changes):
     return get_store(DatasetOptions(name, **{**values, **changes}))
 
 
-of_three = partial(DatasetSource, graphs=[graph()] * 3)
+def of(*graphs, **changes):
+    return DatasetSource(graphs=[*graphs], **changes)
+
+
+of_three = partial(of, *[graph()] * 3)
+LONE = graph(edge_index=torch.zeros(2, 0, dtype=torch.long), edge_attr=None)
+REAL, TWICE = graph(edge_attr=torch.full((2, 1), 0.5)), torch.tensor([[1, 1], [2, 2]])
 CONTENTS = {
     "graphs": dict(graphs=[graph()] * 4),
     "smiles": dict(smiles=["C"] * 4, targets=[1.0] * 4),
@@ -83,12 +89,6 @@ class TestSources:
         open_one = DatasetSource(graphs=[graph()] * 4)
         store = build(tmp_path, open_one, "open", split="random", target_unit="eV")
         assert store.targets.unit == "eV"
-
-    def test_smiles_have_no_columns_to_be_split_by(self, tmp_path):
-        source = DatasetSource(smiles=["C"] * 5, targets=[1.0] * 5)
-        for split in ("column:f", "time:f"):
-            with pytest.raises(DatasetError, match=f"only a CSV can be .* '{split}'"):
-                build(tmp_path, source, split=split)
 
     def test_what_graphs_carry(self, tmp_path):
         more = dict(graph_features=["pH"], graph_values=[[7.0], [8], [np.nan], [6]])
@@ -141,26 +141,11 @@ class TestSources:
         assert store.sizes.tolist() == [1, 2, 3]
         np.testing.assert_array_equal(store.target[:, 0], [1, 2, np.nan])
 
-    def test_excluded_graphs(self, tmp_path):
-        with pytest.raises(DatasetError, match="exclude is for SMILES"):
-            build(tmp_path, DatasetSource(graphs=[graph()] * 5, exclude=[1]))
-
-    def test_node_labels(self, tmp_path):
-        graphs = [graph(y=torch.tensor([0, 1, 2])) for _ in range(5)]
-        store = build(tmp_path, DatasetSource(graphs=graphs, level="node"))
-        assert store.targets.level == "node" and store.targets.num_classes == 3
-        assert store.target.tolist() == [0, 1, 2] * 5
-
     def test_generator_with_positions_and_floats(self, tmp_path):
         graphs = (graph(x=torch.rand(3, 4), pos=torch.rand(3, 3)) for _ in range(5))
         store = build(tmp_path, DatasetSource(graphs=graphs))
         assert store.columns["pos"].shape == (15, 3)
         assert store.columns["x"].dtype == np.float32
-
-    def test_graph_without_edges_among_others(self, tmp_path):
-        lone = graph(edge_index=torch.zeros(2, 0, dtype=torch.long), edge_attr=None)
-        store = build(tmp_path, DatasetSource(graphs=[graph(), lone, graph()]))
-        assert np.diff(store.columns["edge_offset"]).tolist() == [2, 0, 2]
 
     @pytest.mark.parametrize("attributes", [None, (0,), (0, 1), (0, 2)])
     @pytest.mark.parametrize("alone", [[0], [0, 1], [2], [0, 1, 2]])
@@ -179,12 +164,6 @@ class TestSources:
         edges = [0 if kind in alone else 2 for kind in kinds]
         assert np.diff(store.columns["edge_offset"]).tolist() == edges
         assert len(store.schema.bond_dims) == (2 if bonds and len(alone) < 3 else 0)
-
-    def test_the_first_graph_with_edges_says_which_bonds(self, tmp_path):
-        lone = graph(edge_index=torch.zeros(2, 0, dtype=torch.long), edge_attr=None)
-        with pytest.raises(DatasetError, match="3: .* 1 column, but graph 1 has 2 col"):
-            graphs = [lone, graph(), lone, graph(edge_attr=torch.zeros(2, 1).long())]
-            build(tmp_path, DatasetSource(graphs=graphs))
 
     @pytest.mark.parametrize(
         ("changes", "message"),
@@ -269,42 +248,9 @@ class TestSources:
         ):
             build(tmp_path, DatasetSource(graphs=many))
 
-    @pytest.mark.parametrize(
-        "changes, message",
-        [
-            (
-                dict(edge_weight=torch.ones(2)),
-                "edge_weight is not read; give it as edge_",
-            ),
-            (dict(edge_type=torch.ones(2).long()), "edge_type is not read"),
-            (dict(x=(torch.zeros(3), torch.zeros(3))), "x is a tuple; join it"),
-        ],
-    )
-    def test_attributes_that_are_refused(self, tmp_path, changes, message):
-        graphs = [graph(edge_attr=None, **changes)] * 4
-        with pytest.raises(DatasetError, match=message):
-            build(tmp_path, DatasetSource(graphs=graphs))
-
     def test_a_batch_is_its_graphs(self, tmp_path):
         batch = Batch.from_data_list([graph()] * 5)
         assert len(build(tmp_path, DatasetSource(graphs=batch))) == 5
-        with pytest.raises(DatasetError, match="expected several graphs, got one"):
-            build(tmp_path, DatasetSource(graphs=graph()))
-
-    def test_classes_of_nodes(self, tmp_path):
-        graphs = [graph(y=torch.tensor([0, -1, -7]))] * 4
-        with pytest.raises(
-            DatasetError, match="graph 0: y has class -7, expected -1 and"
-        ):
-            build(tmp_path, DatasetSource(graphs=graphs, level="node"))
-
-    def test_edges_with_real_features_are_distinct(self, tmp_path):
-        twice = torch.tensor([[1, 1], [2, 2]])
-        attr = torch.full((2, 1), 0.5)
-        graphs = [graph(edge_attr=attr), graph(edge_attr=attr, edge_index=twice)]
-        message = "graph 2: two edges from node 1 to node 2; .* must be distinct"
-        with pytest.raises(DatasetError, match=message):
-            build(tmp_path, DatasetSource(graphs=[graphs[0], *graphs]))
 
     @pytest.mark.parametrize(
         "name, shape", [("x", (3, 1)), ("pos", (3, 3)), ("edge_attr", (2, 2))]
@@ -325,17 +271,39 @@ class TestSources:
             ({"dataset": [], "source": "networkx"}, "graphs of 'networkx', expected"),
             (DatasetSource(), "either graphs or smiles"),
             (DatasetSource(smiles=["C"]), "smiles with targets"),
-            (DatasetSource(graphs=[]), "no graphs"),
-            (DatasetSource(graphs=[graph()] * 2), "2 rows cannot be split"),
+            (of(), "no graphs"),
+            (of(*[graph()] * 2), "2 rows cannot be split"),
             (of_three(splits={"train": [0]}), "no rows in split val"),
             (of_three(splits={"train": [3]}), "row 3, expected 0..2"),
             (of_three(splits={"train": [0.5]}), "expected row num"),
             (of_three(target_names="ab"), "labels of a, b have shape"),
+            (of_three(exclude=[1]), "exclude is for SMILES"),
+            (DatasetSource(graphs=graph()), "expected several graphs, got one"),
+            (
+                of(LONE, graph(), LONE, graph(edge_attr=torch.zeros(2, 1).long())),
+                "graph 3: edge_attr has 1 column, but graph 1 has 2 columns",
+            ),
+            (of(graph(edge_attr=None, edge_weight=torch.ones(2))), "give it as edge_a"),
+            (of(graph(edge_attr=None, edge_type=torch.ones(2))), "edge_type is not re"),
+            (of(graph(x=(torch.zeros(3),) * 2)), "x is a tuple; join it"),
+            (
+                of(graph(y=torch.tensor([0, -1, -7])), level="node"),
+                "graph 0: y has class -7, expected -1 and above",
+            ),
+            (
+                of(REAL, REAL, graph(edge_attr=REAL.edge_attr, edge_index=TWICE)),
+                "graph 2: two edges from node 1 to node 2; .* must be distinct",
+            ),
         ],
     )
     def test_bad_results(self, tmp_path, result, message):
         with pytest.raises(DatasetError, match=message):
             build(tmp_path, result)
+
+    @pytest.mark.parametrize("split", ["column:f", "time:f"])
+    def test_smiles_have_no_columns_to_be_split_by(self, tmp_path, split):
+        with pytest.raises(DatasetError, match=f"only a CSV can be .* '{split}'"):
+            build(tmp_path, DatasetSource(**CONTENTS["smiles"]), split=split)
 
 
 def fails(*_):

@@ -319,20 +319,11 @@ class TestDamage:
             GraphStore.open(store.path)
 
 
-@pytest.mark.long
-class TestMillionGraphs:
-    def test_opening_reads_no_column(self, tmp_path):
-        """Two nodes and two edges per graph; every column stays on disk."""
-        graphs, per_chunk = 1_000_000, 250_000
-        two, ends = np.full(per_chunk, 2), np.tile([[0, 1], [1, 0]], per_chunk)
-        chunks = graphs // per_chunk * [make_chunk(two, two, ends)]
-        splits = {"train": np.arange(graphs - 2), "valid": np.array([graphs - 1])}
-        store = write(tmp_path / "s", *chunks, splits=splits)
-        assert len(store) == graphs
-        for array in [*store.columns.values(), *store.splits.values()]:
-            assert isinstance(array, np.memmap)
-        assert "sizes" not in vars(store)  # computed when asked for
-        assert store.sizes.sum() == 2 * graphs
+def test_opening_reads_no_column(tmp_path, rng):
+    store = write(tmp_path / "s", random_chunk(rng))
+    for array in [*store.columns.values(), *store.splits.values()]:
+        assert isinstance(array, np.memmap)
+    assert "sizes" not in vars(store)  # computed when asked for
 
 
 def build_slowly(path, started):

@@ -342,7 +342,7 @@ class TestWriting:
 
     def test_texts_that_end_a_record(self, tmp_path):
         path, output = tmp_path / "table.csv", tmp_path / "out.sdf"
-        cells = [["a", "CCO", "$$$$ much"], ["$$$$", "CCC", "$$$$"], ["b", "C", "x\0y"]]
+        cells = [["a", "CCO", "$$$$ much"], ["$$$$", "CCC", "$$$$"], ["b", "C", "9"]]
         lines = [["name", "smiles", "price"], *cells]
         with open(path, "w", newline="") as file:
             csv.writer(file).writerows(lines)
@@ -350,7 +350,7 @@ class TestWriting:
         assert len(Chem.SDMolSupplier(str(output))) == 3
         table = open_table(output)
         read = [found for *_, found in table.rows(["title", "smiles", "price"])]
-        assert read[:2] == cells[:2] and read[2][2] == "x\u2400y"
+        assert read == cells
 
     def test_a_name_of_two_lines_and_a_long_cell(self, tmp_path):
         path, output = tmp_path / "table.sdf", tmp_path / "out.sdf"
