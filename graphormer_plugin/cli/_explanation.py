@@ -80,12 +80,7 @@ class WrittenMolecule(NamedTuple):
 def read_molecules(
     written: Iterable[WrittenMolecule], reader: RowReader, most: int
 ) -> tuple[list[tuple[WrittenMolecule, Molecules]], list[Section]]:
-    """Read molecules, each by itself.
-
-    Returns:
-        The molecules, and a section without pictures, which says why, for each that the
-        reader refuses.
-    """
+    """Read molecules, each by itself."""
     molecules, refused = [], []
     for molecule in written:
         read, reasons = read_rows(reader, [molecule.smiles])

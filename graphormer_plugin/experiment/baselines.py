@@ -22,10 +22,6 @@ LARGE_OFFSET = 1e3
 def mean_labels(labels: np.ndarray, classes: int = 0) -> np.ndarray:
     """Mean of each target [T], for two classes the share of class 1; NaN without label.
     Of a multiclass target the shares [classes].
-
-    Args:
-        labels: [n, T], NaN where missing.
-        classes: Of a multiclass target.
     """
     if classes:
         known = labels[~np.isnan(labels)].astype(int)
@@ -64,14 +60,7 @@ def forest_predictions(
 
     Args:
         table: Features [n, F], NaN where missing.
-        labels: [n, T], NaN where missing.
-        train: Molecules to fit to.
         test: Molecules to predict, t numbers of rows.
-        kind: Of the targets.
-        trees: In each forest.
-        seed: Of the forests.
-        classes: Of a multiclass target.
-        weights: Of the labels [n, T].
 
     Returns:
         Values or probabilities of class 1 [t, T]; probabilities [t, classes] of a

@@ -31,7 +31,6 @@ class Difference(NamedTuple):
 
     Attributes:
         names: of the first and of the second, which is subtracted.
-        mean: over the folds.
         half: half of the width of its interval of `CONFIDENCE`, which holds for all
             differences together.
         p: Tukey's p-value.
@@ -50,9 +49,6 @@ def fold_metrics(folders: Sequence[Path], metric: str = "") -> tuple[str, pd.Dat
         folders: finished experiments on the same table and splits; a single experiment is
             compared with its random forest.
         metric: column of the results; empty for the main metric of the targets.
-
-    Returns:
-        Name of the metric, and its values with a row per fold and a column per method.
     """
     columns: dict[str, pd.Series] = {}
     expected: list[str] = []
@@ -93,9 +89,6 @@ def differences(values: pd.DataFrame) -> list[Difference]:
 
     The error is the residual mean square of method and fold, with (methods - 1) x
     (folds - 1) degrees of freedom. For two methods this is the paired t-test.
-
-    Args:
-        values: see `fold_metrics`.
     """
     folds, methods = values.shape
     means = values.mean()

@@ -64,8 +64,6 @@ class ModelRun(NamedTuple):
 
     Attributes:
         run: Number of its split, from 0.
-        model: Its kind.
-        number: Among the models of that kind and run, from 0.
     """
 
     run: int
@@ -100,14 +98,9 @@ class Experiment:
     """The data, models and options of an experiment, which its steps share.
 
     Attributes:
-        settings: Options of the user.
-        table: Molecules.
-        splits: One per run.
-        start: Pre-trained weights, or None.
         warn: Takes warnings.
         bar: Progress in epochs, and in steps that take about as long as some.
         searched: Options of the trainings from a search, or None.
-        parsed: The molecules, if they are parsed already.
     """
 
     settings: Settings

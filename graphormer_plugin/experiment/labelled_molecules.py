@@ -44,22 +44,16 @@ class LabelledMolecules:
     """Molecules that can be trained on, and their labels.
 
     Attributes:
-        smiles: Of n molecules.
-        smiles_column: Its name in the input.
         labels: float64 [n, T], NaN where missing; classes by number.
         bounds: int8 [n, T], 1 for a label that its value is above, -1 below, 0 for an exact
             one; None if all are exact.
-        targets: The T targets; not standardised.
         weights: Of the molecules in a loss [n], or None for equal weights.
         extra: Numbers [n, columns] of ``--extra-columns``, NaN where missing.
         extra_names: Names of the input columns that no option uses as the SMILES, the
             targets or the split.
         extras: Their cells, a row per molecule.
-        scaffolds: Bemis-Murcko scaffold of each molecule.
         keys: `molecule_key` of each molecule.
         constitutions: The same without stereo marks.
-        groups: Group of each molecule by ``--groups``; empty without.
-        split: Of the settings; its default is found.
         given_split: The split of a column or of several files, perhaps without valid; or
             None.
         folds: Molecules of each fold of a column of folds; empty without.
@@ -67,8 +61,6 @@ class LabelledMolecules:
         logs: Targets whose labels are decadic logarithms; their names begin with `LOG`.
         failures: (row, SMILES, reason) of the rows that were left out; of further files,
             the row is followed by the name of the file.
-        warned: Warnings of `read_labels`.
-        digests: Hashes of the files of the settings' `tables`.
     """
 
     smiles: list[str]

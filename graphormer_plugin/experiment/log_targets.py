@@ -23,8 +23,6 @@ def log_columns(
 
     Args:
         asked: Names, or ``auto`` for `spans_decades`.
-        names: Of all targets.
-        labels: Float [n, T], NaN where missing.
         others: Names of the other columns that models read.
     """
     if [*asked] == [AUTO_LOGS] and AUTO_LOGS not in names:

@@ -33,9 +33,7 @@ class Run:
     """One split with predictions for all n molecules.
 
     Attributes:
-        split: molecules of train, valid and test.
         predicted: predictions of the model, the mean of its members.
-        checkpoints: files of the model, in the folder of the experiment.
         mean: mean of the fitted labels, for each output [C].
         forest: predictions of the random forest [n, C], NaN except for test molecules.
         raw_std: spread of an ensemble before its calibration, else None; heads are

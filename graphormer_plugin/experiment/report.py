@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from graphormer_plugin.data.smiles import mol_of_any_smiles
 from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.experiment.experiment import TITLES, Experiment
 from graphormer_plugin.experiment.label_statistics import label_table
@@ -20,22 +21,24 @@ from graphormer_plugin.experiment.labelled_molecules import (
     Split,
 )
 from graphormer_plugin.experiment.predictions import Run
-from graphormer_plugin.experiment.report_numbers import conclusions
 from graphormer_plugin.experiment.results import (
     MOST_ENDPOINTS,
+    conclusions,
     metric_tables,
     metrics_of_test,
     worse_than_references,
 )
 from graphormer_plugin.experiment.scores import IN_UNIT, main_metric, spread_text
 from graphormer_plugin.experiment.settings import HEAD, TABLES, Settings
-from graphormer_plugin.experiment.worst_predictions import neighbours, structure
+from graphormer_plugin.explain.drawing import Molecule, address, molecule_picture
+from graphormer_plugin.heads.domain import most_similar
 from graphormer_plugin.inference.prediction_columns import class_word, describe
 from graphormer_plugin.versions import versions
 
 TEMPLATE = "report.html.jinja"
 # Settings, of which a page shows the name.
 PATHS = (*TABLES, "folder", "start")
+WORST, NEIGHBOURS = 10, 3  # molecules that are shown
 
 
 def report(
@@ -47,17 +50,7 @@ def report(
     pictures: Iterable[tuple[str, bytes]],
     worst: pd.DataFrame,
 ) -> str:
-    """The page, without references to other files.
-
-    Args:
-        experiment: Its settings, molecules and options of trainings.
-        runs: Its splits with the predictions.
-        results: See `all_results`.
-        tested: See `predicted_labels`.
-        warnings: Lines about the data.
-        pictures: Titles and PNG files.
-        worst: See `worst_predicted`.
-    """
+    """The page, without references to other files."""
     settings, table = experiment.settings, experiment.table
     found = metrics_of_test(results)
     templates = PackageLoader("graphormer_plugin.experiment", ".")
@@ -134,6 +127,30 @@ def card(experiment: Experiment, runs: Sequence[Run], one: Any) -> dict[str, Any
             for row, likeness in neighbours(table, run, prints, one.row, target)
         ],
     }
+
+
+def worst_predicted(tested: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `predicted_labels` with the largest errors, the worst first, a molecule once."""
+    ordered = tested.sort_values("error", ascending=False, kind="stable")
+    return ordered.drop_duplicates("row").head(WORST)
+
+
+def neighbours(
+    table: LabelledMolecules, run: Run, fingerprints: np.ndarray, row: int, target: int
+) -> list[tuple[int, float]]:
+    """Molecules of train with a label of the target that are most like a molecule, and
+    their Tanimoto similarity to it, by the ``fingerprints`` of all molecules [n, bits],
+    counts of Morgan's environments."""
+    labels = table.trained_labels(run.split, bounds=True)[:, target]
+    rows = run.split["train"][~np.isnan(labels)]
+    found = most_similar(fingerprints[row], fingerprints[rows], NEIGHBOURS)
+    return [(int(rows[place]), likeness) for place, likeness in found]
+
+
+def structure(smiles: str) -> str:
+    """A molecule as RDKit draws it, as an address for a page."""
+    panel = Molecule(smiles, mol_of_any_smiles(smiles), None, notes={})
+    return address(molecule_picture(panel, "svg", 210), "svg+xml")
 
 
 def shown_label(table: LabelledMolecules, row: int, target: int) -> str:

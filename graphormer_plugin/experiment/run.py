@@ -26,7 +26,12 @@ from graphormer_plugin.experiment.labelled_molecules import (
     LabelledMolecules,
     read_table,
 )
-from graphormer_plugin.experiment.report import molecules_text, report, split_text
+from graphormer_plugin.experiment.report import (
+    molecules_text,
+    report,
+    split_text,
+    worst_predicted,
+)
 from graphormer_plugin.experiment.scores import text_table
 from graphormer_plugin.experiment.search import optuna_module, search
 from graphormer_plugin.experiment.settings import (
@@ -37,7 +42,6 @@ from graphormer_plugin.experiment.settings import (
 )
 from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.experiment.training import COMMANDS_FILE, Start
-from graphormer_plugin.experiment.worst_predictions import worst_predicted
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.model_folder import MODELS_FILE
 

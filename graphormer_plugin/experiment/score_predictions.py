@@ -16,8 +16,6 @@ class TableScores:
     """Metrics of each target that a table has labels of.
 
     Args:
-        predictor: Has the targets.
-        table: The input of the predictions.
         missing: Words of cells that are missing labels, beside an empty cell and the like.
     """
 
@@ -51,9 +49,6 @@ class TableScores:
     def text(self, warn: Callable[[str], None]) -> str:
         """The metrics as text; empty without any label. Rows without a prediction do not
         count.
-
-        Args:
-            warn: Takes a line for each column with cells that are not labels.
         """
         if not self.columns:
             return ""

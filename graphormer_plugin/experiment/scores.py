@@ -71,9 +71,7 @@ def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
     """A metric of a target; NaN if it is undefined.
 
     Args:
-        name: Of `METRICS`.
         predicted: Values or probabilities [n]; probabilities of classes [n, classes].
-        labels: [n], NaN where missing.
     """
     known = ~np.isnan(labels)
     predicted, labels = predicted[known].astype(np.float64), labels[known]
@@ -102,9 +100,6 @@ def scores(
     `NRMSE`.
 
     Args:
-        targets: The T targets.
-        predicted: [n, T], of a multiclass target [n, classes].
-        labels: [n, T].
         spread: Standard deviation of each target in train [T].
     """
     found = {
@@ -114,14 +109,6 @@ def scores(
     if main_metric(targets) is NRMSE:
         found[NRMSE.name] = (np.array(found["rmse"]) / spread).tolist()
     return found
-
-
-def main_score(
-    targets: TargetSchema, predicted: np.ndarray, labels: np.ndarray, spread: np.ndarray
-) -> float:
-    """The main metric, a mean over the targets with a value; see `scores`."""
-    found = scores(targets, predicted, labels, spread)
-    return mean_of_defined(found[main_metric(targets).name])
 
 
 def spread_text(values: Sequence[float], metric: str) -> str:

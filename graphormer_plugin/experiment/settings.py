@@ -34,14 +34,11 @@ class Training:
     """Options of one training, as flags of fairseq-train.
 
     Attributes:
-        lr: Peak of the learning rate.
         epochs: At most; the learning rate falls to 0 until then.
         patience: Epochs without a better validation metric before it stops.
-        batch_size: Molecules per update.
         frozen: Share of the layers that are not trained, with the embeddings; 0 trains
             all.
         lr_decay: Factor of the learning rate from each layer to the one below it.
-        dropout: Of all kinds; None leaves the model's own.
     """
 
     lr: float
@@ -307,7 +304,6 @@ def claim(folder: Path, identity: dict[str, Any], write: bool = True) -> None:
     """Make a folder belong to one experiment.
 
     Args:
-        folder: Created if missing.
         identity: Everything that the results depend on, as JSON values.
         write: Write it into a new folder, which only the holder of its lock may do.
     """

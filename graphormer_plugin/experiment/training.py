@@ -43,9 +43,6 @@ class Start:
 
     Attributes:
         options: Of fairseq-train, by name.
-        path: Checkpoint of this package, or of the code that published it.
-        arch: Its architecture.
-        layers: Number of its layers.
         published: Its source and configuration if other code published it, else None.
     """
 
@@ -146,8 +143,6 @@ def run_training(
     its parent, also if the parent is killed.
 
     Args:
-        folder: Of the experiment.
-        options: Of fairseq-train, by name.
         on_epoch: Called with the number of finished epochs.
     """
     save_dir = folder / options["save_dir"]

@@ -45,8 +45,6 @@ class Molecule:
     """A molecule whose atoms are coloured, and numbered from 1.
 
     Attributes:
-        title: line above it.
-        mol: the molecule, with N atoms.
         values: [N], with a scale below the molecule; None without colours.
         signed: red for positive and blue for negative values; otherwise violet, and no
             value is negative. White is 0.
@@ -77,9 +75,7 @@ class Map:
     """A matrix with row 0 on top, from white for 0 to violet for its largest value.
 
     Attributes:
-        title: line above it.
         matrix: [T, T], not negative.
-        symbols: symbols of the atoms, in order.
         virtual: whether row and column 0 are the virtual node's, set off by a line.
     """
 
@@ -212,7 +208,6 @@ class Section:
     """A molecule's part of a page.
 
     Attributes:
-        title: name and SMILES.
         text: line below it, e.g. the prediction.
         groups: headings and panels; all groups but the first can be folded away.
     """

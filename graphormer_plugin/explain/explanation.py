@@ -39,8 +39,6 @@ class Explainer:
     """Makes the panels that explain the prediction for a molecule.
 
     Args:
-        predictor: one or several models that predict graphs.
-        target: name of the target; None for the first.
         checkpoints: where its models lie, for `TrainingMolecules`.
         attention: whether gradient x input and attention maps are drawn too, of a single
             network without head; a layer, channels or atoms include it.

@@ -41,13 +41,7 @@ class Contribution(NamedTuple):
 def contributions(
     predictor: Predictor, molecules: Molecules, output: int = 0
 ) -> list[Contribution]:
-    """Contributions of all atoms and fragments of a molecule.
-
-    Args:
-        predictor: one or several models that predict molecules.
-        molecules: a single molecule, see `Predictor.read`.
-        output: column of `Predictor.predict`.
-    """
+    """Contributions of all atoms and fragments of a molecule."""
     mol = molecules.mol(0)
     parts = [(kind, atoms) for kind, split in PARTS.items() for atoms in split(mol)]
     rests = [without(mol, atoms) for _, atoms in parts]

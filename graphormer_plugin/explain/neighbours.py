@@ -32,9 +32,7 @@ class TrainingMolecules:
     train and valid in the splits of the models.
 
     Args:
-        checkpoints: models, as they lie in the folder.
         target: column of the labels; a molecule without label is left out.
-        featuriser: featuriser of the models, see `smiles_of`.
     """
 
     def __init__(
@@ -72,7 +70,6 @@ class TrainingMolecules:
         Morgan counts, which is 1 for equal counts.
 
         Args:
-            unit: unit of the labels; may be empty.
             among: which training molecules count [n]; None for all.
         """
         rows = np.arange(len(self.mols)) if among is None else np.flatnonzero(among)

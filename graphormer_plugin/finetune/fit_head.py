@@ -48,18 +48,12 @@ def fit_head(
     """Fit a Gaussian process per target, or per class; see `fit_on_features`.
 
     Args:
-        checkpoint: its weights stay as they are.
-        smiles: training molecules.
         targets: [n, T], NaN for a missing label; for classes 0 and 1.
         classes: whether the targets are classes.
         blocks: keys of `KERNELS`.
-        seed: seed of the samples of rows and targets.
-        names: names of the targets; by default target_0, target_1, ...
-        unit: unit of the targets.
         weights: weights of the molecules [n] or of the labels [n, T], >= 0; only their
             ratios count.
         layers: last layers whose vectors are concatenated, see `Predictor.embed`.
-        batch_size: molecules per batch.
         predictor: the checkpoint's model, if it is loaded already.
         schema: description of the targets, in place of ``classes``, ``names`` and
             ``unit``.
@@ -125,13 +119,8 @@ def save_training_domain(
     predictions say how like them a molecule is (see `Domain`).
 
     Args:
-        checkpoint: the file.
         smiles: training molecules; of more than `MAX_ROWS` a sample.
-        device: device that computes their vectors.
         labelled: which labels [n, T] they have; None: all.
-
-    Returns:
-        Path of the file; a file of an earlier training is replaced.
     """
     rows = sample(np.arange(len(smiles)), MAX_ROWS, np.random.default_rng(1))
     predictor = load(checkpoint, head=None, domain=False).to(device)

@@ -27,7 +27,6 @@ class Published:
     """A published model.
 
     Attributes:
-        file: the authors' name of the file.
         address: URL of the file, or of the page that has it.
         source: the code that wrote it, a choice of ``graphormer-convert --from``.
         config: options that the weights do not show, as for ``graphormer-convert

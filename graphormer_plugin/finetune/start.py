@@ -136,8 +136,6 @@ def check_same_training(state: dict[str, Any], cfg: Any, store: GraphStore) -> N
     Args:
         state: `training_identity` of the checkpoint; with ``slim`` in a checkpoint without
             the optimiser's state.
-        cfg: config of the task, see `GraphPredictionConfig`.
-        store: its data.
     """
     if state.get("slim") and not cfg.reset_optimizer:
         raise ValueError(

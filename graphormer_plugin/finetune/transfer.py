@@ -40,10 +40,8 @@ class Pretrained:
     """A checkpoint to start from.
 
     Attributes:
-        path: its file, for messages.
         options: of its model, with the architecture under ``_name``; may be empty.
         weights: its model's state dict; None if fairseq loads the weights.
-        progress: how far its training was.
         components: names of its optimiser, schedule and loss.
     """
 
@@ -81,7 +79,6 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
     Args:
         cfg: fairseq's options of the model, changed in place, because they go into the
             checkpoints of this run.
-        start: the checkpoint to start from.
         resumes: whether it belongs to this run; then rates of dropout are taken over too.
     """
     saved = start.options
@@ -144,16 +141,10 @@ def translate(
     """Weights for a model from another run; logs what it did with each.
 
     Args:
-        weights: state dict of the other run.
         model: freshly initialised; keeps the weights that the other run does not have.
         start: schema and targets of the other run; its ``weights`` are not read.
-        schema: vocabularies of the model.
-        targets: targets of the model.
         keep_head: whether to use the other run's head, whatever the names of its targets.
             Otherwise the head is used if the targets are the same, else initialised anew.
-
-    Returns:
-        A state dict of the model.
     """
     own = model.state_dict()
     labels = model_row_labels(model, start.schema, weights)

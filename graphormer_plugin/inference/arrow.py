@@ -41,11 +41,8 @@ class TablePredictor:
             a model that comes with the package.
         smiles_column: column of SMILES; empty selects the column called smiles, or the
             only column with smiles in its name.
-        batch_size: molecules per batch.
         max_atoms: atoms of the largest molecule; None: the limit of the training.
         device: cpu, cuda or cuda:1; None: a GPU if there is one.
-        head: see `load`.
-        user_data_dir: see `load`.
     """
 
     checkpoint: str
@@ -70,9 +67,6 @@ class TablePredictor:
         Args:
             rows: ``pyarrow.Table`` or ``RecordBatch``, a DataFrame of pandas, or an
                 iterator of these.
-
-        Returns:
-            The same kind, with the new columns behind the others.
 
         Raises:
             ValueError: a column is missing, or there is not enough memory. A molecule
@@ -101,12 +95,6 @@ class TablePredictor:
         place only, so that a schema by hand may exchange columns without an error.
 
         Loads the model.
-
-        Args:
-            schema: of the frame (``frame.schema``).
-
-        Returns:
-            ``pyspark.sql.types.StructType`` of the frame's columns and the new columns.
         """
         from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
         from pyspark.sql.types import StructType

@@ -11,10 +11,6 @@ from graphormer_plugin.models import GraphModel
 def attention_maps(model: GraphModel, batch: dict[str, Tensor]) -> Tensor:
     """Attention of every layer within a graph.
 
-    Args:
-        model: in evaluation mode.
-        batch: fields of its `batch_spec`, for a single graph.
-
     Returns:
         [layers, heads or channels, T, T], row i the weights of query node i; the
         virtual node first, if the model has it.
@@ -43,8 +39,6 @@ def gradient_times_input(
     up to the output.
 
     Args:
-        model: in evaluation mode; predicts graphs.
-        batch: fields of its `batch_spec`, for a single graph of N nodes.
         output: column of the model's output.
 
     Returns:

@@ -38,9 +38,7 @@ class Progress(NamedTuple):
     """How far a training was.
 
     Attributes:
-        updates: number of updates.
         next_epoch: epoch that a resumed training begins or continues, from 1.
-        hours: its duration.
         validations_without_gain: validations since the best (see ``--patience``).
         last_validation: metric of the validation at the end of its last epoch; None in
             the middle of an epoch, and without a validation.
@@ -58,8 +56,6 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         state: as fairseq wrote it; ``cfg`` is a dict.
-        schema: vocabularies of nodes and bonds of the training data.
-        targets: the targets that the model predicts.
     """
 
     state: dict[str, Any]
@@ -126,10 +122,6 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """Read a checkpoint that was trained or converted with this package.
 
     Tensors stay on disk until they are used.
-
-    Args:
-        path: the file, or the name of a model that comes with the package; see
-            `checkpoint_path`.
 
     Raises:
         OSError: there is no such file.

@@ -18,12 +18,7 @@ from graphormer_plugin.modules.readout import read_out
 def hooked(
     modules: Iterable[nn.Module], hook: Callable[..., Any], before: bool = False
 ) -> Iterator[None]:
-    """Call a hook after, or ``before``, the forward pass of some modules.
-
-    Args:
-        hook: see `torch.nn.Module.register_forward_hook` and its ``_pre_hook``.
-        before: whether it is called with the arguments alone.
-    """
+    """Call a hook after, or ``before``, the forward pass of some modules."""
     with contextlib.ExitStack() as stack:
         for module in modules:
             if before:
@@ -44,11 +39,8 @@ def layer_vectors(
     """Concatenate the output of the last layers for graphs or nodes.
 
     Args:
-        model: in evaluation mode.
-        batch: fields of its `batch_spec`.
         layers: number of layers. The last layer counts after the encoder's final
             normalisation, the others do not pass through it.
-        nodes: vectors of nodes instead of graphs.
         fingerprint: GRPE's fingerprints: no layer's output passes through the final
             normalisation, and each layer's vector is divided by its L2 norm.
 

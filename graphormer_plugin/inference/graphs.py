@@ -28,15 +28,9 @@ NODES_PER_THREAD = 1024
 class ModelGraphs:
     """G graphs with the fields that a model reads.
 
-    Args:
-        model: on its device.
-        schema: vocabularies that it was trained on.
-        chunk: the graphs; None for none.
-
     Attributes:
         columns: flat columns of the graphs, the format of a store. Features that join
             the output layer are the values of a typical molecule, until others come.
-        sizes: nodes of each graph [G].
         target: labels of a `GraphCollator`, all missing at first.
     """
 
@@ -92,12 +86,6 @@ class ModelGraphs:
         nodes: bool = False,
     ) -> PerGraph:
         """Results of a function of batches, in the order of the graphs.
-
-        Args:
-            function: fields of a batch to a tensor [B, width] or [B, N, width].
-            width: of its results.
-            batch_size: graphs per batch, >= 1.
-            nodes: whether there is a result per node.
 
         Returns:
             [G, width], or with ``nodes`` a list of [N, width].

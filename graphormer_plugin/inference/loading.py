@@ -40,9 +40,6 @@ def load(
     Args:
         path: the checkpoint, the folder or its content, or the name of a model that comes
             with the package.
-        user_data_dir: folder with modules that register the models' architecture, pair
-            encodings or substructures. The folder that a checkpoint names is not
-            imported.
         head: file of a head on a checkpoint's vectors; ``beside`` takes ``head.npz``
             beside each checkpoint where it exists, None takes no head.
         domain: whether to read the file of `domain_file` beside a checkpoint without

@@ -29,10 +29,8 @@ class ModelFolder:
     """Models that predict together: content of `MODELS_FILE`, or checkpoints alone.
 
     Attributes:
-        checkpoints: the models.
         spread_scale: factor of the spread by the name of the target, see `SpreadScale`;
             1 where none is given.
-        spread_floor: its floor; 0 where none is given.
         log_targets: targets of the models that are decadic logarithms, see `from_log`.
         coverage: of conformal intervals, see `Interval`; 0 without.
         factors: their factors by the name of the target.

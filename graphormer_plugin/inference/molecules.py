@@ -41,10 +41,8 @@ class Molecules:
     """Molecules and graphs that were read.
 
     Attributes:
-        chunk: their graphs; None if there are none.
         sources: SMILES, RDKit molecule or graph with an attribute ``smiles`` of each;
             empty if they are not known.
-        featuriser: see `read`.
         parsed: RDKit's molecule of each graph, whose atoms are the nodes in their order;
             None where it was not kept.
     """
@@ -171,7 +169,6 @@ def read(
     """Read molecules and graphs.
 
     Args:
-        inputs: SMILES, RDKit molecules and graphs.
         featuriser: key of `FEATURISERS` that made the graphs of the training; empty if
             they were not made of SMILES.
         edge_kind: what `edge_attr` of graphs is, see `chunks_of_graphs`.
@@ -240,11 +237,6 @@ def graph_of_molecule(
 
     Leaves out hydrogens that a SMILES does not write, and positions. A canonical
     featuriser has its own order.
-
-    Args:
-        mol: the molecule; is not changed.
-        featuriser: see `parser_of`.
-        messages: list of `captured_rdkit_log`, within which this is called.
     """
     messages.clear()
     parser = parser_of(featuriser.replace("_canonical", ""))  # its SMILES is
@@ -273,11 +265,6 @@ def check_vocabulary(graph: Any, featuriser: str, messages: list[str]) -> None:
     The same number is another element in another code: 6 is carbon for PyG's
     ``from_smiles`` and nitrogen for OGB. A graph names its code in ``vocabulary``, or is
     compared with the graph of its ``smiles``.
-
-    Args:
-        graph: PyG ``Data``, or anything with its attributes.
-        featuriser: featuriser of the model; empty: nothing is checked.
-        messages: see `graph_of_molecule`.
     """
     featuriser = featuriser.replace("_canonical", "")
     vocabulary, smiles = (getattr(graph, n, None) for n in ("vocabulary", "smiles"))
@@ -299,12 +286,7 @@ def check_vocabulary(graph: Any, featuriser: str, messages: list[str]) -> None:
 
 
 def smiles_of(inputs: Sequence[Any], featuriser: str) -> list[str]:
-    """SMILES of the molecules that the graphs of some inputs show.
-
-    Args:
-        inputs: SMILES, RDKit molecules, and graphs with an attribute ``smiles``.
-        featuriser: see `read`.
-    """
+    """SMILES of the molecules that the graphs of some inputs show."""
     texts = []
     for number, item in enumerate(inputs):
         if isinstance(item, Chem.Mol):
@@ -323,9 +305,7 @@ class RowReader:
     """Parser of a table's SMILES: makes graphs that all models of a predictor can read.
 
     Args:
-        name: key of `FEATURISERS`.
         schemas: vocabularies of the models.
-        max_atoms: atoms of the largest molecule.
     """
 
     def __init__(

@@ -23,7 +23,6 @@ class PartFiles:
     the folder ends in the key of the run: no other run reads them.
 
     Args:
-        outputs: files that the run writes, the table first.
         key: digest of all that the predictions depend on.
 
     Raises:

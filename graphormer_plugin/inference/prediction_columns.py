@@ -22,7 +22,6 @@ class Column(NamedTuple):
     """A column of a table.
 
     Attributes:
-        name: its header.
         cells: text of each row; empty where there is no value.
         is_number: whether the cells are numbers, not names of classes.
     """
@@ -87,14 +86,11 @@ def prediction_columns(
     with its standard deviation, and the probability of each.
 
     Args:
-        targets: T targets that are predicted.
         values: [n, T] in the targets' unit or probabilities; [n, classes] of a
             multiclass target.
-        std: their standard deviations.
         in_domain: likeness to the training molecules [n], or [n, T] in a column for each
             target, see `Domain`.
         labels: measured values [n, T], NaN where missing; -1 for a class of a node.
-        layout: of the file.
         logs: targets of `from_log`, whose 90 % interval is in two more columns.
         interval: of all targets, in two more columns each.
     """
@@ -205,7 +201,6 @@ def format_value(
     ('0.3333333', '2', '10000000.3333333')
 
     Args:
-        spread: of the target; 0 where it is not known.
         digits: significant digits, at least.
         of_spread: digits of a number as large as ``spread``.
     """

@@ -53,24 +53,19 @@ class Predictor:
     model, a member of `members`.
 
     Args:
-        model: is put into evaluation mode.
         schema: vocabularies of nodes and bonds that it was trained on.
         targets: names, kind, unit and standardisation of its outputs.
         featuriser: key of `FEATURISERS`, the function that made graphs of SMILES for the
             training; empty if the model takes graphs only.
         max_atoms: atoms of the largest molecule that the commands read. The methods have
             no limit.
-        head: predicts from the model's vectors, instead of the model's own head.
         domain: domain of the training molecules of a model without such a head.
-        arch: name of the architecture.
-        name: name of the model, for messages.
         vector_parts: parts of a graph's vector that the checkpoint names, see
             `joined_vectors`.
 
     Attributes:
         targets: targets that it predicts, by its head if it has one.
         extra_columns: names of numbers that predictions need beside the molecules.
-        members: predictors with a single model each.
         scale: calibration of the spread of several members; None: as it is.
         logs: numbers of the targets of which the members predict the logarithm.
         interval: conformal intervals of the targets, for `prediction_columns`, or None.
@@ -146,11 +141,7 @@ class Predictor:
         return self
 
     def reader(self, max_atoms: int | None = None) -> RowReader:
-        """Reader for `read_rows`, which gives a reason for a SMILES that cannot be read.
-
-        Args:
-            max_atoms: of the largest molecule, by default the limit of the models.
-        """
+        """Reader for `read_rows`, which gives a reason for a SMILES that cannot be read."""
         for member in self.members:
             if member.targets.level != "graph":
                 raise ValueError(f"{member.name} predicts nodes, not molecules")
@@ -166,7 +157,6 @@ class Predictor:
         """Read molecules or graphs once, for several calls of the other methods.
 
         Args:
-            inputs: molecules or graphs.
             smiles: SMILES of graphs that do not say which molecules they are.
         """
         if isinstance(inputs, Molecules):
@@ -184,7 +174,6 @@ class Predictor:
         """Predict for molecules or graphs.
 
         Args:
-            inputs: molecules or graphs.
             batch_size: graphs per batch, >= 1; a batch of large graphs has fewer.
             extra: numbers of each molecule for `extra_columns`, by name or as columns of
                 an array; NaN where missing.
@@ -305,12 +294,9 @@ class Predictor:
         """Vectors of graphs or of their nodes, for use as fingerprints.
 
         Args:
-            inputs: molecules or graphs.
             layers: number of last layers whose vectors are concatenated, in their order;
                 0: the parts that the checkpoint names, see `joined_vectors`. By default 0
                 where it names parts, else 1.
-            nodes: vectors of nodes instead of graphs.
-            batch_size: graphs per batch, >= 1.
             fingerprint: GRPE's fingerprints, see `layer_vectors`.
 
         Returns:
@@ -382,7 +368,6 @@ class Predictor:
         """Gradient x input of an output for each atom of each molecule.
 
         Args:
-            inputs: molecules or graphs.
             output: column of `predict`.
 
         Returns:

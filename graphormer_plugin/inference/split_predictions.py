@@ -52,13 +52,9 @@ def write_predictions(
 
     Args:
         folder: created if missing; files of the same names are replaced.
-        targets: the targets that the model was trained on.
         outputs: output ``[C]`` or ``[n, C]`` and target ``[C]`` or ``[n]`` by graph.
         identity: names of the columns that identify a molecule, and their cells by row
             of the source.
-
-    Returns:
-        Paths of the files.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

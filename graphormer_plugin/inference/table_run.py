@@ -39,7 +39,6 @@ class PredictedRows(NamedTuple):
     """Rows of the output.
 
     Attributes:
-        cells: cells of each row.
         values: predictions [rows, C], NaN in rows without one.
         vectors: float32 [rows, D], NaN in rows without one; D is 0 without `Vectors`.
         outside: see `outside_domain`.
@@ -70,7 +69,6 @@ class Vectors:
     Attributes:
         layers: number of last layers whose vectors are concatenated; 0: the checkpoint's
             own parts.
-        fingerprint: GRPE's fingerprints, see `layer_vectors`.
     """
 
     layers: int = 1
@@ -81,12 +79,8 @@ class TableRun:
     """Predicts rows of a table.
 
     Args:
-        predictor: the models.
         table: has the header of the input.
-        smiles_column: name of its column of SMILES.
-        batch_size: graphs per batch.
         max_atoms: atoms of the largest molecule; None: the smallest limit of the models.
-        vectors: vectors to compute too; for a single model.
         numbers_in: how the cells of columns are read as numbers, by name; others by
             `number_in`.
 

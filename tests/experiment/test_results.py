@@ -20,7 +20,12 @@ from graphormer_plugin.experiment.predictions import (
     write_models,
     write_predictions,
 )
-from graphormer_plugin.experiment.report import molecules_text, report
+from graphormer_plugin.experiment.report import (
+    molecules_text,
+    neighbours,
+    report,
+    worst_predicted,
+)
 from graphormer_plugin.experiment.results import (
     FOREST,
     all_results,
@@ -30,7 +35,6 @@ from graphormer_plugin.experiment.results import (
     worse_than_references,
     write_results,
 )
-from graphormer_plugin.experiment.worst_predictions import neighbours, worst_predicted
 from graphormer_plugin.heads.kernels import raw_features
 from graphormer_plugin.heads.prediction import Prediction
 from graphormer_plugin.inference.model_folder import read_folder

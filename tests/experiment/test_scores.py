@@ -9,7 +9,6 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import (
     MAIN,
     main_metric,
-    main_score,
     metric_cells,
     score,
     scores,
@@ -51,8 +50,6 @@ def test_several_classes():
         "balanced_accuracy": [pytest.approx(3 / 4)],
         "log_loss": [pytest.approx(-np.log([0.5, 0.1, 0.6]).mean())],
     }
-    found = main_score(targets, predicted, labels, np.ones(1))
-    assert found == pytest.approx(2 / 3)
     assert MAIN["multiclass"].is_defined(labels)
 
 
@@ -64,7 +61,8 @@ def test_several_targets():
         pytest.approx(2 / 3),
         1.0,
     ]
-    assert main_score(targets, predicted, labels, np.ones(2)) == pytest.approx(0.5)
+    roc_auc, undefined = scores(targets, predicted, labels, np.ones(2))["roc_auc"]
+    assert roc_auc == pytest.approx(0.5) and math.isnan(undefined)
     assert MAIN["binary"].is_defined(labels)
     assert not MAIN["binary"].is_defined(labels[:, 1:])
 
@@ -76,9 +74,9 @@ def test_large_numbers_do_not_decide():
     spread = np.array([1.0, 1000])
     good_y, good_z = labels + [0, 1000], labels + [1, 900]
     assert [main_metric(one).name, main_metric(two).name] == ["rmse", "nrmse"]
-    assert main_score(two, good_y, labels, spread) == pytest.approx(0.5)
-    assert main_score(two, good_z, labels, spread) == pytest.approx(0.95)
-    assert main_score(one, good_z[:, 1:], labels[:, 1:], spread[1:]) == 900
+    alone = scores(one, good_z[:, 1:], labels[:, 1:], spread[1:])
+    assert alone["rmse"] == [900] and "nrmse" not in alone
+    assert np.mean(scores(two, good_y, labels, spread)["nrmse"]) == pytest.approx(0.5)
     assert scores(two, good_z, labels, spread)["nrmse"] == [1, pytest.approx(0.9)]
     assert "nrmse" not in scores(one, good_z[:, 1:], labels[:, 1:], spread[1:])
 

@@ -54,13 +54,7 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 def import_published(
     path: str | os.PathLike[str], source: str, config: Mapping[str, Any]
 ) -> Imported:
-    """Read a checkpoint of another code.
-
-    Args:
-        path: the checkpoint.
-        source: the code that wrote it, one of `PUBLISHED_CODES`.
-        config: options that the weights do not show.
-    """
+    """Read a checkpoint of another code."""
     weights = read_weights(path)
     with named_damage(f"{path} or --config has a wrong value"):
         return _IMPORTERS[source](weights, config)

@@ -17,10 +17,6 @@ class Imported(NamedTuple):
     """A published model, described in this package's terms.
 
     Attributes:
-        arch: name for ``--arch``.
-        options: fields of its config that differ from the preset.
-        schema: vocabularies of nodes and bonds.
-        num_outputs: number of outputs C.
         state: weights under this package's names.
         level: `graph`, or `node` for classes of nodes.
     """
