@@ -6,7 +6,6 @@ official ones, read from the files that OGB publishes.
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -163,62 +162,11 @@ _RAW = tuple(
         *("node-feat", "edge-feat", "graph-label"),
     )
 )
-_MAPPING = "mapping/mol.csv.gz"
+_MAPPING = "mapping/mol.csv.gz"  # names of the tasks, if it is there
 
 
-@dataclass(frozen=True)
-class MoleculeBenchmark:
-    """An ogbg-mol dataset: graphs that OGB made, or its list of SMILES.
-
-    Attributes:
-        graphs: Files with graphs, which are downloaded if all files are missing.
-        smiles: Files with SMILES, which are read if the files with graphs are missing.
-        tasks: Number of binary tasks.
-    """
-
-    graphs: BenchmarkFiles
-    smiles: BenchmarkFiles
-    tasks: int
-
-    def files(self, options: DatasetOptions) -> BenchmarkFiles:
-        """The files that exist; those with graphs if none do."""
-        if self.graphs.missing(options) and not self.smiles.missing(options):
-            return self.smiles
-        return self.graphs
-
-    def load(self, options: DatasetOptions) -> DatasetSource:
-        """See `register_dataset`."""
-        import pandas  # late: it takes long
-
-        files = self.files(options)
-        folder = files.require(options)
-        names = [f"task{number}" for number in range(self.tasks)]
-        if self.tasks == 1:
-            names = ["HIV_active"]
-        given: dict[str, Any] = {}
-        with files.reading(folder):
-            splits = {
-                Path(name).name.partition(".")[0]: _table(folder / name, int)[:, 0]
-                for name in _SPLIT
-            }
-            if (folder / _MAPPING).is_file():
-                table = pandas.read_csv(folder / _MAPPING).fillna({"smiles": ""})
-                names = [n for n in table.columns if n not in ("smiles", "mol_id")]
-            if files is self.smiles:
-                targets = table[names].to_numpy(np.float64)
-                given = {"smiles": table["smiles"].tolist(), "targets": targets}
-                given["parser"] = parse_any_smiles
-            else:
-                given["graphs"] = _raw_graphs(folder, len(names))
-            if len(names) != self.tasks:
-                raise ValueError(f"{len(names)} columns of labels, not {self.tasks}")
-        files.check_count(len(given.get("graphs", given.get("smiles"))))
-        return DatasetSource(
-            target_names=names, kind="binary", splits=splits, **given, **_as_ogb()
-        )
-
-
-def _benchmark(name: str, archive: str, graphs: int, tasks: int) -> MoleculeBenchmark:
+def _benchmark(name: str, archive: str, graphs: int, tasks: int) -> BenchmarkFiles:
+    """Files of an ogbg-mol dataset, which is registered."""
     files = BenchmarkFiles(
         name=name,
         folder=name.replace("-", "_"),
@@ -227,16 +175,34 @@ def _benchmark(name: str, archive: str, graphs: int, tasks: int) -> MoleculeBenc
         inside=archive,
         graphs=graphs,
     )
-    smiles = dataclasses.replace(files, files=(_MAPPING, *_SPLIT))
-    benchmark = MoleculeBenchmark(files, smiles, tasks)
-    register_dataset(
-        name,
-        source="ogb",
-        sources=("pyg",),
-        options=(),
-        content=lambda options: {"files": benchmark.files(options).content(options)},
-    )(benchmark.load)
-    return benchmark
+
+    @_register(name, files)
+    def _load(options: DatasetOptions) -> DatasetSource:
+        import pandas  # late: it takes long
+
+        folder = files.require(options)
+        names = [f"task{number}" for number in range(tasks)]
+        if tasks == 1:
+            names = ["HIV_active"]
+        with files.reading(folder):
+            splits = {
+                Path(name).name.partition(".")[0]: _table(folder / name, int)[:, 0]
+                for name in _SPLIT
+            }
+            if (folder / _MAPPING).is_file():
+                columns = pandas.read_csv(folder / _MAPPING, nrows=0).columns
+                names = [n for n in columns if n not in ("smiles", "mol_id")]
+            molecules = _raw_graphs(folder, len(names))
+        files.check_count(len(molecules))
+        return DatasetSource(
+            graphs=molecules,
+            target_names=names,
+            kind="binary",
+            splits=splits,
+            **_as_ogb(),
+        )
+
+    return files
 
 
 # HIV inhibition, a binary label; scored by ROC-AUC.
