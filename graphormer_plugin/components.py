@@ -29,8 +29,7 @@ def import_nothing_from_current_folder() -> None:
 
 @contextlib.contextmanager
 def paused_collector() -> Iterator[None]:
-    """Import within this context: the collector of cyclic garbage, which would search the
-    same new modules again and again, rests."""
+    """Pause the garbage collector during imports; it would rescan the same modules."""
     enabled, first = gc.isenabled(), "torch" not in sys.modules
     gc.disable()
     try:

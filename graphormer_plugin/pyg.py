@@ -55,15 +55,15 @@ def build_model(
             `data.pyg_graphs.chunks_of_graphs`. Vocabularies, and in regression mean and
             deviation of the labels, are theirs.
         level: `graph` or `node`: what `y` labels.
-        kind: of the labels, `regression`, `binary` or `multiclass`; empty: regression of
+        kind: kind of the labels, `regression`, `binary` or `multiclass`; empty: regression of
             graphs, classes of nodes.
-        num_classes: of multiclass labels; 0: the largest label + 1.
+        num_classes: number of multiclass labels; 0: the largest label + 1.
         node_dims: number of values of each column of integers in `x`; None: the largest
             value + 1.
         bond_dims: the same for `edge_attr`.
         edge_kind: `category` or `real`: what `edge_attr` is; empty: floats are real features,
             integers are categories.
-        **options: of the architecture, that differ from its preset; `**vars(config)` gives
+        **options: options of the architecture that differ from its preset; `**vars(config)` gives
             a config's options.
 
     Returns:
@@ -110,14 +110,14 @@ def graph_loader(
     Args:
         graphs: a list or an `InMemoryDataset` of `Data`; without `y` in the first of
             them, all labels are missing.
-        model: of `build_model`, or of a checkpoint (`hub.load(path).model`).
+        model: made by `build_model`, or read from a checkpoint (`hub.load(path).model`).
         split: `train`, `valid` or `test`: labels of nodes outside its mask are missing
             (`train_mask`, `val_mask`, `test_mask` of `Data`); empty: none are.
         by_size: graphs of about equal size are in a batch, which saves padding; see
             `BatchesBySize`.
         max_pairs: with `by_size`, largest number of padded pairs of nodes of a batch.
-        seed: of the order with `by_size`.
-        **options: of torch's `DataLoader`, e.g. `batch_size`, `shuffle`, `num_workers`.
+        seed: seed of the order with `by_size`.
+        **options: options of torch's `DataLoader`, e.g. `batch_size`, `shuffle`, `num_workers`.
 
     Returns:
         A `DataLoader` that yields pairs: the fields of a batch by name, which the model
@@ -150,7 +150,6 @@ class BatchesBySize(Sampler[list[int]]):
         batch_size: graphs of a batch; None: as many as `max_pairs` allows.
         shuffle: else the smallest graphs come first.
         max_pairs: padded pairs of nodes of a batch.
-        seed: of the order.
     """
 
     def __init__(

@@ -58,10 +58,10 @@ class MoleculeEstimator:
             Trainings draw a tenth of the molecules that chooses the epoch.
         start: pre-trained checkpoint, or name of a published model; empty: the model that
             comes with the package.
-        epochs, lr: of a training; None: defaults of the command.
+        epochs, lr: options of a training; None: defaults of the command.
         ensemble: models of a training, whose mean counts.
         largest_fragment: read the largest fragment of each molecule, without salts.
-        unit: of the targets, which the folder of `save` remembers.
+        unit: unit of the targets, which the folder of `save` remembers.
         random_state: seed, a generator of NumPy, or None for a random seed.
         device: cpu or cuda; empty: a GPU if there is one.
         errors: ``coerce``: a molecule that cannot be read is left out of the training with
@@ -210,7 +210,7 @@ class MoleculeEstimator:
 
         Args:
             folder: has a ``models.json``.
-            parameters: of the estimator, which count for another fit.
+            parameters: parameters of another fit.
 
         Raises:
             OSError, ValueError: see `hub.load`; or the models predict another kind of

@@ -94,21 +94,21 @@ def say(text: str) -> None:
     try:
         print(printable(text), flush=True)
     except OSError as error:
-        lose("stdout")
+        discard_stream("stdout")
         warn(f"standard output cannot be written, its lines are lost: {error.strerror}")
 
 
 def warn(text: str) -> None:
     """Write a warning to standard error."""
-    complain(f"warning: {text}")
+    print_error(f"warning: {text}")
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """Write a line to standard error, if it can be written."""
     try:
         print(printable(text), file=sys.stderr, flush=True)
     except OSError:
-        lose("stderr")
+        discard_stream("stderr")
 
 
 def printable(text: str) -> str:
@@ -119,9 +119,9 @@ def printable(text: str) -> str:
     )
 
 
-def lose(name: str) -> None:
-    """Redirect a broken standard stream to os.devnull, also for the text that it still
-    holds, which Python writes at its end."""
+def discard_stream(name: str) -> None:
+    """Discard a broken standard stream and its buffer, so that Python does not fail at
+    exit."""
     with open(os.devnull, "w", encoding="utf-8") as devnull:
         try:
             os.dup2(devnull.fileno(), getattr(sys, name).fileno())
@@ -129,7 +129,7 @@ def lose(name: str) -> None:
             setattr(sys, name, io.StringIO())
 
 
-def mend_streams() -> None:
+def repair_streams() -> None:
     """Make standard streams take all text: characters that an encoding lacks are escaped,
     and a closed stream, for which Python has None, becomes os.devnull."""
     for name in ("stdout", "stderr"):
@@ -149,7 +149,7 @@ def command(function: Command) -> Command:
 
     @functools.wraps(function)
     def _main(argv: Sequence[str] | None = None) -> int:
-        mend_streams()
+        repair_streams()
         if argv is None:  # not in another program
             import_nothing_from_current_folder()
         arguments = sys.argv[1:] if argv is None else list(argv)
@@ -162,17 +162,17 @@ def command(function: Command) -> Command:
             known = isinstance(error, (ValueError, OSError, MemoryError))
             if not known and not is_out_of_memory(error):
                 text = f"{type(error).__name__}: {text}; --debug shows where"
-            complain(f"error: {text}")
+            print_error(f"error: {text}")
             return EXIT_BAD_INPUT
         except SystemExit as stop:
             *_, innermost = traceback.extract_tb(stop.__traceback__)
             if innermost.filename == argparse.__file__:
                 raise
             place = f"{innermost.filename}:{innermost.lineno}"
-            complain(f"error: the code at {place} ends the program (SystemExit)")
+            print_error(f"error: the code at {place} ends the program (SystemExit)")
             return EXIT_BAD_INPUT
         except KeyboardInterrupt:
-            complain("interrupted")
+            print_error("interrupted")
             return EXIT_INTERRUPTED
 
     return _main

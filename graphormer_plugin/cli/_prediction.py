@@ -18,7 +18,7 @@ from rdkit import rdBase
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from graphormer_plugin.cli import RDKIT_WARNINGS, complain, say, warn
+from graphormer_plugin.cli import RDKIT_WARNINGS, print_error, say, warn
 from graphormer_plugin.data.featurise import num_workers
 from graphormer_plugin.data.files import file_sha256, folder_hash, home_path
 from graphormer_plugin.data.tables.formats import SmilesTable, write_table
@@ -87,7 +87,7 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
     except BaseException:
         if parts.count:
             kept = min(parts.count * size, total)
-            complain(f"the first {kept:,} rows are kept, the same command goes on")
+            print_error(f"the first {kept:,} rows are kept, the same command goes on")
         raise
     rate = (total - done) / (time.monotonic() - started)
     without = f", {failed:,} without prediction" if failed else ""

@@ -90,10 +90,10 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     if not (arguments.info or arguments.output):
         raise ValueError("no OUT: name the checkpoint to write")
     if arguments.vectors and not arguments.slim:
-        raise ValueError("--vectors goes with --slim only")
+        raise ValueError("--vectors only works with --slim")
     for name in ("config", "target_names", "target_kind", "target_unit"):
         if not arguments.source and getattr(arguments, name) is not None:
-            raise ValueError(f"{flag_of(name)} goes with --from only")
+            raise ValueError(f"{flag_of(name)} only works with --from")
 
 
 if __name__ == "__main__":

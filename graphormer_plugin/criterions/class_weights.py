@@ -40,8 +40,6 @@ def class_weights(text: str, targets: TargetSchema, labels: NDArray) -> NDArray:
     """Weights of the classes of each target, float64 [T, classes].
 
     Args:
-        text: the option, see `CLASS_WEIGHTS`.
-        targets: T targets of classes.
         labels: [n, T] of the training, NaN where missing; only ``balanced`` reads them.
     """
     given = given_weights(text, targets)

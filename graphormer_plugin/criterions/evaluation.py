@@ -17,7 +17,6 @@ class EvaluatedGraphs:
     Attributes:
         graph_ids: int64 ``[B]`` number of each graph in the store.
         output: float32 ``[B, C]`` or ``[B, N, C]``, as the model returns it.
-        target: ``[B, C]`` or ``[B, N]``, as in the sample.
     """
 
     graph_ids: NDArray[np.int64]

@@ -83,7 +83,7 @@ class GraphCriterion(FairseqCriterion):
         """Sums over this batch, float64; fairseq adds them up over batches and processes.
 
         Args:
-            output: of the model, as float32.
+            output: output of the model, as float32.
             labels: in their own unit, 0 where missing.
             present: bool, in the shape of ``labels``.
         """

@@ -109,7 +109,6 @@ def log_mean_error(
         name: e.g. ``mae``.
         columns: names of the ``C`` targets; empty logs ``name`` alone.
         totals: summed error of each target, float64 ``[C]``, in its unit.
-        counts: number of values in each sum, ``[C]``.
         root: whether the error of a target is the square root of its mean.
     """
 
@@ -151,9 +150,7 @@ def log_weighted_accuracy(
 
     Args:
         hits: right predictions of each class, ``[classes]``.
-        labelled: labels of each class; classes without any do not count.
         batch_total: sum over batches of `batch_recall`, a scalar.
-        batches: number of batches with a label, a scalar.
     """
     sums = {"hits": hits, "labelled": labelled}
     log_sums("recall", sums, {"weighted_accuracy": mean_over_columns})

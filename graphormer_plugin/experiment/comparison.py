@@ -30,7 +30,7 @@ class Difference(NamedTuple):
     """Mean difference of two methods.
 
     Attributes:
-        names: of the first and of the second, which is subtracted.
+        names: the first method, and the second, which is subtracted.
         half: half of the width of its interval of `CONFIDENCE`, which holds for all
             differences together.
         p: Tukey's p-value.

@@ -47,7 +47,7 @@ class LabelledMolecules:
         labels: float64 [n, T], NaN where missing; classes by number.
         bounds: int8 [n, T], 1 for a label that its value is above, -1 below, 0 for an exact
             one; None if all are exact.
-        weights: Of the molecules in a loss [n], or None for equal weights.
+        weights: Weights of the molecules in a loss [n], or None for equal weights.
         extra: Numbers [n, columns] of ``--extra-columns``, NaN where missing.
         extra_names: Names of the input columns that no option uses as the SMILES, the
             targets or the split.
@@ -57,7 +57,7 @@ class LabelledMolecules:
         given_split: The split of a column or of several files, perhaps without valid; or
             None.
         folds: Molecules of each fold of a column of folds; empty without.
-        times: Of a split by time [n], larger is later; or None.
+        times: Times of a split by time [n], larger is later; or None.
         logs: Targets whose labels are decadic logarithms; their names begin with `LOG`.
         failures: (row, SMILES, reason) of the rows that were left out; of further files,
             the row is followed by the name of the file.
@@ -152,7 +152,7 @@ class LabelledMolecules:
 
     @property
     def in_unit(self) -> TargetSchema:
-        """The targets, of which none is a logarithm."""
+        """The targets in their original units, before ``--log-targets``."""
         names = [
             name.removeprefix(LOG) if target in self.logs else name
             for target, name in enumerate(self.targets.names)
@@ -330,7 +330,7 @@ def without_unlearnable(
 ) -> LabelledMolecules:
     """The table without targets whose labels are all equal, or registry numbers."""
     names = table.targets.names
-    # As of numbers: a class alone is learned by no model.
+    # For classes too: no model learns a single class.
     equal = [names[at] for at in unfit_targets(table.exact_labels, "regression")]
     if len(equal) == len(names):
         raise DatasetError(

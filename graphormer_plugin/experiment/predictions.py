@@ -193,10 +193,10 @@ def write_models(
     write_folder(
         folder,
         [path for run in runs for path in run.checkpoints],
-        {name: x for name, x in zip(names, scale.factor.tolist()) if x != 1},
-        {name: x for name, x in zip(names, scale.floor.tolist()) if x},
-        [names[target] for target in table.logs],
-        coverage,
-        dict(zip(names, interval.factor.tolist())) if interval else None,
+        spread_scale={n: x for n, x in zip(names, scale.factor.tolist()) if x != 1},
+        spread_floor={n: x for n, x in zip(names, scale.floor.tolist()) if x},
+        log_targets=[names[target] for target in table.logs],
+        coverage=coverage,
+        interval=dict(zip(names, interval.factor.tolist())) if interval else {},
         missing_labels=missing_labels,
     )

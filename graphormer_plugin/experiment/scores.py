@@ -33,13 +33,13 @@ class Metric:
 
 
 MAIN = {kind: Metric(names[0]) for kind, names in METRICS.items()}  # of one target
-# Of several regressions, whose units differ: RMSE over the standard deviation in train.
+# For several regressions, whose units differ: RMSE over the standard deviation in train.
 NRMSE = Metric("nrmse")
 COUNT = "n"  # of the labels
 IN_UNIT = ("rmse", "mae")  # of the target
 SMALL = 0.01  # below it three decimals say too little
 TWO_LABELS = ("roc_auc", "ap", "r2", "spearman")  # metrics that need two labels
-# Of labels [n] and predictions [n], or probabilities of classes [n, classes].
+# Functions of labels [n] and predictions [n], or probabilities of classes [n, classes].
 FUNCTIONS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "rmse": of_sklearn.root_mean_squared_error,
     "mae": of_sklearn.mean_absolute_error,

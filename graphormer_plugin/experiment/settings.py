@@ -34,7 +34,7 @@ class Training:
     """Options of one training, as flags of fairseq-train.
 
     Attributes:
-        epochs: At most; the learning rate falls to 0 until then.
+        epochs: Largest number; the learning rate falls to 0 until then.
         patience: Epochs without a better validation metric before it stops.
         frozen: Share of the layers that are not trained, with the embeddings; 0 trains
             all.
@@ -221,7 +221,7 @@ class Settings(TableOptions, Places):
             f"--coverage {self.coverage}: expected a number above 0, below 1": (
                 not 0 < self.coverage < 1
             ),
-            "--coverage is of --interval conformal": (
+            "--coverage only works with --interval conformal": (
                 self.coverage != type(self).coverage and self.interval == NORMAL
             ),
             "--interval conformal is of one split: valid of a split is train of others": (

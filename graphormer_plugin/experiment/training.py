@@ -42,7 +42,7 @@ class Start:
     """Weights that a fine-tuning starts from.
 
     Attributes:
-        options: Of fairseq-train, by name.
+        options: Options of fairseq-train, by name.
         published: Its source and configuration if other code published it, else None.
     """
 
@@ -59,7 +59,7 @@ class Start:
 
     @functools.cached_property
     def sha256(self) -> str:
-        """Of the file."""
+        """SHA-256 of the file."""
         return file_sha256(self.path)
 
 

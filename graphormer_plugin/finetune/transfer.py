@@ -40,7 +40,7 @@ class Pretrained:
     """A checkpoint to start from.
 
     Attributes:
-        options: of its model, with the architecture under ``_name``; may be empty.
+        options: options of its model, with the architecture under ``_name``; may be empty.
         weights: its model's state dict; None if fairseq loads the weights.
         components: names of its optimiser, schedule and loss.
     """

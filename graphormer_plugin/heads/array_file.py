@@ -44,8 +44,6 @@ def reading(
     """Read a file of `write_arrays`; any error within becomes a line.
 
     Args:
-        path: the file.
-        kind: kind of file, for messages.
         version: expected ``version`` of its JSON values.
         owner: expected ``checkpoint``, a `weights_digest`; None: any.
     """

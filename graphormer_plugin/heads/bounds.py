@@ -86,12 +86,6 @@ def size_beyond(
 ) -> Floats:
     """Root mean square error of a label that lies beyond a bound and is normal around its
     prediction. The calibration takes it in place of the unknown error.
-
-    Args:
-        values: predictions [n].
-        std: standard deviations of the labels.
-        limits: bounds.
-        bounds: see `pseudo_labels`.
     """
     z = bounds * (values - limits) / std
     return std * np.sqrt(np.maximum(1 - z * _slope(z), 0))

@@ -39,11 +39,6 @@ def spread_scale(values: Floats, std: Floats, labels: Floats) -> SpreadScale:
     both: a dozen labels would give every molecule the same spread. The model must not be
     fitted to the molecules.
 
-    Args:
-        values: predictions [n, T] of a regression.
-        std: their standard deviations.
-        labels: labels, NaN where missing.
-
     Returns:
         Factor 1 and floor 0 for a target with fewer than `LEAST_LABELS` labels, without
         spread or without errors.
@@ -118,7 +113,6 @@ def spread_curves(values: Floats, std: Floats, errors: Floats) -> tuple[Floats, 
 
     Args:
         values: predictions [n] of molecules that the model was not fitted to.
-        std: their standard deviations.
         errors: label - prediction.
 
     Returns:
@@ -206,10 +200,6 @@ def calibration_figure(
     probability. On the diagonal they are right; below it a spread is too narrow.
 
     Args:
-        values: predictions [n, T].
-        std: their standard deviations, for a regression.
-        labels: labels, NaN where missing.
-        targets: the predicted targets.
         scale: see `spread_scale`; also draws the spread that it calibrates.
 
     Returns:

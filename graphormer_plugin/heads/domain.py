@@ -121,14 +121,10 @@ class Domain:
     def from_contents(
         cls, meta: dict[str, Any], arrays: dict[str, NDArray]
     ) -> "Domain":
-        """Inverse of `contents`; ValueError where the arrays do not fit each other."""
+        """Inverse of `contents`."""
         low, high = meta["atoms"]
         vectors, nearest = arrays["vectors"], arrays["nearest"]
         labelled = arrays.get("labelled")
-        if nearest.shape != (vectors[:, 0] if labelled is None else labelled).shape:
-            raise ValueError(f"nearest {nearest.shape} beside vectors {vectors.shape}")
-        if len(nearest) != len(vectors):
-            raise ValueError(f"labels of {len(nearest)} molecules of {len(vectors)}")
         return cls(vectors, nearest, meta["elements"], (low, high), labelled)
 
 
@@ -140,7 +136,6 @@ def outside_domain(
     Args:
         domains: domains of the models; an element and a size count if none of the models
             has seen them.
-        mols: the molecules.
         in_domain: their scores, mean over the models; of several targets [q, T] the
             largest counts.
 

@@ -54,12 +54,9 @@ def fit_on_features(
 
     Args:
         raw: features of n molecules by block, see `raw_features`; always ``vectors``.
-        molecules: their SMILES or RDKit molecules.
         labels: [n, T], NaN for a missing label.
-        schema: description of the targets.
         digest: `weights_digest` of the checkpoint.
         blocks: keys of `KERNELS`, each with its features in ``raw``.
-        seed: seed of the samples of rows and targets.
         layers: last layers whose vectors ``raw`` has, see `Predictor.embed`.
         weights: weights of the labels [n, T], >= 0; only their ratios count.
         extra_columns: names of the features of the block ``extra``.

@@ -72,13 +72,6 @@ def first_stage(
 ) -> tuple[FirstStage, Floats]:
     """Fit a process per target, and predict each training molecule from all others.
 
-    Args:
-        solver: solver of the kernels' blocks.
-        kernels: kernel of each target.
-        standard: standardised labels [n, T].
-        rows_of: molecules with a label, of each target.
-        precision: weight of each of these labels; 1 / weight multiplies the noise.
-
     Returns:
         The processes, and the predictions [n, T], without the molecule's own label.
     """

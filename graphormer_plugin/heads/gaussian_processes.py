@@ -37,13 +37,8 @@ class GaussianProcesses:
     A target is here a column of ``labels``: a class of a multiclass target has its own.
 
     Args:
-        kind: kind of the targets.
-        raw: features by block.
-        blocks: blocks of the kernels.
         labels: [n, T], NaN where missing; 0 and 1 for classes.
-        weights: weights of the labels [n, T], or None.
         bounds: [n, T], see `fit_on_features`.
-        rng: draws the samples of rows and targets.
 
     Attributes:
         rows_of: molecules with a label, of each target.
@@ -258,8 +253,6 @@ def platt(
 
     Args:
         values: predictions [n] of molecules that the model was not fitted to.
-        positive: whether their class is 1 [n].
-        weights: weights of the molecules [n]; None: equal.
 
     Returns:
         Slope >= 0 and intercept. The slope is 0, and the probability the share of class

@@ -47,7 +47,6 @@ class FirstStage:
     """Kernel machines whose values for all targets are the features of the block ``scores``.
 
     Attributes:
-        weights: [T, B] weight of each other block.
         lengths: [T, B] length of its kernel.
         dual: [n, T], 0 for a molecule without label.
     """
@@ -62,14 +61,10 @@ class Head:
     """Kernel machines, one per output: a target, or a class of a multiclass target.
 
     Attributes:
-        targets: predicted targets, with T outputs.
-        checkpoint: `weights_digest` of the checkpoint.
         layers: last layers whose vectors are concatenated, see `Predictor.embed`.
         blocks: B keys of `KERNELS` that the kernel sums over.
         raw: features of the n training molecules by block, see `raw_features`, but for
             their vectors.
-        domain: domain of the training molecules, with their vectors.
-        weights: [T, B] weight of each block.
         lengths: [T, B] length of its kernel.
         numbers: per target [T]: ``offset`` and ``scale`` of its labels; ``noise``, the
             variance of the noise over scale^2; ``spread_scale``, the calibration of the
@@ -243,7 +238,12 @@ def read_head(path: str | os.PathLike[str], checkpoint: str | None = None) -> He
 def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
     blocks, domain = meta["blocks"], Domain.from_contents(meta, arrays)
     targets = TargetSchema.from_dict(meta["targets"])
-    _check_shapes(arrays, domain, targets.num_outputs, meta["extra_columns"])
+    width = arrays["descriptors"].shape[1] if "descriptors" in blocks else len(COMPUTED)
+    if width != len(COMPUTED):
+        raise ValueError(
+            f"{width} descriptors, expected {len(COMPUTED)}: another version of RDKit "
+            "wrote it; fit the head again"
+        )
     stored = [name for name in blocks if name not in ("vectors", "fingerprint")]
     raw = {name: arrays[name] for name in stored}
     if "fingerprint" in blocks:
@@ -275,26 +275,6 @@ def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
         first=first,
         **{name: arrays[name] for name in _ARRAYS},
     )
-
-
-def _check_shapes(
-    arrays: dict[str, NDArray], domain: Domain, outputs: int, extra: list[str]
-) -> None:
-    """Check arrays whose wrong length numpy would broadcast, or not notice."""
-    rows = len(domain.vectors)
-    expected = dict.fromkeys(_NUMBERS, (outputs,)) | {
-        "dual": (rows, outputs),
-        "spread_of_target": (outputs,),
-        "labelled": (rows, outputs),
-        "extra": (rows, len(extra)),
-        "descriptors": (rows, len(COMPUTED)),
-    }
-    for name in expected.keys() & arrays.keys():
-        if arrays[name].shape != expected[name]:
-            text = f"{name} {arrays[name].shape}, expected {expected[name]}"
-            if name == "descriptors":
-                text += ", unless another version of RDKit wrote it: fit the head again"
-            raise ValueError(text)
 
 
 def curve_factors(at: Floats, curve: Floats, values: Floats, std: Floats) -> Floats:

@@ -38,12 +38,6 @@ def raw_features(
 ) -> NDArray:
     """Features of molecules, as a head stores them.
 
-    Args:
-        block: key of `KERNELS`.
-        vectors: frozen vectors of the molecules [n, D], for the block ``vectors``.
-        molecules: SMILES or RDKit molecules, for fingerprints and descriptors.
-        extra: numbers of each molecule, for the block ``extra``.
-
     Returns:
         ``vectors`` float32 [n, D], ``fingerprint`` uint8 [n, bits] (Morgan counts),
         ``descriptors`` float32 and ``extra`` float64 [n, columns] with NaN.
@@ -74,12 +68,7 @@ def as_mol(molecule: str | Chem.Mol) -> Chem.Mol:
 
 @dataclass
 class Reference:
-    """Features of the training molecules, against which others are compared.
-
-    Attributes:
-        block: key of `KERNELS`.
-        raw: see `raw_features`.
-    """
+    """Features of the training molecules, against which others are compared."""
 
     block: str
     raw: NDArray

@@ -28,7 +28,6 @@ class Hyperparameters:
     Attributes:
         weights: [B] weight of each block's kernel.
         lengths: [B] its length; 1 where the kernel has none.
-        noise: variance of the noise.
     """
 
     weights: Floats

@@ -48,17 +48,6 @@ class Solution(NamedTuple):
 class Solver:
     """Solves for one target after another; consecutive targets with equal kernel and rows
     share their solution.
-
-    Args:
-        references: features of the training molecules by block.
-        raw: the same, as `Reference.compare` takes them.
-        blocks: blocks of the kernel.
-        kernels: kernels of all targets.
-        solutions: number of different solutions.
-
-    Attributes:
-        spread_rows: see `Head`.
-        spread_factor: see `Head`.
     """
 
     def __init__(
@@ -151,7 +140,6 @@ def spread_of_sample(
     Gaussian process itself where Z are all training molecules.
 
     Args:
-        matrix: kernel between all molecules of the target [n, n].
         at: inducing points [m].
         noise: variance of all labels, or of each [n].
     """

@@ -55,7 +55,7 @@ class Checkpoint(NamedTuple):
     """A checkpoint of this package.
 
     Attributes:
-        state: as fairseq wrote it; ``cfg`` is a dict.
+        state: content of fairseq's file; ``cfg`` is a dict.
     """
 
     state: dict[str, Any]
@@ -113,8 +113,8 @@ def packaged_models() -> dict[str, Path]:
 
 
 def checkpoint_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """The file of the package's model of that name, be there a file of that name in the
-    current folder (``./NAME`` or a `Path` means that file); else the path."""
+    """File of a packaged model, or the path. A packaged name wins over a file in the
+    current folder, which ``./NAME`` or a `Path` means."""
     return packaged_models().get(path, path) if isinstance(path, str) else path
 
 

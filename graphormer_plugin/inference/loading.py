@@ -56,16 +56,16 @@ def load(
         import_user_data(home_path(user_data_dir))
     paths = models.checkpoints
     loaded = {path: load_member(path, head, domain) for path in dict.fromkeys(paths)}
-    return together([loaded[path] for path in paths], models)
+    return ensemble([loaded[path] for path in paths], models)
 
 
-def together(members: list[Predictor], models: ModelFolder) -> Predictor:
+def ensemble(members: list[Predictor], models: ModelFolder) -> Predictor:
     """Members that predict together, see `combined`, as the content of a folder says."""
     for other in members[1:]:
         check_agreement(members[0], other)
     result, targets = copy.copy(members[0]), members[0].targets
     result.members = members
-    result.scale, result.interval = models.scale(targets), models.interval(targets)
+    result.scale, result.interval = models.scale(targets), models.intervals(targets)
     names, logs = targets.names, models.log_targets
     if wrong := [name for name in logs if name not in names]:
         raise ValueError(f"log_targets {wrong}, expected some of {names}")
@@ -106,7 +106,7 @@ def load_member(
     head, beside = head_file(path, head), domain_file(path)
     has_domain = domain and head is None and beside.exists()
     owner = weights_digest(checkpoint.weights) if head or has_domain else ""
-    predictor = Predictor(
+    return Predictor(
         model,
         checkpoint.schema,
         checkpoint.targets,
@@ -118,14 +118,6 @@ def load_member(
         name=str(path),
         vector_parts=parts,
     )
-    if predictor.domain is not None:
-        expected = predictor.vector_width(1 if head is None else predictor.head.layers)
-        if (width := predictor.domain.vectors.shape[1]) != expected:
-            raise ValueError(
-                f"{head or beside} is damaged: its vectors have {width} numbers instead "
-                f"of {expected}"
-            )
-    return predictor
 
 
 def usable_device(name: str | None) -> torch.device:

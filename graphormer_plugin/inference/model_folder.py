@@ -2,15 +2,14 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.files import atomic_write, leads_out, read_text
+from graphormer_plugin.data.files import leads_out, read_text, write_text
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.head import HEAD_FILE
 from graphormer_plugin.heads.prediction import Interval, SpreadScale
@@ -20,7 +19,7 @@ from graphormer_plugin.inference.checkpoint import (
 )
 
 MODELS_FILE = "models.json"
-# Of graphormer-train: the table in its folder, and the split beside the models of a run.
+# Files of graphormer-train: its table, and the split beside the models of a run.
 MOLECULES_FILE, SMILES_COLUMN, SPLIT_FILE = "molecules.csv", "smiles", "split.json"
 
 
@@ -30,10 +29,10 @@ class ModelFolder:
 
     Attributes:
         spread_scale: factor of the spread by the name of the target, see `SpreadScale`;
-            1 where none is given.
+            1 where none is given. ``spread_floor`` is 0 where none is given.
         log_targets: targets of the models that are decadic logarithms, see `from_log`.
-        coverage: of conformal intervals, see `Interval`; 0 without.
-        factors: their factors by the name of the target.
+        coverage: share of labels in conformal intervals, see `Interval`; 0 without.
+        interval: factors of these intervals by the name of the target.
         missing_labels: words of ``--missing-labels`` in training.
     """
 
@@ -42,7 +41,7 @@ class ModelFolder:
     spread_floor: dict[str, float] = field(default_factory=dict)
     log_targets: list[str] = field(default_factory=list)
     coverage: float = 0.0
-    factors: dict[str, float] = field(default_factory=dict)
+    interval: dict[str, float] = field(default_factory=dict)
     missing_labels: list[str] = field(default_factory=list)
 
     def scale(self, targets: TargetSchema) -> SpreadScale | None:
@@ -57,18 +56,18 @@ class ModelFolder:
             np.array([self.spread_floor.get(name, 0.0) for name in names]),
         )
 
-    def interval(self, targets: TargetSchema) -> Interval | None:
+    def intervals(self, targets: TargetSchema) -> Interval | None:
         """Conformal intervals of the targets; None where there are none."""
-        if not self.factors:
+        if not self.interval:
             return None
-        if lacking := [name for name in targets.names if name not in self.factors]:
+        if lacking := [name for name in targets.names if name not in self.interval]:
             raise ValueError(f"{MODELS_FILE} has no interval of {lacking}")
-        factors = [self.factors[name] for name in targets.names]
+        factors = [self.interval[name] for name in targets.names]
         return Interval(self.coverage, np.array(factors))
 
 
 def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
-    """Read the models of a folder."""
+    """The models of a folder, none of whose heads is missing."""
     path = Path(folder, MODELS_FILE)
     if not path.exists():
         raise FileNotFoundError(
@@ -76,31 +75,14 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         )
     with invalid_checkpoint_errors(path):
         content = json.loads(read_text(path))
-        names, heads = content["models"], content.get("heads", [])
+        names, heads = content.pop("models"), content.pop("heads", [])
         if not names or any(map(leads_out, [*names, *heads])):
             raise ValueError(f"models {names}, expected names inside of the folder")
-        scales, floors = (
-            {str(name): float(value) for name, value in content.get(key, {}).items()}
-            for key in ("spread_scale", "spread_floor")
-        )
-        logs = [str(name) for name in content.get("log_targets", ())]
-        missing = [str(word) for word in content.get("missing_labels", ())]
-        coverage = float(content.get("coverage", 0))
-        factors = {str(n): float(x) for n, x in content.get("interval", {}).items()}
-        if not 0 <= coverage < 1 or not 0 <= sum(factors.values()) < inf:
-            raise ValueError(f"coverage {coverage} or interval {factors} is no number")
-        positive, floor = [1, *scales.values()], [0, *floors.values()]
-        if min(positive) <= 0 or min(floor) < 0 or not sum([*positive, *floor]) < inf:
-            raise ValueError(
-                "a scale is not above 0, a floor is below 0, or a number is infinite"
-            )
-    for name in heads:
-        if not Path(folder, name).exists():
-            raise FileNotFoundError(
-                f"{Path(folder, name)}, which {path} names, is missing"
-            )
-    paths = [Path(folder, name) for name in names]
-    return ModelFolder(paths, scales, floors, logs, coverage, factors, missing)
+        models = ModelFolder([Path(folder, name) for name in names], **content)
+    for head in (Path(folder, name) for name in heads):
+        if not head.exists():
+            raise FileNotFoundError(f"{head}, which {path} names, is missing")
+    return models
 
 
 def models_named(names: Sequence[str | os.PathLike[str]]) -> ModelFolder:
@@ -115,29 +97,12 @@ def models_named(names: Sequence[str | os.PathLike[str]]) -> ModelFolder:
 
 
 def write_folder(
-    folder: str | os.PathLike[str],
-    checkpoints: Sequence[str],
-    spread_scale: Mapping[str, float] | None = None,
-    spread_floor: Mapping[str, float] | None = None,
-    log_targets: Sequence[str] = (),
-    coverage: float = 0.0,
-    factors: Mapping[str, float] | None = None,
-    missing_labels: Sequence[str] = (),
+    folder: str | os.PathLike[str], checkpoints: Sequence[str], **content: Any
 ) -> None:
-    """Write `MODELS_FILE` of a `ModelFolder`, with checkpoints relative to the folder, and
-    the names of the heads that lie beside them."""
-    heads = dict.fromkeys(str(Path(one).with_name(HEAD_FILE)) for one in checkpoints)
-    content: dict[str, Any] = {
-        "models": checkpoints,
-        "heads": [name for name in heads if Path(folder, name).exists()],
-        "spread_scale": spread_scale,
-        "spread_floor": spread_floor,
-        "log_targets": log_targets,
-        "coverage": coverage,
-        "interval": factors,
-        "missing_labels": missing_labels,
-    }
+    """Write `MODELS_FILE`: checkpoints relative to the folder, the heads that lie beside
+    them, and further fields of a `ModelFolder`."""
+    beside = dict.fromkeys(str(Path(one).with_name(HEAD_FILE)) for one in checkpoints)
+    heads = [name for name in beside if Path(folder, name).exists()]
+    content = {"models": checkpoints, "heads": heads, **content}
     content = {name: value for name, value in content.items() if value}
-    with atomic_write(Path(folder, MODELS_FILE), "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
-        file.write("\n")
+    write_text(Path(folder, MODELS_FILE), json.dumps(content, indent=1) + "\n")

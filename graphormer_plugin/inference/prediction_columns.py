@@ -92,7 +92,7 @@ def prediction_columns(
             target, see `Domain`.
         labels: measured values [n, T], NaN where missing; -1 for a class of a node.
         logs: targets of `from_log`, whose 90 % interval is in two more columns.
-        interval: of all targets, in two more columns each.
+        interval: intervals of all targets, in two more columns each.
     """
     names = targets.names
 

@@ -49,7 +49,7 @@ class Predictor:
     that the model was trained on, or a `GraphChunk` of them. ``Data`` for a model that was
     trained on SMILES says what its codes mean (see `check_vocabulary`).
 
-    Several models predict together, see `loading.together`; explanations are of a single
+    Several models predict together, see `loading.ensemble`; explanations are of a single
     model, a member of `members`.
 
     Args:

@@ -25,8 +25,6 @@ class ModelTask:
     """The attributes of a task that an architecture reads, without fairseq's commands.
 
     Attributes:
-        schema: vocabularies of nodes and bonds.
-        targets: names, kind and scale of the targets.
         log_degree: mean log degree of the training graphs; None without data.
     """
 
@@ -89,8 +87,6 @@ class GraphModel(nn.Module):
 
     Attributes:
         batch_spec: the batch fields that the model reads.
-        schema: vocabularies of nodes and bonds; set by `build_model`.
-        targets: names, kind and scale of the targets; set by `build_model`.
     """
 
     schema: FeatureSchema
@@ -121,7 +117,6 @@ class GraphModel(nn.Module):
         """Predicts.
 
         Args:
-            batch: the fields of `batch_spec`.
             perturb: [B, N, D], added to the encoded node features (FLAG).
 
         Returns:

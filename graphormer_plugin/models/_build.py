@@ -13,11 +13,7 @@ from graphormer_plugin.models._registry import ARCHITECTURES
 
 
 def model_config(arch: str, **options: Any) -> Any:
-    """Config of a registered architecture: its preset, and options that differ from it.
-
-    Args:
-        **options: fields of the architecture's config.
-    """
+    """Config of a registered architecture: its preset, and options that differ from it."""
     if arch not in ARCHITECTURES:
         raise ValueError(
             f"unknown architecture {arch!r}; see python -m graphormer_plugin"

@@ -10,11 +10,6 @@ logger = logging.getLogger(__name__)
 def apply_layerwise_options(model: GraphModel, cfg: EncoderConfig) -> None:
     """Freeze weights, set their learning rates, relative to `--lr`, and switch on
     activation checkpointing.
-
-    Args:
-        model: its weights change in `requires_grad` and `optim_overrides`.
-        cfg: with `freeze_encoder_layers`, `layerwise_lr_decay` and, for a Transformer,
-            `checkpoint_activations`.
     """
     if getattr(cfg, "checkpoint_activations", False):
         model.encoder.checkpoint_activations = True

@@ -11,8 +11,6 @@ class Architecture(NamedTuple):
 
     Attributes:
         family: name of the model whose preset it is; its own name without a preset.
-        model: class with `build_model`.
-        config: dataclass of the model's options.
         preset: values of options that are not the defaults of ``config``.
     """
 

@@ -100,11 +100,7 @@ _PCQM4MV2 = {
     },
 )
 class CGTModel(GraphModel):
-    """`CGTEncoder` with a head on each node, whose results are read out for a graph.
-
-    Attributes:
-        head_before_readout: see `CGTConfig`.
-    """
+    """`CGTEncoder` with a head on each node, whose results are read out for a graph."""
 
     head_before_readout = False
 

@@ -107,9 +107,6 @@ class PathEncoding(nn.Module):
 class EdgeBias(nn.Module):
     """A scalar per head for the bond of a direct edge (`--edge-type single_hop` of the
     released code).
-
-    Args:
-        bonds: vectors of width H per bond type.
     """
 
     def __init__(self, bonds: BondEncoder | EdgeEncoder) -> None:

@@ -78,11 +78,6 @@ class MaskedBatchNorm(nn.Module):
     Statistics are summed and kept in float32 or wider, also in a model of halves. If the
     weights are frozen (`requires_grad` False), training uses the running statistics and
     leaves them as they are.
-
-    Args:
-        dim: width D.
-        eps: added to the variance.
-        momentum: share of a batch in the running statistics.
     """
 
     def __init__(self, dim: int, eps: float = 1e-5, momentum: float = 0.1) -> None:

@@ -232,7 +232,7 @@ class ChromaticAttention(nn.Module):
         output_projection: a map after it: "full", D x D; "low_rank", two maps with D / 4
             between them; "none", as in the formula.
         dropout: of connections: the filter of a pair becomes zero in all channels.
-        node_dropout: of whole nodes, which then send nothing to any node.
+        node_dropout: dropout of whole nodes, which then send nothing.
         channel_dropout: of channels, of a graph's whole attention tensor.
     """
 

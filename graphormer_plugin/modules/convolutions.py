@@ -52,11 +52,8 @@ class LayerSettings(NamedTuple):
     """Settings of a layer that its convolution reads.
 
     Attributes:
-        embed_dim: width D.
-        norm: a key of `NORMS`.
         residual: a layer adds to its input.
         dropout: on the values that a layer adds.
-        last: whether this is the last layer.
         bonds: vectors of bond types of this layer alone.
     """
 
@@ -274,7 +271,7 @@ class DegreeScaledAggregates(nn.Module):
         """All aggregates of messages side by side.
 
         Args:
-            statistics: of the neighbours' terms, by name, [S, towers, width] each.
+            statistics: statistics of the neighbours' terms, by name, [S, towers, width] each.
             own: [S, towers, width], the term that all messages to a node share.
             degree: [S, 1, 1], messages per node, in float32.
 
@@ -333,7 +330,6 @@ class PrincipalAggregation(DegreeScaledAggregates):
     normalises; a last map with LeakyReLU mixes the towers.
 
     Args:
-        layer: settings of its layer; dropout comes before the last map.
         edge_dim: width of the vectors of bond types; 0: bonds are not read.
         num_towers: independent parts of a layer, divides D.
         **aggregates: arguments of `DegreeScaledAggregates`.

@@ -16,7 +16,6 @@ def keep_mask(shape: torch.Size, p: float, like: Tensor) -> Tensor:
 
     Args:
         p: probability of a zero, 0 <= p < 1.
-        like: gives dtype and device.
     """
     if like.device.type != "cpu":
         return torch.empty(shape, dtype=like.dtype, device=like.device).bernoulli_(
@@ -48,11 +47,7 @@ class _Dropout(torch.autograd.Function):
 
 
 class Dropout(nn.Module):
-    """Same contract as `torch.nn.Dropout`, several times faster on a CPU.
-
-    Args:
-        p: probability of zeroing an element, 0 <= p < 1.
-    """
+    """Same contract as `torch.nn.Dropout`, several times faster on a CPU."""
 
     def __init__(self, p: float = 0.0) -> None:
         super().__init__()

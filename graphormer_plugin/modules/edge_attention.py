@@ -16,9 +16,6 @@ EDGE_EPSILON = 1e-6
 class EdgeScores(nn.Module):
     """Scores of edges j -> i, (Q h_i . K h_j) / sqrt(D / H) per head; with edge
     features channel by channel, and times E e_ij (Eq. 12).
-
-    Args:
-        edge_features: whether edges have vectors.
     """
 
     def __init__(self, embed_dim: int, num_heads: int, edge_features: bool) -> None:
@@ -37,7 +34,6 @@ class EdgeScores(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """
         Args:
-            x: nodes [S, D].
             edge_index: [2, E], source j and target i.
             edge: [E, D], with edge features.
 
@@ -94,9 +90,9 @@ class EdgeAttention(nn.Module):
         """
         Args:
             x: nodes [S, D].
-            scores: of the edges [E, H], or of all pairs [B, H, N, N].
+            scores: scores of the edges [E, H], or of all pairs [B, H, N, N].
             edge_index: [2, E], source and target, with scores of edges.
-            layout: of the nodes, with scores of pairs.
+            layout: layout of the nodes, with scores of pairs.
             count: [B, N, N], number of edges from node j to node i, with scores of pairs.
 
         Returns:

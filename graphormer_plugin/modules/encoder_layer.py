@@ -31,7 +31,6 @@ class EncoderLayer(nn.Module):
         ffn_dim: inner width of the feed-forward network.
         dropout: after attention and after the feed-forward network.
         act_dropout: inside the feed-forward network, after the activation.
-        activation: a key of `ACTIVATIONS`.
         pre_layernorm: normalise before each half, or after each sum, LN(h + A(h)).
         norm: width -> normalisation; `MaskedBatchNorm` reads the `rows` of `forward`.
     """

@@ -24,8 +24,6 @@ def graph_seeds(seed: int, update: int, graph_ids: Tensor) -> Tensor:
     """A seed for each graph in an update of a training.
 
     Args:
-        seed: of the training.
-        update: number of the update.
         graph_ids: [B] int64, numbers of the graphs in their dataset.
 
     Returns:

@@ -50,8 +50,6 @@ class GraphTransformerLayer(nn.Module):
     """One layer of the Graph Transformer: Eq. 4-8, or with features of edges Eq. 9-18.
 
     Args:
-        embed_dim: width D of nodes and edges.
-        ffn_dim: inner width of the feed-forward networks.
         edge_features: edges have vectors e_ij, which enter the scores, w_ij = (Q h_i .
             K h_j) / sqrt(D / H) * E e_ij (Eq. 12), and are updated, O_e w_ij (Eq. 10).
         attention_dropout: on the attention weights.
@@ -99,7 +97,6 @@ class GraphTransformerLayer(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """
         Args:
-            x: nodes [S, D].
             edge_index: [2, E], source and target; None with `count`.
             edge: features of edges [E, D].
             update_edges: False leaves them as they are.

@@ -28,7 +28,6 @@ def init_columns(encoder: nn.Module, averaged: bool = False) -> None:
     bonds do: xavier_uniform, each column's table on its own.
 
     Args:
-        encoder: of categorical columns.
         averaged: the vectors of the columns are averaged, where OGB sums them; they
             start larger by their number.
     """

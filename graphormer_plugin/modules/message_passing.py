@@ -81,7 +81,6 @@ class MessagePassingLayer(nn.Module):
 
     Args:
         conv: a key of `CONVOLUTIONS`, which has the activation and its place.
-        layer: see `LayerSettings`. Without `residual` h' has no term h.
         linear: no activation.
         virtual_node: there is a virtual node. The last layer has no v'.
     """
@@ -163,9 +162,6 @@ class MessagePassingEncoderConfig(LayersConfig):
 class MessagePassingEncoder(SparseEncoder):
     """Node vectors, and layers of message passing over the edges. Nothing is of the size
     of all node pairs.
-
-    Args:
-        conv: a key of `CONVOLUTIONS`.
     """
 
     def __init__(

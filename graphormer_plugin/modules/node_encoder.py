@@ -19,7 +19,6 @@ class NodeEncoder(VocabularyModule):
     features.
 
     Args:
-        vocabularies: of the nodes.
         table_size: rows of every column's table; 0 gives each column its vocabulary.
             The published code of Graphormer and GRPE uses 512.
     """

@@ -111,7 +111,7 @@ class PairEncoder(nn.Module):
             nn.Embedding(num_steps + 2, widths["spde"]) if distances else None
         )
         self.walks = nn.Linear(num_steps, widths["rwse"], bias=False) if walks else None
-        # Of bonded pairs, of others.
+        # Features of bonded pairs, and of others.
         self.ring = nn.Embedding(2, widths["bond"]) if rings == "additive" else None
         self.further = PairTerms(further, pair_dim)
 
@@ -223,8 +223,8 @@ class PairProjection(nn.Module):
 
     Args:
         pair_dim: width of E^(0).
-        att_dim: of E^att, D or the number of heads.
-        val_dim: of E^val, D, for messages v_j + E^val_ij (Eq. 7); 0: v_j (Eq. 6).
+        att_dim: width of E^att, D or the number of heads.
+        val_dim: width of E^val, D, for messages v_j + E^val_ij (Eq. 7); 0: v_j (Eq. 6).
     """
 
     def __init__(self, pair_dim: int, att_dim: int, val_dim: int) -> None:

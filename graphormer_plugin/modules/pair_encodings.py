@@ -32,9 +32,6 @@ class PairEncoding(nn.Module):
     It is given nothing else, neither the vectors of the nodes nor which nodes are real
     (`node_mask` is a field).
 
-    Args:
-        vocabularies: of nodes and bonds.
-
     Attributes:
         fields: batch fields that `forward` takes, in its order.
         num_features: F, numbers per pair.
@@ -99,7 +96,6 @@ def make_pair_encodings(names: str, vocabularies: Vocabularies) -> list[PairEnco
 
     Args:
         names: separated by commas; empty: none.
-        vocabularies: of nodes and bonds.
     """
     chosen = [name.strip() for name in names.split(",")] if names else []
     for name in chosen:
@@ -125,7 +121,6 @@ class PairTerm(nn.Module):
     """Linear map of an encoding, without bias.
 
     Args:
-        encoding: of pairs.
         width: of the output: H for scalars per head, or the width of pair vectors.
     """
 
@@ -149,12 +144,7 @@ class PairTerm(nn.Module):
 
 
 class PairTerms(nn.ModuleList):
-    """A `PairTerm` for each of several encodings.
-
-    Args:
-        encodings: perhaps none.
-        width: of each term.
-    """
+    """A `PairTerm` for each of several encodings."""
 
     def __init__(self, encodings: Iterable[PairEncoding], width: int) -> None:
         super().__init__(PairTerm(encoding, width) for encoding in encodings)

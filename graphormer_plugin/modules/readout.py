@@ -47,9 +47,6 @@ class LinearHead(nn.Linear):
 class TransformHead(nn.Module):
     """Linear, activation, LayerNorm, projection without bias, plus one learned scalar
     for all outputs: the head of Graphormer's released second version.
-
-    Args:
-        activation: a key of `ACTIVATIONS`.
     """
 
     output_names = ("projection.weight", "bias")
@@ -85,7 +82,7 @@ class MLPHead(nn.Module):
     """Linear maps with an activation between them.
 
     Args:
-        widths: of the input, of each hidden layer, and the number of outputs C.
+        widths: widths of the input, of each hidden layer, and the number of outputs C.
         activation: `relu` or `gelu`.
         unit_norm: the output of each hidden layer is divided by its L2 norm.
     """

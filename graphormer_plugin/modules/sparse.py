@@ -15,9 +15,7 @@ class NodeLayout:
         node_graph: [S] int64, the graph of each node, ascending.
 
     Attributes:
-        num_graphs: B.
         sizes: [B] int64, nodes of each graph.
-        max_nodes: N.
         ptr: [B] int64, the flat index of the first node of each graph.
         local_index: [S] int64, number of each node within its graph.
         flat_index: [S] int64, index of each node into [B * N, ...].
@@ -75,10 +73,6 @@ def scaled_pair_features(
 
     The scale is 1, but in half precision, where 70,000 is infinite, for a feature with
     large values a power of two, which changes no digit.
-
-    Args:
-        batch: `PAIR_FIELDS`.
-        dtype: the type.
     """
     layout = NodeLayout(batch["node_mask"], batch["node_graph"])
     (source, target), attr = batch["edge_index"], batch["edge_attr"]

@@ -71,7 +71,6 @@ def model_row_labels(
     """Labels of all weights over vocabularies, by full name.
 
     Args:
-        model: its modules give the labels.
         vocabularies: of the data that the weights were trained with.
         weights: a state dict of this architecture, perhaps with other vocabularies.
     """
@@ -96,7 +95,6 @@ def column_labels(
     """Labels of the tables of several columns, in the order of the columns.
 
     Args:
-        dims: vocabulary size of each column.
         num_rows: of all tables together; more than the vocabularies need if each column
             has a table of fixed size.
         unknown: each vocabulary is followed by a row for unknown values.

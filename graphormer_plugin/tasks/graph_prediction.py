@@ -85,9 +85,6 @@ class GraphPredictionTask(FairseqTask):
     Wrong input (an unknown dataset, a missing column, too large a graph) ends fairseq's
     commands with one line and exit code 2. From Python, construct the class itself and
     use `load_split`, which raises ``ValueError`` and ``OSError``.
-
-    Args:
-        cfg: see `GraphPredictionConfig`.
     """
 
     level = "graph"

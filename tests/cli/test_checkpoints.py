@@ -259,9 +259,12 @@ class TestInfo:
         (["--info", "a.pt", "b.pt"], "leave out b.pt"),
         (["--slim", "a.pt"], "name the checkpoint to write"),
         (["--from", "lenscloth-grpe", "a.pt"], "name the checkpoint to write"),
-        (["--slim", "a.pt", "b.pt", "--target-unit", "eV"], "--target-unit goes with"),
-        (["--info", "a.pt", "--vectors", "nodes"], "--vectors goes with --slim only"),
-        (["--info", "a.pt", "--config", "a.json"], "--config goes with --from only"),
+        (
+            ["--slim", "a.pt", "b.pt", "--target-unit", "eV"],
+            "--target-unit only works with",
+        ),
+        (["--info", "a.pt", "--vectors", "nodes"], "--vectors only works with --slim"),
+        (["--info", "a.pt", "--config", "a.json"], "--config only works with --from"),
     ],
 )
 def test_what_a_mode_has_no_use_for(arguments, message, refused):

@@ -134,7 +134,7 @@ def test_folder(folder, checkpoint):
     head = fit_head(other, TRAIN, LABELS, **named, blocks=["vectors"])
     head.save("member2/head.npz")
     paths = [MEMBER, "member2/best.pt"]
-    write_folder(".", paths, {"b": 2.0})
+    write_folder(".", paths, spread_scale={"b": 2.0})
     assert main([".", "in.csv", "out.csv", "--quiet"]) == 0
     found = rows()[1]
     members = [hub.load(path) for path in paths]
@@ -152,7 +152,7 @@ def test_folder(folder, checkpoint):
     np.testing.assert_allclose(ensemble.estimate(["CCCCN"]).std[0], std, rtol=1e-5)
     text = repr(ensemble)
     assert "a, b (K); 2 models" in text and "scores of 24 molecules" in text
-    write_folder(".", [MEMBER], coverage=0.8, factors={"a": 2, "b": 1})
+    write_folder(".", [MEMBER], coverage=0.8, interval={"a": 2, "b": 1})
     assert main([".", "in.csv", "intervals.csv", "--quiet"]) == 0
     one, value = rows("intervals.csv")[1], each[0].values[0, 0]
     ends = [float(one[name]) for name in ("a_low80", "a_high80")]
@@ -167,9 +167,7 @@ def test_wrong_folders(folder, capsys):
         ('{"models": []}', "models []"),
         ('{"models": ["../x.pt"]}', "names inside of the folder"),
         ('{"models": ["/x.pt"]}', "names inside of the folder"),
-        ('{"models": ["x.pt"], "spread_scale": {"a": -1}}', "not above 0"),
-        ('{"models": ["x.pt"], "spread_floor": {"a": -1}}', "floor is below 0"),
-        ('{"models": ["x.pt"], "spread_scale": {"a": 1e999}}', "infinite"),
+        ('{"models": ["x.pt"], "spread": {"a": 1}}', "unexpected keyword argument"),
         ("[]", "TypeError"),
         ("[" * 200_000, "RecursionError"),
     ]:
@@ -259,23 +257,10 @@ def test_damaged_heads(folder, capsys, changes, reason):
     assert "head.npz is not a head, or damaged: " in line and reason in line
 
 
-def test_every_array_of_a_head_fits_the_others(folder):
-    path = Path("member1/head.npz")
-    labels, extra = LABELS.copy(), {"pH": np.arange(24.0)}
-    labels[3, 1] = np.nan
-    fit_head(MEMBER, TRAIN, labels, extra=extra).save(path)
-    arrays = dict(np.load(path))
-    cuts = [
-        (name, axis) for name, values in arrays.items() for axis in range(values.ndim)
-    ]
-    assert {name for name, _ in cuts} >= {"labelled", "descriptors", "extra"}
-    for name, axis in cuts:
-        shorter = arrays[name].take(range(arrays[name].shape[axis] - 1), axis)
-        rewritten(path, **{name: shorter})
-        with pytest.raises(ValueError, match=r"head\.npz is .*damaged"):
-            hub.load(MEMBER)
-        rewritten(path, **{name: arrays[name]})
-    hub.load(MEMBER)
+def test_descriptors_of_another_rdkit(folder, capsys):
+    fit_head(MEMBER, TRAIN, LABELS).save("member1/head.npz")
+    rewritten("member1/head.npz", descriptors=lambda values: values[:, 1:])
+    assert "another version of RDKit wrote it" in error_of(capsys, MEMBER)
 
 
 @pytest.mark.parametrize("place", [0, 0.5, 1])
@@ -305,11 +290,6 @@ def test_domain_of_a_checkpoint_without_head(folder, capsys):
     assert estimate.std is None and estimate.in_domain[0] == 1
     scores = [float(row["in_domain"]) for row in found if row["gap"]]
     np.testing.assert_allclose(scores, estimate.in_domain, rtol=1e-5)
-    content = domain_file(MEMBER).read_bytes()
-    rewritten(domain_file(MEMBER), vectors=lambda vectors: vectors[:, :-1])
-    with pytest.raises(ValueError, match=r"domain\.npz is damaged: its vectors"):
-        hub.load(MEMBER)
-    domain_file(MEMBER).write_bytes(content)
     save_domain(domain, domain_file(MEMBER), "another")
     capsys.readouterr()
     assert main([MEMBER, "in.csv", "out3.csv", "--quiet"]) == 2

@@ -106,9 +106,9 @@ def test_conformal_intervals(tmp_path, std):
     write_models(tmp_path, table, [run], ("ND", "-999"), 0.9)
     found = read_folder(tmp_path)
     assert found.missing_labels == ["ND", "-999"]
-    assert found.interval(table.targets) == interval
+    assert found.intervals(table.targets) == interval
     with pytest.raises(ValueError, match="models.json has no interval of .*'z'"):
-        found.interval(TargetSchema(["y", "z"]))
+        found.intervals(TargetSchema(["y", "z"]))
 
 
 @pytest.mark.parametrize("kind", ["regression", "binary"])

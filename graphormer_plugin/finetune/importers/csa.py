@@ -197,6 +197,6 @@ def _move_layer(weights: Weights, number: int, value_bias: Tensor | None) -> Non
     else:
         out, new = f"{layer}attention.out_proj.", weights.new
         new[f"{out}bias"] = new[f"{out}bias"] + new[f"{out}weight"] @ value_bias
-    # Of the local model, which CSA does not have.
+    # Options of the local model, which CSA does not have.
     kinds = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
     weights.drop(*(f"{old}norm1_local.{kind}" for kind in kinds))
