@@ -38,7 +38,7 @@ def atomic_write(
 
     Args:
         temporary: Its name until then; by default a name that no other process uses.
-        **options: As for `open`.
+        **options: Options of `open`.
     """
     path = Path(path)
     if temporary is None:

@@ -32,9 +32,7 @@ def warnings_about(
     """All warnings about a table of molecules, a line each.
 
     Args:
-        targets: Names and kinds of the labels.
         target: Float [G, C], NaN = missing.
-        splits: Numbers of the molecules by split name.
         molecules: `molecule_key` of each molecule [G].
         extra: Float [G, K], numbers that models read beside the molecule, NaN = missing.
         learned: Splits that models are fitted to, in order.
@@ -143,14 +141,9 @@ def _deciding_columns(
 
 
 def strange_label(values: np.ndarray) -> tuple[int, str] | None:
-    """First row of a label that lies far from all others, and a line about it, or None. Such
-    a label is a mistake, or a code for a missing one.
-
-    A positive label is compared by logarithms if nearly all others are positive.
-
-    Args:
-        values: Float [rows], NaN = missing.
-    """
+    """First row of a label that lies far from all others, and a line about it, or None: it is
+    a mistake, or a code for a missing label. If nearly all others are positive, a positive
+    label is compared by logarithms."""
     known = values[~np.isnan(values)]
     for label in np.unique(known)[[0, -1]] if len(known) else ():
         others = known[known != label]

@@ -72,8 +72,8 @@ def describe_targets(
     """The targets of a store, with the statistics of the exact labels in its training split.
 
     Args:
-        values: labels of graphs, float32 [G, C] with NaN where missing, or of nodes,
-            float32 or int [sum N]; None without labels.
+        values: float32 [G, C] of graphs, NaN where missing, or float32 or int [sum N] of nodes;
+            None without labels.
         asked: names and kind of the targets; with 0 classes, a multiclass target has the
             largest label + 1.
         node_offset: int64 [G + 1], first node of each graph.

@@ -52,9 +52,6 @@ class TableOptions:
     """How a table of molecules is read; the help of each field says what it means.
 
     The flags of all commands, and of fairseq, are made from these fields.
-
-    Raises:
-        DatasetError: A value is not one of its choices, or too small.
     """
 
     smiles_column: str = option(

@@ -71,9 +71,6 @@ def chunks_of_graphs(
         edge_kind: ``category`` or ``real``: what ``edge_attr`` is; empty: floats are real
             features, integers are categories from 0.
         description: Label of the progress bar.
-
-    Raises:
-        ValueError: A graph has the wrong type, shape, range or columns; names it.
     """
     if hasattr(graphs, "to_data_list"):  # a Batch
         graphs = graphs.to_data_list()

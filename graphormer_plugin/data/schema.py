@@ -168,15 +168,15 @@ class TargetSchema:
     """Names, kind, unit and scale of the labels.
 
     Attributes:
-        names: Of the columns of a graph-level target [G, C], or the name of node labels.
-        unit: Of what was measured for a regression, for example ``eV``; empty for
+        names: Names of the columns of a graph-level target [G, C], or of node labels.
+        unit: Unit of what was measured for a regression, for example ``eV``; empty for
             classes. `units` has the unit of each target.
         kind: ``regression``, ``binary`` (0/1, a column per task) or ``multiclass``.
         level: ``graph`` or ``node``.
-        num_classes: Of a multiclass target, else 0.
-        mean: Per column, over the training split's present labels (regression); empty
+        num_classes: Number of classes of a multiclass target, else 0.
+        mean: Mean per column of the training split's present labels (regression); empty
             where models are trained on the targets as they are.
-        std: Population standard deviation, in the same way; 1 for a constant column.
+        std: Population standard deviation of these labels; 1 for a constant column.
         class_names: Names of the classes 0, 1, ... of each target; empty where the data
             have numbers. All empty: an empty list.
     """
@@ -269,12 +269,8 @@ class TargetSchema:
         return dataclasses.replace(self, mean=[], std=[])
 
     def standardise(self, values: Any) -> Any:
-        """(values - mean) / std per column, or the values themselves without a mean
-        (classes, and `raw` targets).
-
-        Args:
-            values: Array or tensor [..., C] of floats; missing labels (NaN) stay NaN.
-        """
+        """(values - mean) / std per column of an array or tensor [..., C], or the values
+        themselves without a mean (classes, and `raw` targets). NaN stays NaN."""
         if not self.mean:
             return values
         return (values - _like(values, self.mean)) / _like(values, self.std)
@@ -305,14 +301,11 @@ def mean_of_defined(values: Sequence[float]) -> float:
 def target_statistics(
     target: np.ndarray, graph_ids: Sequence[int] | np.ndarray
 ) -> tuple[list[float], list[float]]:
-    """Mean and population standard deviation per column over present labels.
+    """Mean and population standard deviation per column over the present labels of graphs, or
+    nodes, of the training split.
 
     A column without labels has mean 0 and deviation 1; a column that is constant but for
     rounding noise has deviation 1.
-
-    Args:
-        target: float32 [G, C], or [sum N, C] of nodes; NaN = missing.
-        graph_ids: Graphs, or nodes, of the training split.
     """
     return pooled_statistics(
         target.shape[1], lambda column: [target[graph_ids, column]]

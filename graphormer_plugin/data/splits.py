@@ -138,11 +138,8 @@ def time_split(
 ) -> dict[str, np.ndarray]:
     """Split by time: the latest rows with at least the share of test of the labels are
     test, the latest of the others with the share of valid are valid, the oldest train.
-    Rows of the same time stay together. Of several targets, the mean over them counts.
-
-    Args:
-        times: Float [rows], larger is later; rows with NaN are left out.
-        labels: Float [rows, T], NaN where missing; rows without a label are left out.
+    Rows of the same time stay together. Several targets count by their mean. Rows without a
+    time [rows] (NaN) or a label [rows, T] are left out.
     """
     rows = np.flatnonzero(~np.isnan(labels).all(1) & ~np.isnan(times))
     known = ~np.isnan(labels[rows])

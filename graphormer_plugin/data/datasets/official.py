@@ -34,14 +34,13 @@ class BenchmarkFiles:
     """The official files of a dataset.
 
     Attributes:
-        name: Of the dataset.
-        folder: Where the files lie, below the data root.
-        files: Required in that folder.
-        url: Of the archive; its last part is the archive's name.
+        folder: Place of the files, below the data root.
+        files: Files that are required there.
+        url: Address of the archive; its last part is the archive's name.
         inside: Folder within the archive that becomes ``folder``; empty selects all.
-        md5: Of the archive, in hexadecimal; empty if none is published.
+        md5: Hash of the archive, in hexadecimal; empty if none is published.
         apart: Files that the archive lacks, with their addresses.
-        graphs: Number of them in the official release.
+        graphs: Number of graphs in the official release.
     """
 
     name: str

@@ -155,12 +155,6 @@ def parse_zinc_smiles(smiles: str) -> MoleculeGraph:
     counts its hydrogens only where Kekule SMILES writes it in brackets, which depends
     on charge and chirality: ``[C@H]`` is ``C H1``, ``[NH+]`` is ``N H1 +``, but the
     nitrogen of pyrrole is plain ``N``.
-
-    Returns:
-        x int64 ``[atoms, 1]``; edges in both directions; edge_attr int64 ``[E, 1]``.
-
-    Raises:
-        ValueError: RDKit refuses it, or an atom or bond is not in the vocabulary.
     """
     mol = mol_of_smiles(smiles)
     Chem.Kekulize(mol, clearAromaticFlags=True)

@@ -54,10 +54,6 @@ def get_store(options: DatasetOptions) -> GraphStore:
     """Opens the store of a dataset, building it first if missing, stale or damaged.
 
     If several processes ask at once, the first builds and the others wait.
-
-    Raises:
-        DatasetError: The dataset is unknown, its source cannot be read as asked, or the
-            store cannot be written.
     """
     file = options.split_file
     text = read_text(file) if file else ""  # or an error, before hours of work

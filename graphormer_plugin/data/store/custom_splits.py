@@ -24,11 +24,8 @@ def with_splits(store: GraphStore, file: Path, text: str) -> GraphStore:
     labels in valid would choose the checkpoint.
 
     Args:
-        file: Where the text is from, for messages.
+        file: Origin of the text, for messages.
         text: JSON object of lists: rows of the source, from 0, by split name.
-
-    Raises:
-        DatasetError: Wrong row numbers, or train or valid is empty.
     """
     graph_of_row = np.full(store.manifest["counts"]["rows"], -1, np.int64)
     graphs = np.arange(len(store))

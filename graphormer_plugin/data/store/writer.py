@@ -63,7 +63,6 @@ class StoreWriter:
     goes on after the finished parts. The caller holds `file_lock`.
 
     Args:
-        path: Final folder.
         node_dims: Number of values of each node column. None takes the largest value
             + 1; float features have none.
         bond_dims: The same for bond columns.
@@ -171,7 +170,6 @@ class StoreWriter:
 
         Args:
             source: Says what the graphs carry, a row each: names, units, weights.
-            splits: Graph ids by split name.
             target: Float [G, C] if the chunks have none.
             identity: What the store comes from, see `locate`; a store with another
                 identity than requested is stale.
@@ -380,15 +378,7 @@ def write_store(
     **more: Any,
 ) -> GraphStore:
     """Writes a store from chunks of graphs, under its lock, and opens it. Replaces an earlier
-    store.
-
-    Args:
-        dataset: Name for humans.
-        splits: Graph ids by split name.
-        target: Float [G, C] if the chunks have none.
-        node_dims, bond_dims: See `StoreWriter`.
-        **more: Further fields of a `DatasetSource`, whose rows are the graphs.
-    """
+    store. See `StoreWriter`; ``more`` are further fields of a `DatasetSource`."""
     with file_lock(path), StoreWriter(path, node_dims, bond_dims) as writer:
         for chunk in chunks:
             writer.append(FeaturisedRows(chunk))
