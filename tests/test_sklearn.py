@@ -268,8 +268,7 @@ def test_columns_of_classes():
     assert 0.5 < model.score(SMILES, y) <= 1
 
 
-@pytest.mark.long
-def test_fine_tuning(tmp_path):
+def test_fine_tuning(quick, tmp_path):
     """Two models of fairseq-train, which leave no folder and predict from the saved one."""
     options = {"epochs": 1, "ensemble": 2, "device": "cpu"}
     model = MoleculeRegressor("finetune", **options).fit(SMILES, Y)

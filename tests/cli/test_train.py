@@ -32,9 +32,10 @@ from graphormer_plugin.heads.calibration import SPREAD_SCORES
 from graphormer_plugin.heads.head import read_head
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.model_folder import read_folder
+from support.labelled_molecules import undrawn
 from support.published_weights import random_state
 from support.tables import rows
-from support.training import assert_same_weights, forked, server_environment
+from support.training import assert_same_weights, forked
 
 QUICK = "--trees 5 --device cpu --quiet --split random".split()
 SHORT = [*QUICK, *"--epochs 1 --batch-size 4".split()]
@@ -45,15 +46,11 @@ ALCOHOLS = [f"{'C' * k}O,{k / 4}" for k in range(1, 31)]
 pytestmark = pytest.mark.xdist_group("train")
 
 
-@pytest.fixture(scope="module")
-def quick():
-    """Trainings run in forks of one process that has all imports."""
-    environment = server_environment()
-    python = shutil.which("python", path=environment["PATH"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "PROGRAM", [python, "-m", "fairseq_cli.train"])
-        patch.setattr(training, "ENVIRONMENT", environment)
-        yield environment
+@pytest.fixture(scope="module", autouse=True)
+def reports_without_pictures():
+    """experiment/test_results.py draws them."""
+    with undrawn():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -255,10 +252,8 @@ def test_it_goes_on_where_it_was(folder, checkpoint, tmp_path, capsys):
     for removed in (
         ["report.html", "replicate2/finetune2/predictions.npz", "results.csv"],
         # by a user, of a finished one
-        ["results.txt"],
-        ["predictions_valid.csv"],
-        ["molecules.csv"],
-        ["parity.png"],
+        ["results.txt", "predictions_valid.csv"],
+        ["parity.png", "molecules.csv"],
         ["replicate2/finetune1/checkpoint_best.domain.npz"],
     ):
         for name in removed:
@@ -484,10 +479,10 @@ def test_columns_beside_the_molecule(quick, checkpoint, command, capsys):
     assert state["graph_features"] == ["pH", *(PREFIX + name for name in COMPUTED)]
 
 
-def test_decimal_commas_in_columns_beside_the_molecule(quick, checkpoint, command):
+def test_decimal_commas_in_columns_beside_the_molecule(checkpoint, command):
     """All formats give the models and predictions of the table with points."""
     lines = [f"{'C' * k}O,{k / 4},{k % 3 + 1.5},{k + 180.15:.2f}" for k in range(1, 16)]
-    words = command("smiles,gap,pH,mass", lines, *SHORT, "--epochs", "1")
+    words = command("smiles,gap,pH,mass", lines, *QUICK, "--model", "head")
     words += ["--target-columns", "gap", "--extra-columns", "pH"]
     words += ["--weight-column", "mass", "--start", checkpoint("grpe_tiny")]
     frame = pandas.read_csv("t.csv", dtype=str)

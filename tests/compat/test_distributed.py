@@ -51,10 +51,20 @@ def test_torchrun_needs_no_flag(data, tmp_path, alone):
     assert_same(texts[0], alone)
 
 
+FORKING = """
+import functools
+from fairseq_cli import train
+from torch import multiprocessing
+start = multiprocessing.start_processes
+multiprocessing.spawn = functools.partial(start, start_method="fork")
+train.cli_main()
+"""  # a spawn imports everything
+
+
 @pytest.mark.long
 def test_fairseq_starts_them_itself(data, tmp_path, alone):
     more = ["--distributed-world-size", 2]
-    process = command(*words(data, tmp_path, *more))
+    process = command("-c", FORKING, *words(data, tmp_path, *more)[2:])
     text = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 0, text
     assert_same(text, alone)

@@ -9,6 +9,7 @@ from support.architectures import (
     ARCHITECTURES,
     NODES_ONLY,
     SCHEMA,
+    SMALLEST,
     TARGETS,
     make_batch,
     outputs_of_graphs,
@@ -59,6 +60,19 @@ def test_batch_mates_padding_and_numbering_do_not_matter(model):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(
+            pytest.param(
+                (arch, {}), id=arch, marks=[] if arch in SMALLEST else pytest.mark.slow
+            )
+            for arch in ARCHITECTURES
+        ),
+        *NODES_ONLY,
+    ],
+    indirect=True,
+)
 def test_overfits_eight_graphs(model):
     batch = make_batch(model, range(8), num_graphs=8)
     target = torch.randn(8, 2, generator=torch.Generator().manual_seed(0))

@@ -13,7 +13,8 @@ OPTIONS = {
 CASES = [(arch, OPTIONS.get(arch, {})) for arch in SMALLEST]
 CASES.append(("gt_zinc", {"no_edge_features": True}))
 CASES = [
-    pytest.param(case, marks=[] if case[0] == "grpe_tiny" else pytest.mark.slow)
+    # examples/models/README.md, which test_readme.py runs, exports grpe_tiny.
+    pytest.param(case, marks=pytest.mark.slow)
     for case in CASES
 ]
 OTHERS = ([0, 1, 2, 3, 4, 5], [3], [1], [1, 2])  # graph 1 is a single node

@@ -1,9 +1,12 @@
 """A table of labelled molecules, as `graphormer-train` gets one."""
 
+import contextlib
 import csv
 from pathlib import Path
 
 import numpy as np
+import pytest
+from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from graphormer_plugin.data.schema import TargetSchema
@@ -40,6 +43,22 @@ def molecules_of(labels, smiles=None, names=None, unit="", kind="regression", **
         extra=np.empty((count, 0)),
         **{"extras": [[]] * count, **more},
     )
+
+
+@contextlib.contextmanager
+def undrawn():
+    """Files of figures have no picture, which takes most of the time of a report."""
+    draw = Figure.savefig
+
+    def save(figure, file, **options):
+        if options.get("format") == "png":
+            file.write(b"\x89PNG")
+        else:
+            draw(figure, file, **options)  # those of graphormer-explain
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", save)
+        yield
 
 
 def experiment_of(table, splits, folder="out", **options):

@@ -1,22 +1,29 @@
 """Runs the Python commands of shell scripts in forks of one process that has all imports.
 
 Importing torch and fairseq takes several seconds, and there are many recipes and pages.
-The folder that `shims` fills goes in front of PATH; its commands send their arguments
-and environment to this server and print what comes back.
-
-    python tests/support/recipe_server.py      # prints the port, serves until it is killed
+The server is itself a fork of the process of the tests, made before the first test. The
+folder that `shims` fills goes in front of PATH; its commands send their arguments and
+environment to this server and print what comes back.
 """
 
 import base64
+import ctypes
+import functools
 import gc
 import importlib
+import logging
 import os
 import runpy
+import signal
 import socketserver
 import sys
 import tomllib
 import traceback
+import warnings
 from pathlib import Path
+
+import graphormer_plugin
+from support.quick_options import warm_up
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 # What a command calls; `python` runs a file, a module, or code.
@@ -26,6 +33,10 @@ COMMANDS = {
     "torchrun": "torch.distributed.run:main",
     **tomllib.loads(PYPROJECT.read_text())["project"]["scripts"],
 }
+# Optimisers import the first.
+NEEDED = """torch._dynamo graphormer_plugin.hub graphormer_plugin.experiment.run
+    graphormer_plugin.cli._explanation graphormer_plugin.sklearn sklearn.ensemble
+    sklearn.model_selection torch_geometric.datasets""".split()
 SHIM = r"""#!/usr/bin/env bash
 exec 3<> "/dev/tcp/127.0.0.1/$RECIPE_SERVER"
 { printf '%s\0' "${0##*/}" "$PWD" "$#" "$@"; env -0; } | base64 | tr -d '\n' >&3
@@ -86,8 +97,15 @@ class Command(socketserver.StreamRequestHandler):
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(entry.split("=", 1) for entry in words[int(count) :])
+        # A copy of the repository has the same package: fairseq need not import it again.
+        graphormer_plugin.__path__.append(os.path.abspath("graphormer_plugin"))
         os.dup2(self.connection.fileno(), 1)
         os.dup2(self.connection.fileno(), 2)
+        # Those of this process are pytest's.
+        sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)
+        sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, closefd=False)
+        for handler in logging.getLogger().handlers:
+            handler.setStream(sys.stdout)
         status = execute(name, words[: int(count)])
         sys.stdout.flush()
         sys.stderr.flush()
@@ -95,21 +113,33 @@ class Command(socketserver.StreamRequestHandler):
         os._exit(0)
 
 
-def main() -> None:
-    gc.disable()  # nothing of the imports is ever freed
-    import torch._dynamo  # noqa: F401  (optimisers import it)
-    from fairseq_cli import train, validate  # noqa: F401
-
-    import graphormer_plugin.tasks  # noqa: F401
-    from graphormer_plugin import hub  # noqa: F401
-
-    # After fairseq, which says how lines of logs look.
-    importlib.import_module("quick_options").warm_up()
+@functools.cache
+def get_ready() -> None:
+    """What most commands need, once and before the first."""
+    for name in NEEDED:
+        importlib.import_module(name)
+    logging.getLogger("hydra").setLevel(logging.INFO)
+    warm_up()
     gc.freeze()
-    server = socketserver.ForkingTCPServer(("127.0.0.1", 0), Command)
-    print(server.server_address[1], flush=True)
-    server.serve_forever()
 
 
-if __name__ == "__main__":
-    main()
+class Server(socketserver.ForkingTCPServer):
+    def process_request(self, *request) -> None:
+        get_ready()
+        super().process_request(*request)
+
+
+def start() -> int:
+    """Port of a server, which ends with this process."""
+    server = Server(("127.0.0.1", 0), Command)
+    parent = os.getpid()
+    if os.fork():
+        server.socket.close()
+        return server.server_address[1]
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() == parent:
+            warnings.simplefilter("ignore")
+            server.serve_forever()
+    finally:
+        os._exit(1)

@@ -25,8 +25,9 @@ from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 
 import graphormer_plugin.tasks  # noqa: F401  (for the user's folders of some tests)
+from graphormer_plugin.experiment import training
+from support import recipe_server
 from support.quick_options import quicken
-from support.recipe_server import shims
 
 # Seconds until a process counts as hanging: longer than any takes on a busy machine.
 PATIENCE = 3600
@@ -191,30 +192,34 @@ def assert_same_weights(one, two):
         assert torch.equal(one[name], two[name]), name
 
 
-@functools.cache
-def server_environment(root=ROOT):
-    """Environment in which commands run in forks of one process that has all imports.
+# Before the first test: what tests change in their process is not in its forks.
+SERVER = recipe_server.start()
 
-    The process lives as long as this one; the package is in the folder root.
-    """
+
+@pytest.fixture(scope="module")
+def quick():
+    """Trainings of an experiment run in forks of the server; their environment."""
+    environment = server_environment()
+    python = shutil.which("python", path=environment["PATH"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "PROGRAM", [python, "-m", "fairseq_cli.train"])
+        patch.setattr(training, "ENVIRONMENT", environment)
+        yield environment
+
+
+@functools.cache
+def server_environment():
+    """Environment in which commands run in forks of one process that has all imports."""
     # Python 3.13 lets go of a TemporaryDirectory in every fork, which would remove it.
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder)
     bin = Path(folder, "bin")
-    shims(bin)
-    paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
+    recipe_server.shims(bin)
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     found = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ":".join(paths)}
     found |= {"PYTHONWARNINGS": "ignore", "SHIMS": str(bin)}
     found.pop("PYTHONSAFEPATH", None)  # of a command of fairseq in this process
-    server = subprocess.Popen(
-        [sys.executable, Path(__file__).with_name("recipe_server.py")],
-        env=found,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    atexit.register(server.kill)
-    found["RECIPE_SERVER"] = server.stdout.readline().strip()
-    found["PATH"] = f"{bin}:{os.environ['PATH']}"
+    found |= {"RECIPE_SERVER": str(SERVER), "PATH": f"{bin}:{os.environ['PATH']}"}
     return found
 
 

@@ -1,6 +1,7 @@
 """Stores from what registered functions return: graphs or SMILES, right or wrong."""
 
 import errno
+import importlib
 import multiprocessing
 from functools import partial
 from pathlib import Path
@@ -350,10 +351,16 @@ class TestCodeOfUsersThatRunsLate:
             build(tmp_path, DatasetSource(graphs=graphs()))
 
     @pytest.mark.long  # starts workers
-    def test_place_in_a_worker(self, tmp_path):
-        source = DatasetSource(**SMILES, parser=fails)
-        with pytest.raises(DatasetError, match=rf"parser failed at {__file__}:\d+: "):
-            build(tmp_path, source, workers=2)
+    def test_place_in_a_worker(self, tmp_path, monkeypatch):
+        """The worker imports the parser's module: not this one, which imports much."""
+        path = tmp_path / "late_parser.py"
+        path.write_text('def fails(*_):\n    return {}["nothing"]\n')
+        monkeypatch.syspath_prepend(tmp_path)
+        source = DatasetSource(
+            **SMILES, parser=importlib.import_module("late_parser").fails
+        )
+        with pytest.raises(DatasetError, match=f"parser failed at {path}:2: "):
+            build(tmp_path, source, workers=1)
 
     def test_a_parser_without_scaffolds(self, tmp_path):
         source = DatasetSource(**SMILES, parser=smiles.parse_any_smiles)
