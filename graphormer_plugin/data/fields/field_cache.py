@@ -27,6 +27,7 @@ from graphormer_plugin.data.files import (
     is_read_only,
     npy_header,
     read_text,
+    write_text,
 )
 from graphormer_plugin.data.store import GraphStore
 
@@ -93,36 +94,37 @@ def compute_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
 def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]:
     """`compute_columns` of a store, computed once and memory-mapped afterwards.
 
-    They lie beside the store in ``<store>.<key>/``, a ``.npy`` per column, with a
-    record of the store's fingerprint. If the record does not match,
-    they are computed again. Of several processes that ask at once, the first computes and
-    the others wait. Nothing is written if the record matches. Where this user cannot write,
-    each process computes them in memory, with a warning.
+    They lie beside the store in ``<store>.<key>/``, a ``.npy`` per column, with a record of
+    what they were made from; with another record they are computed again. Of several
+    processes that ask at once, the first computes and the others wait. Where this user cannot
+    write, each process computes them in memory, with a warning.
     """
     made = {}
     for field in sorted(spec.fields & CACHED_FIELDS.keys()):
         cached = CACHED_FIELDS[field]
         folder = store.path.with_name(f"{store.path.name}.{cached.key(spec)}")
+        # Fingerprint of the files: graphs do not depend on splits.
+        record = {"fingerprint": store.manifest["fingerprint"]}
+        record["version"] = cached.version(spec)
         # Without the lock, which needs a folder that can be written, and one at a time.
-        version = cached.version(spec)
-        kept = _valid_columns(folder, store, cached, version)
-        made |= _computed(folder, store, field, spec) if kept is None else kept
+        kept = _kept(folder, cached, record)
+        made |= kept or _computed(folder, store, field, spec, record)
     return made
 
 
 def _computed(
-    folder: Path, store: GraphStore, field: str, spec: BatchSpec
+    folder: Path, store: GraphStore, field: str, spec: BatchSpec, record: dict[str, str]
 ) -> dict[str, np.ndarray]:
     """The columns of a field, kept in a folder if that can be written."""
     cached, label = CACHED_FIELDS[field], f"{store.manifest['dataset']}: {field}"
-    version, arrays = cached.version(spec), None
+    arrays = None
     try:
         with file_lock(folder):
-            arrays = _valid_columns(folder, store, cached, version)
-            if arrays is None:
-                arrays = cached.compute(store.columns, spec, label)
-                _write(folder, arrays, store, version)
-                arrays = _mapped(folder, cached)
+            if kept := _kept(folder, cached, record):
+                return kept
+            arrays = cached.compute(store.columns, spec, label)
+            _write(folder, arrays, record)
+            return _mapped(folder, cached)
     except OSError as error:
         if not is_read_only(error):
             raise
@@ -143,22 +145,18 @@ def _mapped(folder: Path, cached: CachedField) -> dict[str, np.ndarray]:
     }
 
 
-def _valid_columns(
-    folder: Path, store: GraphStore, cached: CachedField, version: str
+def _kept(
+    folder: Path, cached: CachedField, record: dict[str, str]
 ) -> dict[str, np.ndarray] | None:
-    """The columns of a folder; None unless all match the record and the store."""
+    """The columns of a folder; None without them, and with another record."""
     try:
-        record = json.loads(read_text(folder / _RECORD))
-        expected = {
-            "version": version,
-            "fingerprint": store.manifest["fingerprint"],
-        }
-        return _mapped(folder, cached) if record == expected else None
+        current = json.loads(read_text(folder / _RECORD)) == record
+        return _mapped(folder, cached) if current else None
     except (OSError, ValueError):
         return None
 
 
-def _write(folder: Path, arrays: Columns, store: GraphStore, version: str) -> None:
+def _write(folder: Path, arrays: Columns, record: dict[str, str]) -> None:
     """Writes a folder as a whole; the caller holds the lock."""
     temporary = folder.with_name(f".tmp-{folder.name}")
     for leftover in (temporary, folder):
@@ -171,10 +169,7 @@ def _write(folder: Path, arrays: Columns, store: GraphStore, version: str) -> No
             with atomic_write(path) as file:  # np.save does not say that a disk is full
                 file.write(npy_header(array.dtype, array.shape))
                 file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-        # Of the files: graphs do not depend on splits.
-        record = {"version": version, "fingerprint": store.manifest["fingerprint"]}
-        with atomic_write(temporary / _RECORD, "w", encoding="utf-8") as file:
-            json.dump(record, file)
+        write_text(temporary / _RECORD, json.dumps(record))
         os.replace(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
