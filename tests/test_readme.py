@@ -275,8 +275,9 @@ def test_the_first_page_has_the_figures_of_small_data():
         assert f"| {name} | {' | '.join(correlations)} |" in page
 
 
-def test_every_flag_exists():
+def test_every_flag_exists(tmp_path, monkeypatch):
     """Flags in tables and text: of the task, the model, or one of the commands."""
+    monkeypatch.chdir(tmp_path)  # a folder of checkpoints is made when flags are read
     parsers = [options.get_validation_parser()]
     base = "--optimizer adam --lr-scheduler polynomial_decay --total-num-update 1"
     cases = {f"--task {task} --arch grpe_small" for task in components()["tasks"]}

@@ -19,6 +19,12 @@ COMPLETE = f"""--user-dir {USER_DIR} --task graph_prediction {TINY} --dataset-na
 VALIDATE = f"--user-dir {USER_DIR} --task graph_prediction --batch-size 4"
 
 
+@pytest.fixture(autouse=True)
+def current_folder(monkeypatch, tmp_path):
+    """The folder of checkpoints is made when flags are read."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def refused(monkeypatch, capsys):
     """The line with which a command ends that must exit with code 2."""
@@ -147,8 +153,7 @@ def test_components_of_others_are_not_tried(registry, name, base, monkeypatch):
         ("--azureml-logging", "--azureml-logging: azureml-core is not installed"),
     ],
 )
-def test_a_flag_that_cannot_work_here(wrong, shown, refused, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_flag_that_cannot_work_here(wrong, shown, refused, monkeypatch):
     for name in ("wandb", "SummaryWriter", "AimRepo", "Run"):
         monkeypatch.setattr(progress_bar, name, None)
     assert re.search(f"error: {shown}", refused([*COMPLETE.split(), *wrong.split()]))

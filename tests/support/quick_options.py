@@ -7,6 +7,7 @@ schemas and parses 280 overrides, nearly all of them equal in every run.
 import contextlib
 import copy
 import functools
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def warm_up() -> None:
     quicken()
     arguments = "--task graph_prediction --arch grpe_tiny --criterion l1_loss"
     arguments += " --optimizer adam --lr-scheduler polynomial_decay"
-    arguments += " --total-num-update 1"
+    arguments += f" --total-num-update 1 --save-dir {tempfile.gettempdir()}"
     parser = options.get_training_parser()
     arguments = options.parse_args_and_arch(parser, arguments.split())
     utils.convert_namespace_to_omegaconf(arguments)
