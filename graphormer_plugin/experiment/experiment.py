@@ -1,7 +1,6 @@
 """The experiment that all steps share: its data, models and lines of fairseq-train."""
 
 import contextlib
-import fnmatch
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,7 +34,6 @@ from graphormer_plugin.experiment.split_tables import MOLECULES_FILE, split_file
 from graphormer_plugin.experiment.training import (
     BEST,
     Start,
-    column_pattern,
     run_training,
     table_flags,
 )
@@ -198,16 +196,6 @@ class Experiment:
                         f"valid, --coverage {self.settings.coverage:g} takes {least} or "
                         f"more; {advice}"
                     )
-        if self.model == HEAD:
-            return
-        for name in (name for name in names if "," in name):
-            header = [*names, *self.table.extra_names]
-            fits = fnmatch.filter(header, column_pattern(name))
-            if len(fits) > 1:
-                raise DatasetError(
-                    f"fairseq-train cannot tell apart the columns {listed(fits)}, as a "
-                    f"comma separates names: rename {name!r}"
-                )
 
     def options(self, model: str) -> Training:
         """Options of the trainings of a model."""

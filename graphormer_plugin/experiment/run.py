@@ -10,7 +10,7 @@ from typing import Any
 from tqdm import tqdm
 
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
-from graphormer_plugin.data.errors import DatasetError, listed
+from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.files import atomic_write, file_lock, read_text, write_text
 from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.experiment import fit, predictions, results, split_tables
@@ -200,8 +200,3 @@ def finish(
     for member in experiment.model_runs():
         written += member.files
     write_text(folder / FINISHED_FILE, json.dumps(written, indent=1))
-    if not is_finished(folder):
-        raise DatasetError(
-            f"{folder} was removed, or files in it, while they were written; type the "
-            "same command again"
-        )

@@ -23,7 +23,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graph_features import PREFIX
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.tables.formats import stem
-from graphormer_plugin.experiment import experiment, split_tables, starts, training
+from graphormer_plugin.experiment import experiment, starts, training
 from graphormer_plugin.experiment import run as running
 from graphormer_plugin.experiment.scores import spread_text
 from graphormer_plugin.experiment.settings import Settings
@@ -648,28 +648,6 @@ def test_a_folder_has_one_lock_by_all_its_names(
     assert locked == [new / "experiment"] * 3
     # Two experiments that come at once would write different settings.
     assert not list(new.iterdir())
-
-
-def test_a_folder_that_is_removed_while_it_works(
-    checkpoint, command, monkeypatch, capsys
-):
-    """What is written later makes the folder anew, with some of its files."""
-
-    def write_and_remove(folder, *given):
-        written(folder, *given)
-        shutil.rmtree(folder)
-
-    written = split_tables.write_molecules
-    words = command("smiles,gap", ALCOHOLS, *QUICK, "--model", "head")
-    words += ["--start", checkpoint("grpe_tiny")]
-    with monkeypatch.context() as patch:
-        patch.setattr(split_tables, "write_molecules", write_and_remove)
-        assert main(words) == 2
-    captured = capsys.readouterr()
-    assert "error: model was removed, or files in it, while they" in captured.err
-    assert "report.html" not in captured.out
-    shutil.rmtree("model")
-    assert main(words) == 0
 
 
 def test_a_failed_training_names_its_log(quick, command, monkeypatch, capsys):
