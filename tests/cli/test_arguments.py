@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import itertools
 import os
 import subprocess
 import sys
@@ -25,35 +24,33 @@ COMMANDS = [compare, convert, explain, predict, preprocess, train]
 NAMES = [module.__name__.rpartition(".")[2] for module in COMMANDS]
 
 
-ANSWER = """
+ANSWERS = """
 import sys
 from graphormer_plugin.cli import {0}
-try:
-    code = {0}.main(sys.argv[1:])
-except SystemExit as stop:
-    code = stop.code
-print(code, "torch" in sys.modules)
+for words in sys.argv[1:]:
+    try:
+        code = {0}.main(words.split())
+    except SystemExit as stop:
+        code = stop.code
+    print("code", code, "torch" in sys.modules)
 """
+WITHOUT_FILE = {
+    "predict": ["no.pt no.csv out.csv"],
+    "preprocess": ["--dataset-name no.csv"],
+    "train": ["no.csv"],
+}
 
 
 @pytest.mark.long  # starts processes
-@pytest.mark.parametrize(
-    "name, words",
-    [
-        *itertools.product(NAMES, ["--help", "--typo"]),
-        ("predict", "no.pt no.csv out.csv"),
-        ("preprocess", "--dataset-name no.csv"),
-        ("train", "no.csv"),
-    ],
-)
-def test_an_answer_imports_no_torch(name, words, tmp_path):
+@pytest.mark.parametrize("name", NAMES)
+def test_an_answer_imports_no_torch(name, tmp_path):
     """It takes three times as long as the rest."""
-    program = ANSWER.format(name)
-    line = [sys.executable, "-c", program, *words.split()]
+    more = WITHOUT_FILE.get(name, [])
+    line = [sys.executable, "-c", ANSWERS.format(name), "--help", "--typo", *more]
     done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
-    code = 0 if words == "--help" else 2
-    assert done.stdout.splitlines()[-1:] == [f"{code} False"], done.stderr
-    assert words.startswith("--") or "no.csv" in done.stderr
+    codes = [line for line in done.stdout.splitlines() if line.startswith("code ")]
+    assert codes == ["code 0 False", *["code 2 False"] * (1 + len(more))], done.stderr
+    assert not more or "no.csv" in done.stderr.splitlines()[-1]
 
 
 def test_any_exception_is_one_line(capsys):

@@ -11,6 +11,8 @@ sys.path.append(str(Path(__file__).parents[2] / "examples/small_data"))
 
 import benchmarks
 
+from support.training import server_environment
+
 SMILES = [f"OC1{'C' * number}C1" for number in range(1, 31)]
 WORDS = "--moleculeace {0} --biogen {0}/biogen.csv --sets CHEMBL1_Ki".split()
 
@@ -30,6 +32,10 @@ def test_a_set_is_measured_once(data, monkeypatch, capsys):
     """The teacher's vectors take its place, as its environment is another one."""
     vectors = np.random.default_rng(1).normal(size=(30, 5))
     monkeypatch.setattr(benchmarks, "teacher", lambda *_: vectors)
+    # graphormer-train beside this Python is a fork of the server.
+    environment = server_environment()
+    monkeypatch.setattr(sys, "executable", f"{environment['SHIMS']}/python")
+    monkeypatch.setenv("RECIPE_SERVER", environment["RECIPE_SERVER"])
     words = [str(data / "out"), *(word.format(data) for word in WORDS)]
     words += ["--models", "graphormer-train", "minimol", "--minimol", "echo"]
     assert benchmarks.main(words) == 0
