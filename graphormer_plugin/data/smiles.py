@@ -193,12 +193,32 @@ def mol_of_any_smiles(smiles: str) -> Any:
         mol = Chem.MolFromSmiles(smiles, sanitize=False)
         if mol is None:
             raise
+    return _without_valence_rules(mol)
+
+
+def _without_valence_rules(mol: Any) -> Any:
+    """A molecule that was read without sanitisation, sanitised but for these rules."""
     without_map_numbers(mol).UpdatePropertyCache(strict=False)
     mol = Chem.RemoveHs(mol, sanitize=False)
     everything = Chem.SanitizeFlags.SANITIZE_ALL
     Chem.SanitizeMol(mol, everything ^ Chem.SanitizeFlags.SANITIZE_PROPERTIES)
     Chem.AssignStereochemistry(mol, cleanIt=True, force=True)
     return mol
+
+
+def _adduct(smiles: str) -> Any:
+    """Molecule of a SMILES such as ``CN->[BH3]``; None if RDKit refuses more in it than the
+    valence of atoms that dative bonds point to, which it counts with the other bonds."""
+    mol = Chem.MolFromSmiles(smiles, sanitize=False)
+    if mol is None:
+        return None
+    dative = [b for b in mol.GetBonds() if b.GetBondType() == Chem.BondType.DATIVE]
+    acceptors = {bond.GetEndAtomIdx() for bond in dative}
+    for problem in Chem.DetectChemistryProblems(mol):
+        is_valence = problem.GetType() == "AtomValenceException"
+        if not is_valence or problem.GetAtomIdx() not in acceptors:
+            return None
+    return _without_valence_rules(mol)
 
 
 def from_canonical(mol: Any) -> Any:
@@ -249,6 +269,8 @@ def mol_of_smiles(smiles: str) -> Any:
         mol = Chem.MolFromSmiles(smiles)
         if mol is None and rest:  # RDKit knows fewer extensions than programs write
             mol = Chem.MolFromSmiles(plain)
+        if mol is None and ("->" in plain or "<-" in plain):
+            mol = _adduct(plain)
         if mol is None and plain.replace("->", "").count(">") == 2:
             raise ValueError("it is a reaction, which is not read")
     if mol is None:

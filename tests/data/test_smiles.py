@@ -127,6 +127,16 @@ def test_extensions_and_inchi(text, expected):
     assert Chem.MolToSmiles(mol_of_smiles(text)) == expected
 
 
+def test_acceptors_of_dative_bonds():
+    """RDKit counts a dative bond among those of its acceptor."""
+    graph = parse_smiles("CC(C)(C)N->[BH3]", scaffold=True, identity=True)
+    assert len(graph.x) == 6
+    assert mol_of_smiles("F[B](F)(F)<-O(C)C").GetNumAtoms() == 7
+    for text in ("CC(C)(C)(C)N->[BH3]", "CN->[BH3]C(", "C(C)(C)(C)(C)C"):
+        with pytest.raises(ValueError, match="RDKit refuses it"):
+            mol_of_smiles(text)
+
+
 @pytest.mark.parametrize("text", ["CCO>>CC", "CC(=O)O>[H+]>CC"])
 def test_reactions_are_named(text):
     with pytest.raises(ValueError, match="it is a reaction, which is not read"):
