@@ -208,7 +208,8 @@ def _without_valence_rules(mol: Any) -> Any:
 
 def _adduct(smiles: str) -> Any:
     """Molecule of a SMILES such as ``CN->[BH3]``; None if RDKit refuses more in it than the
-    valence of atoms that dative bonds point to, which it counts with the other bonds."""
+    valence of atoms that dative bonds point to, which it counts with the other bonds.
+    """
     mol = Chem.MolFromSmiles(smiles, sanitize=False)
     if mol is None:
         return None
@@ -266,13 +267,13 @@ def mol_of_smiles(smiles: str) -> Any:
         plain, *rest = smiles.split(maxsplit=1) or [""]
         if rest and not rest[0].startswith("|"):
             raise ValueError(f"text after a blank in the SMILES: {rest[0]!r}")
+        if plain.replace("->", "").count(">") == 2:
+            raise ValueError("it is a reaction, which is not read")
         mol = Chem.MolFromSmiles(smiles)
         if mol is None and rest:  # RDKit knows fewer extensions than programs write
             mol = Chem.MolFromSmiles(plain)
         if mol is None and ("->" in plain or "<-" in plain):
             mol = _adduct(plain)
-        if mol is None and plain.replace("->", "").count(">") == 2:
-            raise ValueError("it is a reaction, which is not read")
     if mol is None:
         raise ValueError("RDKit refuses it")
     if MAP_NUMBER.search(smiles):  # hydrogens that had one are atoms until now

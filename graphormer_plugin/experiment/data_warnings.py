@@ -15,7 +15,7 @@ from graphormer_plugin.experiment.labelled_molecules import (
     Split,
 )
 from graphormer_plugin.experiment.scores import MAIN
-from graphormer_plugin.experiment.settings import FINETUNE, SCRATCH, Settings
+from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.split_tables import INVALID_FILE
 
 
@@ -64,8 +64,6 @@ def warnings_of(
         none = {*range(table.targets.num_classes)} - {*table.labels.ravel().tolist()}
         if none:
             lines.append(f"no molecule has class {listed(sorted(none))}")
-    if settings.model in (FINETUNE, SCRATCH):
-        lines += alike_stereoisomers(table)
     unread = dict(zip(table.extra_names, zip(*table.extras)))
     for number, split in enumerate(splits, 1):
         texts = warnings_about(
@@ -82,8 +80,8 @@ def warnings_of(
 
 
 def alike_stereoisomers(table: LabelledMolecules) -> list[str]:
-    """Warning about stereoisomers with other labels, which networks cannot tell apart;
-    the fingerprints of heads and forests have CIP codes."""
+    """Warning about stereoisomers with other labels. A mark of OGB's graphs depends on the
+    order of the neighbours; the fingerprints of heads and forests have CIP codes."""
     rows_of: dict[int, list[int]] = {}
     for row, text in enumerate(table.smiles):
         if {*text} & {*"@/\\"}:
@@ -98,8 +96,8 @@ def alike_stereoisomers(table: LabelledMolecules) -> list[str]:
     if not alike:
         return []
     return [
-        f"{counted(alike, 'molecule')} are stereoisomers of others with other labels, "
-        "which a network cannot tell apart; --model head can"
+        f"{counted(alike, 'molecule')} are stereoisomers of others with other labels; a "
+        "network reads marks relative to the order of atoms, --model head reads R and S"
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment.data_warnings import warnings_of
 from graphormer_plugin.experiment.labelled_molecules import read_table
-from support.labelled_molecules import PARTS, settings
+from support.labelled_molecules import PARTS, experiment_of, settings
 
 
 def warnings(table, asked, splits):
@@ -84,13 +84,18 @@ def test_valid_is_drawn_from_train(read):
     assert not any("replicates have the split" in text for text in others)
 
 
-@pytest.mark.parametrize("model, lines", [("finetune", 1), ("head", 0), ("auto", 0)])
-def test_stereoisomers_that_a_network_cannot_tell_apart(write, model, lines):
+@pytest.mark.parametrize(
+    "asked, lines",
+    [({"model": "finetune"}, 1), ({"model": "head"}, 0), ({}, 0), ({"epochs": 1}, 1)],
+)
+def test_stereoisomers_that_a_network_hardly_tells_apart(write, asked, lines):
+    """``auto`` fine-tunes with an option of a training."""
     texts = ["C[C@H](N)O", "C[C@@H](N)O", "N[C@H](C)O", "C/C=C/Cl", "CC=CCl", "CCO"]
     path = write([*map(list, zip(texts, (1, 0, 0, 1, 0, 0)))], ["smiles", "y"])
-    table = read_table(asked := settings(path, model=model))
-    splits = [{"train": np.arange(4), "valid": [4], "test": [5]}]
-    found = [line for line in warnings(table, asked, splits) if "stereo" in line]
+    split = {"train": np.arange(4), "valid": np.array([4]), "test": np.array([5])}
+    table = read_table(settings(path, **asked))
+    found = experiment_of(table, [split], **asked).warnings()
+    found = [line for line in found if "stereo" in line]
     assert len(found) == lines and all("3 molecules are" in line for line in found)
 
 

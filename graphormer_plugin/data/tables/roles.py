@@ -104,10 +104,6 @@ class Roles:
 
     def only(self) -> list[str]:
         """The only column that can be the target if none is named."""
-        if not self.free and " " in self.smiles:
-            raise self.table.error(
-                f"the header is a single cell, {self.smiles!r}; separate the cells by commas"
-            )
         if len(self.free) != 1:
             raise self.table.error(
                 "which columns are targets? Name them with --target-columns; there are "

@@ -112,8 +112,10 @@ class Table:
                     return self.require(names[0])
             if named:
                 break
+        second = "; a second molecule per row is not read" if len(named) > 1 else ""
         raise self.error(
-            f"which column has the SMILES? Name it with --smiles-column; {self._has()}"
+            f"which column has the SMILES? Name it with --smiles-column{second}; "
+            f"{self._has()}"
         )
 
     def find_name(self, smiles_column: str) -> list[str]:
@@ -172,7 +174,7 @@ class CsvTable(TextTable):
         tabs = self.path.name.lower().removesuffix(".gz").endswith(".tsv")
         usual = "\t" if tabs else ","
         with self.open_lines() as lines:
-            first = next(filter(str.strip, lines), "")
+            first, second = (*itertools.islice(filter(str.strip, lines), 2), "", "")[:2]
         named = re.match('"?sep=(.)', first)  # a line of Excel's
         self.lines_above = 1 if named else 0
         self.delimiter = next(
@@ -192,6 +194,9 @@ class CsvTable(TextTable):
             by = SEPARATORS.get(self.delimiter, self.delimiter)
             text = f"cells are separated by {by}"
             self.notes[text] = None
+        if len(header) == 1 < len(first.split()) == len(second.split()):
+            text = f"the header is a single cell, {shown(first.strip())}"
+            raise self.error(f"{text}; separate the cells by commas")
         self.decimal_comma = self.delimiter == ";"
         return header
 
