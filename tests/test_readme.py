@@ -74,7 +74,7 @@ WRAPPERS = {
             */bfloat16.py) more=(--help) ;;
             */attention_layer.py) more=(--rounds 1) ;;
             */collate.py) more=(--batch-size 8 --rounds 1) ;;
-            */featurise.py) more=(--molecules 20 --rounds 1) ;;
+            */featurise.py | */prediction.py) more=(--molecules 20 --rounds 1) ;;
             */train_step.py) more=(--batch-size 8 --batches 1 --rounds 1 --threads 1) ;;
         esac
         exec "$SHIMS/python" "$@" "${more[@]}" """,
@@ -195,7 +195,7 @@ def provide(page, clone, trained):
         packed = gzip.compress(csv_file(["smiles"]).encode())
         for name in ("molhiv", "pcqm4mv2"):
             (clone / f"{name}.csv.gz").write_bytes(packed)
-    if Path(page).parent.name in ("explaining", "predicting", "scale", "tour"):
+    if Path(page).parent.name in ("explaining", "predicting", "scale", "speed", "tour"):
         shutil.copytree(trained, clone, dirs_exist_ok=True)
     if page == "examples/published/README.md":
         state = weights_of("graphormer_preln_multi_hop")

@@ -79,28 +79,6 @@ def warnings_of(
     return lines
 
 
-def alike_stereoisomers(table: LabelledMolecules) -> list[str]:
-    """Warning about stereoisomers with other labels. A mark of OGB's graphs depends on the
-    order of the neighbours; the fingerprints of heads and forests have CIP codes."""
-    rows_of: dict[int, list[int]] = {}
-    for row, text in enumerate(table.smiles):
-        if {*text} & {*"@/\\"}:
-            rows_of.setdefault(table.constitutions[row], []).append(row)
-    alike = 0
-    for rows in rows_of.values():
-        labels = table.labels[rows]
-        # Comparisons with NaN, a missing label, are false.
-        differ = (labels[:, None] > labels).any()
-        if len({table.keys[row] for row in rows}) > 1 and differ:
-            alike += len(rows)
-    if not alike:
-        return []
-    return [
-        f"{counted(alike, 'molecule')} are stereoisomers of others with other labels; a "
-        "network reads marks relative to the order of atoms, --model head reads R and S"
-    ]
-
-
 def stereo_twins(table: LabelledMolecules, split: Split) -> list[str]:
     """A warning about test molecules that differ from fitted ones in stereo marks alone."""
     fitted, test = np.concatenate([split[part] for part in FIT_SPLITS]), split["test"]

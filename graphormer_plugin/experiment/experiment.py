@@ -15,7 +15,6 @@ import graphormer_plugin
 from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
 from graphormer_plugin.data.files import atomic_write, read_arrays
-from graphormer_plugin.experiment.data_warnings import alike_stereoisomers
 from graphormer_plugin.experiment.labelled_molecules import (
     FIT_SPLITS,
     LabelledMolecules,
@@ -143,8 +142,6 @@ class Experiment:
         most = max(map(len, fitted))
         if self.model == HEAD and most > MAX_ROWS:
             texts.append(f"heads are fitted to {MAX_ROWS:,} of {most:,} molecules")
-        if self.model != HEAD:
-            texts += alike_stereoisomers(self.table)
         tested = set[int]()
         for split in self.splits:
             labels = self.table.scored_labels(split, "test")

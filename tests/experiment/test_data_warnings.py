@@ -8,7 +8,7 @@ import pytest
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment.data_warnings import warnings_of
 from graphormer_plugin.experiment.labelled_molecules import read_table
-from support.labelled_molecules import PARTS, experiment_of, settings
+from support.labelled_molecules import PARTS, settings
 
 
 def warnings(table, asked, splits):
@@ -82,21 +82,6 @@ def test_valid_is_drawn_from_train(read):
     drawn, *others = warnings(table, asked, splits)
     assert drawn == "3 molecules of train are valid, drawn at random by --seed"
     assert not any("replicates have the split" in text for text in others)
-
-
-@pytest.mark.parametrize(
-    "asked, lines",
-    [({"model": "finetune"}, 1), ({"model": "head"}, 0), ({}, 0), ({"epochs": 1}, 1)],
-)
-def test_stereoisomers_that_a_network_hardly_tells_apart(write, asked, lines):
-    """``auto`` fine-tunes with an option of a training."""
-    texts = ["C[C@H](N)O", "C[C@@H](N)O", "N[C@H](C)O", "C/C=C/Cl", "CC=CCl", "CCO"]
-    path = write([*map(list, zip(texts, (1, 0, 0, 1, 0, 0)))], ["smiles", "y"])
-    split = {"train": np.arange(4), "valid": np.array([4]), "test": np.array([5])}
-    table = read_table(settings(path, **asked))
-    found = experiment_of(table, [split], **asked).warnings()
-    found = [line for line in found if "stereo" in line]
-    assert len(found) == lines and all("3 molecules are" in line for line in found)
 
 
 def test_salts_are_counted(write):
