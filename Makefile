@@ -20,7 +20,7 @@ PYTEST = OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest -n auto --dist loadgroup
 
 help:
 	@echo 'make demo        train grpe_small on 5,000 real molecules, test it'
-	@echo 'make test        the tests without the slow ones: nine minutes on two cores'
+	@echo 'make test        the tests without the slow ones: six minutes on two cores'
 	@echo 'make nightly     all that `.ci/run` leaves out: slow tests with Ray, Dask, ONNX, FastAPI,'
 	@echo '                 Lightning and, where java is, Spark; test-portable, test-fallback, sanitize'
 	@echo 'make test-quick  the tests without trainings, processes and large files: a minute'

@@ -82,6 +82,7 @@ def fill(folder, free):
         path.unlink()
 
 
+@pytest.mark.slow  # compat/test_checkpoint_files.py has torn checkpoints
 def test_a_training_goes_on_when_there_is_room(disk, train, fresh_fairseq, tmp_path):
     """The disk is full at the second checkpoint."""
     folder = disk(3000)

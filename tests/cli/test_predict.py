@@ -296,7 +296,7 @@ def test_processes(checkpoint, many, tmp_path, monkeypatch, capsys):
     path = checkpoint("grpe_tiny")
     capsys.readouterr()  # of its training
     written = []
-    for workers, kind in (("0", "cpu"), ("2", "cpu"), ("1", "cuda")):
+    for workers, kind in (("0", "cpu"), ("2", "cpu"), ("2", "cuda")):
         device = property(lambda _, kind=kind: SimpleNamespace(type=kind))
         monkeypatch.setattr(hub.Predictor, "device", device)
         command = [path, many, "out.csv", "--embeddings", "e.npy", "--quiet"]

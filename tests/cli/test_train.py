@@ -252,8 +252,10 @@ def test_it_goes_on_where_it_was(folder, checkpoint, tmp_path, capsys):
     for removed in (
         ["report.html", "replicate2/finetune2/predictions.npz", "results.csv"],
         # by a user, of a finished one
-        ["results.txt", "predictions_valid.csv"],
-        ["parity.png", "molecules.csv"],
+        ["results.txt"],
+        ["predictions_valid.csv"],
+        ["molecules.csv"],
+        ["parity.png"],
         ["replicate2/finetune1/checkpoint_best.domain.npz"],
     ):
         for name in removed:

@@ -360,7 +360,7 @@ class TestCodeOfUsersThatRunsLate:
             **SMILES, parser=importlib.import_module("late_parser").fails
         )
         with pytest.raises(DatasetError, match=f"parser failed at {path}:2: "):
-            build(tmp_path, source, workers=1)
+            build(tmp_path, source, workers=2)
 
     def test_a_parser_without_scaffolds(self, tmp_path):
         source = DatasetSource(**SMILES, parser=smiles.parse_any_smiles)
