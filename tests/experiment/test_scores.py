@@ -63,6 +63,7 @@ def test_several_targets():
     ]
     roc_auc, undefined = scores(targets, predicted, labels, np.ones(2))["roc_auc"]
     assert roc_auc == pytest.approx(0.5) and math.isnan(undefined)
+    assert score("accuracy", np.array([0.4, 0.6]), np.array([0.0, 1])) == 1
     assert MAIN["binary"].is_defined(labels)
     assert not MAIN["binary"].is_defined(labels[:, 1:])
 
