@@ -5,6 +5,7 @@ import functools
 import io
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -162,6 +163,13 @@ def command(function: Command) -> Command:
             if not known and not is_out_of_memory(error):
                 text = f"{type(error).__name__}: {text}; --debug shows where"
             print_error(f"error: {text}")
+            return EXIT_BAD_INPUT
+        except SystemExit as stop:
+            *_, innermost = traceback.extract_tb(stop.__traceback__)
+            if innermost.filename == argparse.__file__:
+                raise
+            place = f"{innermost.filename}:{innermost.lineno}"
+            print_error(f"error: the code at {place} ends the program (SystemExit)")
             return EXIT_BAD_INPUT
         except KeyboardInterrupt:
             print_error("interrupted")

@@ -147,3 +147,11 @@ def test_standard_error_that_cannot_be_written(unwritable):
 
     with contextlib.redirect_stderr(unwritable[0]):
         assert main([]) == 2
+
+
+@pytest.mark.parametrize("status", [0, None, "done"])
+def test_code_of_a_user_does_not_end_a_command_with_success(status, capsys):
+    main = command(lambda _: sys.exit(status))
+    assert main([]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "ends the program" in line and "test_arguments.py:" in line
