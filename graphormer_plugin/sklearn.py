@@ -401,6 +401,8 @@ class MoleculeClassifier(MoleculeEstimator, ClassifierMixin, BaseEstimator):
 
 def _smiles(X: Any) -> list[str]:
     """SMILES of X; empty where missing."""
+    if isinstance(X, str):
+        raise ValueError(f"X is one SMILES, expected several: give [{X!r}]")
     table = pandas.DataFrame(X)
     if len(table.columns) != 1 and len(table):
         raise ValueError(f"X has {len(table.columns)} columns, expected one, of SMILES")

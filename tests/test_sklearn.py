@@ -168,6 +168,7 @@ def test_missing_and_bad_values():
         ({}, SMILES, 23 * [1.0] + [np.inf], "label 23 of y is inf"),
         ({}, np.array([SMILES, SMILES]).T, Y, "X has 2 columns"),
         ({}, [1] * 24, Y, "row 0 of X is 1, expected a SMILES"),
+        ({}, "CCO", Y, r"give \['CCO'\]"),
     ],
 )
 def test_mistakes(options, x, y, message):
