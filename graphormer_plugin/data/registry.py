@@ -142,7 +142,7 @@ class RegisteredDataset:
             result = self.function(*arguments)
         except DatasetError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             where = place_of(error, inspect.getsourcefile(self.function) or "")
             raise DatasetError(f"dataset {self.name!r} failed {where}") from error
         source = _as_source(result, self.name)

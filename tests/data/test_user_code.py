@@ -48,6 +48,8 @@ def test_package(rings):
 def test_errors_name_file_and_line(rings):
     with pytest.raises(DatasetError, match=r"'rings' failed at .*rings.py:\d+: Ze"):
         get_store(rings(extra="1 / 0"))
+    with pytest.raises(DatasetError, match=r"rings.py:\d+: SystemExit: 0"):
+        get_store(rings(extra="raise SystemExit(0)"))
     (rings.folder / "broken.py").write_text("import nothing_like_this")
     with pytest.raises(DatasetError, match=r"at .*broken.py:1: ModuleNotFoundErr"):
         get_store(rings())
