@@ -104,8 +104,9 @@ class Command(socketserver.StreamRequestHandler):
         # Those of this process are pytest's.
         sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)
         sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, closefd=False)
-        for handler in logging.getLogger().handlers:
-            handler.setStream(sys.stdout)
+        # As fairseq's commands set it when they are imported, whoever was first in this process.
+        form = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"
+        logging.basicConfig(format=form, level="INFO", stream=sys.stdout, force=True)
         status = execute(name, words[: int(count)])
         sys.stdout.flush()
         sys.stderr.flush()
