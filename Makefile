@@ -15,12 +15,15 @@ SOURCES = cython_ext examples graphormer_plugin setup.py tests
 # A worker of pytest per core, with one thread each.
 PYTEST = OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest -n auto --dist loadgroup
 
+# Set-up compiles no package: the first process that imports one does, for all others.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup demo test test-quick test-all nightly test-portable test-fallback coverage \
     sanitize lint docs clean
 
 help:
 	@echo 'make demo        train grpe_small on 5,000 real molecules, test it'
-	@echo 'make test        the tests without the slow ones: six minutes on two cores'
+	@echo 'make test        the tests without the slow ones: five minutes on two cores'
 	@echo 'make nightly     all that `.ci/run` leaves out: slow tests with Ray, Dask, ONNX, FastAPI,'
 	@echo '                 Lightning and, where java is, Spark; test-portable, test-fallback, sanitize'
 	@echo 'make test-quick  the tests without trainings, processes and large files: a minute'
