@@ -127,7 +127,7 @@ def clone(tmp_path_factory):
     """A copy of the repository, with data and wrappers of its commands."""
     folder = tmp_path_factory.mktemp("pages") / "clone"
     ignored = shutil.ignore_patterns("__pycache__", "*.c", "runs")
-    for part in ("cython_ext", "examples", "graphormer_plugin"):
+    for part in ("cython_ext", "examples", "graphormer_plugin", "tests/support"):
         shutil.copytree(ROOT / part, folder / part, ignore=ignored)
     for name in ("Makefile", "README.md", "constraints.txt", "pyproject.toml"):
         shutil.copy(ROOT / name, folder / name)
