@@ -28,7 +28,7 @@ from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.experiment.score_predictions import TableScores
 from graphormer_plugin.heads.domain import domain_file, domain_warnings
 from graphormer_plugin.heads.prediction import names_and_unit
-from graphormer_plugin.inference import BESIDE
+from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.loading import head_file, load, usable_device
 from graphormer_plugin.inference.model_folder import ModelFolder, models_named
 from graphormer_plugin.inference.molecules import read_rows
@@ -169,7 +169,7 @@ def models_of(arguments: argparse.Namespace) -> ModelFolder:
     if len(models.checkpoints) > 1:
         if arguments.embeddings is not None:
             raise ValueError("--embeddings is for one checkpoint, not for an ensemble")
-        if arguments.head not in (BESIDE, None):
+        if arguments.head not in (HEAD_BESIDE_CHECKPOINT, None):
             raise ValueError("--head FILE is for one checkpoint, not for an ensemble")
     return models
 

@@ -17,7 +17,7 @@ from graphormer_plugin.components import paused_collector
 from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.tables.formats import WRITABLE, open_table
 from graphormer_plugin.data.tables.parquet import pyarrow_parquet
-from graphormer_plugin.inference import BESIDE
+from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -53,7 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--head",
         type=lambda name: None if name == "none" else name,
-        default=BESIDE,
+        default=HEAD_BESIDE_CHECKPOINT,
         metavar="FILE|none",
         help="head on the vectors of the checkpoint; none takes the checkpoint's own "
         "targets (default: head.npz beside the checkpoint, if there is one)",

@@ -2,7 +2,7 @@
 
 import logging
 
-BESIDE = "beside"  # the head that lies beside a checkpoint
+HEAD_BESIDE_CHECKPOINT = "beside"  # the head that lies beside a checkpoint
 # Parts of a graph's vector: the virtual node, or without it the model's read-out of the
 # nodes; the mean over the nodes; the outputs.
 VECTOR_PARTS = ("graph", "nodes", "outputs")

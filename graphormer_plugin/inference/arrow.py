@@ -12,7 +12,7 @@ import pandas
 
 from graphormer_plugin.data.tables.parquet import array_of, cell, pyarrow_parquet
 from graphormer_plugin.data.tables.table import Table
-from graphormer_plugin.inference import BESIDE
+from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.checkpoint import packaged_models
 from graphormer_plugin.inference.loading import load, usable_device
 from graphormer_plugin.inference.predictor import Predictor
@@ -50,14 +50,14 @@ class TablePredictor:
     batch_size: int = 128
     max_atoms: int | None = None
     device: str | None = None
-    head: str | None = BESIDE
+    head: str | None = HEAD_BESIDE_CHECKPOINT
     user_data_dir: str | None = None
 
     def __post_init__(self) -> None:
         # A worker may run in another folder.
         for name in ("checkpoint", "head", "user_data_dir"):
             value = getattr(self, name)
-            if value not in (None, BESIDE, *packaged_models()):
+            if value not in (None, HEAD_BESIDE_CHECKPOINT, *packaged_models()):
                 place = os.path.abspath(value) if os.path.exists(value) else str(value)
                 object.__setattr__(self, name, place)
 

@@ -14,7 +14,7 @@ from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.domain import domain_file, read_domain
 from graphormer_plugin.heads.head import HEAD_FILE, read_head
-from graphormer_plugin.inference import BESIDE
+from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.checkpoint import (
     Checkpoint,
     invalid_checkpoint_errors,
@@ -29,7 +29,7 @@ from graphormer_plugin.models import ARCHITECTURES, GraphModel, model_of_options
 def load(
     path: str | os.PathLike[str] | ModelFolder,
     user_data_dir: str | os.PathLike[str] | None = None,
-    head: str | os.PathLike[str] | None = BESIDE,
+    head: str | os.PathLike[str] | None = HEAD_BESIDE_CHECKPOINT,
     domain: bool = True,
 ) -> Predictor:
     """Load a checkpoint that was trained or converted with this package, or the models of
@@ -137,7 +137,7 @@ def head_file(
     checkpoint: str | os.PathLike[str], head: str | os.PathLike[str] | None
 ) -> Path | None:
     """The file of the head that `load` takes, or None."""
-    if head == BESIDE:
+    if head == HEAD_BESIDE_CHECKPOINT:
         beside = Path(checkpoint).with_name(HEAD_FILE)
         return beside if beside.exists() else None
     return None if head is None else Path(head)

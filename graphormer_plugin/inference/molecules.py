@@ -105,7 +105,7 @@ class Molecules:
         mol = without_hydrogens(mol)
         return choose_fragment(mol) if self.how.largest_fragment else mol
 
-    def in_order(
+    def to_source_order(
         self, of_nodes: Sequence[NDArray], axes: Sequence[int], first: int = 0
     ):
         """Arrays whose ``axes`` are the nodes of each graph, from ``first`` on, in the

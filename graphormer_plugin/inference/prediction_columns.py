@@ -18,7 +18,7 @@ from graphormer_plugin.heads.prediction import (
 )
 
 
-class Column(NamedTuple):
+class OutputColumn(NamedTuple):
     """A column of a table.
 
     Attributes:
@@ -78,7 +78,7 @@ def prediction_columns(
     layout: Layout = PREDICTED,
     logs: Sequence[int] = (),
     interval: Interval | None = None,
-) -> list[Column]:
+) -> list[OutputColumn]:
     """Columns of predictions.
 
     Values are numbers, or the probability of class 1, to which the more probable class
@@ -100,30 +100,32 @@ def prediction_columns(
     if logs:  # as many digits as their relative error needs
         spreads = [0.0 if at in logs else x for at, x in enumerate(spreads)]
 
-    def _numbers(ending: str, of_targets: NDArray, *spreads: float) -> list[Column]:
+    def _numbers(
+        ending: str, of_targets: NDArray, *spreads: float
+    ) -> list[OutputColumn]:
         return [
-            Column(name + ending, number_cells(column, spread))
+            OutputColumn(name + ending, number_cells(column, spread))
             for name, column, spread in itertools.zip_longest(
                 names, of_targets.T, spreads, fillvalue=0.0
             )
         ]
 
-    columns: dict[str, list[Column]] = {}  # of each target, by kind
+    columns: dict[str, list[OutputColumn]] = {}  # of each target, by kind
     if targets.kind == "multiclass":
         classes, best = class_labels(targets), values.argmax(1)
         if std is not None:
             std = np.take_along_axis(std, best[:, None], 1)
         likeliest = [classes[number] for number in best]
         is_number = not targets.classes_of(0)
-        columns["value"] = [Column(names[0] + layout.value, likeliest, is_number)]
+        columns["value"] = [OutputColumn(names[0] + layout.value, likeliest, is_number)]
         columns["probability"] = [
-            Column(f"{names[0]}{layout.probability}{label}", number_cells(column))
+            OutputColumn(f"{names[0]}{layout.probability}{label}", number_cells(column))
             for label, column in zip(classes, values.T, strict=True)
         ]
     else:
         columns["value"] = _numbers(layout.value, values, *spreads)
         columns["class"] = [
-            Column(
+            OutputColumn(
                 f"{name}_class", [words[int(p > 0.5)] for p in values[:, target]], False
             )
             for target, name in enumerate(names)
@@ -139,17 +141,17 @@ def prediction_columns(
         ends = ends_of_interval(values[:, at], spread, factor, at in logs)
         for kind, end in zip(("low", "high"), ends, strict=True):
             cells = number_cells(end, spreads[at])
-            column = Column(f"{names[at]}_{kind}{100 * share:g}", cells)
+            column = OutputColumn(f"{names[at]}_{kind}{100 * share:g}", cells)
             columns.setdefault(kind, []).append(column)
     if labels is not None:
         columns["label"] = [
-            Column(f"{name}_target", label_cells(column, targets, target))
+            OutputColumn(f"{name}_target", label_cells(column, targets, target))
             for target, (name, column) in enumerate(zip(names, labels.T, strict=True))
         ]
     if in_domain is not None and in_domain.ndim > 1:
         columns["in_domain"] = _numbers(f"_{IN_DOMAIN}", in_domain)
     elif in_domain is not None:
-        columns["in_domain"] = [Column(IN_DOMAIN, number_cells(in_domain))]
+        columns["in_domain"] = [OutputColumn(IN_DOMAIN, number_cells(in_domain))]
     return [
         column
         for group in layout.order

@@ -326,7 +326,7 @@ class Predictor:
             batch_size,
             nodes,
         )
-        return inputs.in_order(vectors, [0]) if nodes else vectors
+        return inputs.to_source_order(vectors, [0]) if nodes else vectors
 
     def own_layers(self, of_layers: bool = False) -> int:
         """Number of layers that `embed` takes by default; ``of_layers``: for vectors of
@@ -362,7 +362,7 @@ class Predictor:
             attention_maps(self.model, batch).double().numpy(force=True)
             for batch in self._single()._graphs(molecules).each()
         ]
-        return molecules.in_order(maps, [2, 3], int(self.model.virtual_node))
+        return molecules.to_source_order(maps, [2, 3], int(self.model.virtual_node))
 
     def gradient_times_input(self, inputs: Inputs, output: int = 0) -> list[np.ndarray]:
         """Gradient x input of an output for each atom of each molecule.
@@ -391,7 +391,7 @@ class Predictor:
             for batch in self._single()._graphs(molecules).each()
         ]
         values = [scale * one.double().numpy(force=True) for one in gradients]
-        return molecules.in_order(values, [0])
+        return molecules.to_source_order(values, [0])
 
     def _values(self, graphs: ModelGraphs, batch_size: int) -> PerGraph:
         width, nodes = self.targets.num_outputs, self.targets.level == "node"

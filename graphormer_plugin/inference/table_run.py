@@ -18,7 +18,7 @@ from graphormer_plugin.heads.prediction import Prediction
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.inference.prediction_columns import (
-    Column,
+    OutputColumn,
     free_names,
     prediction_columns,
 )
@@ -208,7 +208,7 @@ class TableRun:
             fingerprint=self.vectors.fingerprint,
         )
 
-    def _columns(self, found: Prediction) -> list[Column]:
+    def _columns(self, found: Prediction) -> list[OutputColumn]:
         """The new columns without the reason."""
         predictor = self.predictor
         return prediction_columns(
