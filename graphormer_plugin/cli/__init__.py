@@ -84,7 +84,7 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Write a line to standard output.
 
     Results are files, so an output that cannot be written (a pipe that ``head`` has
@@ -95,10 +95,12 @@ def say(text: str) -> None:
         print(printable(text), flush=True)
     except OSError as error:
         discard_stream("stdout")
-        warn(f"standard output cannot be written, its lines are lost: {error.strerror}")
+        print_warning(
+            f"standard output cannot be written, its lines are lost: {error.strerror}"
+        )
 
 
-def warn(text: str) -> None:
+def print_warning(text: str) -> None:
     """Write a warning to standard error."""
     print_error(f"warning: {text}")
 

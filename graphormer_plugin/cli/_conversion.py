@@ -7,7 +7,7 @@ from typing import Any
 
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin import hub
-from graphormer_plugin.cli import say
+from graphormer_plugin.cli import print_line
 from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import read_text
 from graphormer_plugin.data.schema import TargetSchema
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.info:
         for name, value in describe(arguments.input).items():
             text = str(value)  # from the file: may hold control codes for a terminal
-            say(f"{name}: {text if text.isprintable() else ascii(text)}")
+            print_line(f"{name}: {text if text.isprintable() else ascii(text)}")
         return
     check_output(arguments.output, arguments.input)
     if arguments.slim:
@@ -40,11 +40,11 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         state, text = convert(arguments)
     write_file(state, arguments.output)
-    say(f"{arguments.output}: {text}")
+    print_line(f"{arguments.output}: {text}")
     if arguments.slim:
         before, after = map(os.path.getsize, (arguments.input, arguments.output))
-        say(f"before: {before:,} bytes")
-        say(f"after: {after:,} bytes, {after / before:.0%}")
+        print_line(f"before: {before:,} bytes")
+        print_line(f"after: {after:,} bytes, {after / before:.0%}")
 
 
 def convert(arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli import say, warn
+from graphormer_plugin.cli import print_line, print_warning
 from graphormer_plugin.data.files import atomic_write, home_path
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
@@ -57,10 +57,10 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
     with atomic_write(output) as file:
         file.write(content)
     for section in sections:
-        say(f"{section.title}\t{section.text}")
+        print_line(f"{section.title}\t{section.text}")
     for section in refused:
-        warn(f"left out: {section.text}")
-    say(str(output))
+        print_warning(f"left out: {section.text}")
+    print_line(str(output))
 
 
 class WrittenMolecule(NamedTuple):

@@ -18,7 +18,7 @@ from rdkit import rdBase
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from graphormer_plugin.cli import RDKIT_WARNINGS, print_error, say, warn
+from graphormer_plugin.cli import RDKIT_WARNINGS, print_error, print_line, print_warning
 from graphormer_plugin.data.featurise import num_workers
 from graphormer_plugin.data.files import file_sha256, folder_hash, home_path
 from graphormer_plugin.data.tables.formats import SmilesTable, write_table
@@ -58,14 +58,14 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
     run = table_run(arguments, models, table, column)
     scores = TableScores(run.predictor, table, models.missing_labels)
     for note in table.notes:
-        warn(f"{table.path}: {note}")
+        print_warning(f"{table.path}: {note}")
     names = [arguments.output, arguments.embeddings]
     outputs = [arguments.shard.path(Path(name)) for name in names if name]
     size = max(BLOCK_ROWS, 4 * arguments.batch_size)
     rows = table.digest, first, end, size
     parts = PartFiles(outputs, run_key(arguments, models, column, *rows))
     for folder in parts.others():
-        warn(f"{folder} is left of a run with other options, models or input")
+        print_warning(f"{folder} is left of a run with other options, models or input")
     failed, outside, started = 0, Counter(), time.monotonic()
     total, done = end - first, min(parts.count * size, end - first)
     blocks = row_blocks(table, first + done, end, size)
@@ -92,15 +92,17 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
     rate = (total - done) / (time.monotonic() - started)
     without = f", {failed:,} without prediction" if failed else ""
     targets = names_and_unit(run.predictor.targets)
-    say(f"{outputs[0]}: {total:,} rows{without}; {targets}; {rate:,.0f} molecules/s")
-    if text := scores.text(warn):
-        say(text)
+    print_line(
+        f"{outputs[0]}: {total:,} rows{without}; {targets}; {rate:,.0f} molecules/s"
+    )
+    if text := scores.text(print_warning):
+        print_line(text)
     for line in domain_warnings(outside, run.predictor.domains):
-        warn(line)
+        print_warning(line)
     if total and failed == total:
         is_list = isinstance(table, SmilesTable)  # without another column
         advice = "" if is_list else ". --smiles-column names another column"
-        warn(
+        print_warning(
             f"nothing in column {column!r} could be predicted; the reasons are in column "
             f"{run.names[-1]!r}{advice}"
         )

@@ -4,7 +4,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from graphormer_plugin.cli import CommandParser, check_name, command, say, warn
+from graphormer_plugin.cli import (
+    CommandParser,
+    check_name,
+    command,
+    print_line,
+    print_warning,
+)
 from graphormer_plugin.components import paused_collector
 from graphormer_plugin.data.files import atomic_write
 
@@ -42,15 +48,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     with atomic_write(arguments.output) as file:
         draw(metric, values, found, file)
     rows = [[name, spread_text(values[name].tolist(), metric)] for name in values]
-    say(text_table([["", metric], *rows]) + "\n")
+    print_line(text_table([["", metric], *rows]) + "\n")
     for (a, b), mean, half, p in found:
         ends = f"{mean - half:+.3g} to {mean + half:+.3g}"
         interval = f"{100 * CONFIDENCE:g} % interval {ends}"
-        say(f"{a} - {b}: {mean:+.3g} ({interval}), p {p:.2g}")
+        print_line(f"{a} - {b}: {mean:+.3g} ({interval}), p {p:.2g}")
     if len(values) < 25:  # five times five
         advice = "25 say more: --folds 5 --replicates 5 of graphormer-train"
-        warn(f"{len(values)} test folds, {advice}")
-    say(str(arguments.output))
+        print_warning(f"{len(values)} test folds, {advice}")
+    print_line(str(arguments.output))
 
 
 if __name__ == "__main__":

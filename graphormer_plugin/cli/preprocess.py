@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from graphormer_plugin.cli import CommandParser, command, say, warn
+from graphormer_plugin.cli import CommandParser, command, print_line, print_warning
 from graphormer_plugin.data.options import DatasetConfig, DatasetOptions, add_flag
 from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.store import GraphStore, describe
@@ -61,11 +61,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.verify:
         for part in store.stores:
             GraphStore.open(part.path, verify=True)
-    say(describe(store))
+    print_line(describe(store))
     for text in store.warnings:
-        warn(text)
+        print_warning(text)
     for part in store.stores:
-        say(str(part.path))
+        print_line(str(part.path))
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from graphormer_plugin.cli import (
     CommandParser,
     command,
     not_empty,
-    say,
-    warn,
+    print_line,
+    print_warning,
 )
 from graphormer_plugin.components import paused_collector
 from graphormer_plugin.data.options import add_flag
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with paused_collector():
         from graphormer_plugin.experiment.run import run_experiment
 
-    run_experiment(settings, say, warn, progress=not arguments.quiet)
+    run_experiment(settings, print_line, print_warning, progress=not arguments.quiet)
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:

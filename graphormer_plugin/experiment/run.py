@@ -64,11 +64,11 @@ PLACES = (*TABLES, "folder", "device")
 
 def run_experiment(
     settings: Settings,
-    say: Callable[[str], None],
+    print_line: Callable[[str], None],
     warn: Callable[[str], None],
     progress: bool = True,
 ) -> None:
-    """Do an experiment, or the part of it that is not done yet; ``say`` takes lines about
+    """Do an experiment, or the part of it that is not done yet; ``print_line`` takes lines about
     it, and the table at its end, ``warn`` takes warnings.
 
     Raises:
@@ -85,35 +85,37 @@ def run_experiment(
         if is_finished(folder)
         else file_lock(
             folder / "experiment",
-            lambda: say(f"another process works in {folder}; waiting"),
+            lambda: print_line(f"another process works in {folder}; waiting"),
         )
     ):
         claim(folder, identity_of(settings, table, experiment.start))
         names = table.targets.names
         targets = f"target{'s' if len(names) > 1 else ''} {listed(names)}"
-        say(
+        print_line(
             f"{', '.join([settings.table, *settings.part_files.values()])}: "
             f"{molecules_text(table)}, SMILES in column "
             f"{table.smiles_column}, {targets} ({table.targets.kind})"
         )
-        say(f"split {split_text(settings, splits)}")
-        say(text_table(label_table(table, splits[0])[: MOST_LISTED + 1]))
+        print_line(f"split {split_text(settings, splits)}")
+        print_line(text_table(label_table(table, splits[0])[: MOST_LISTED + 1]))
         if experiment.start is not None:
-            say(f"start {experiment.start.name}, sha256 {experiment.start.sha256}")
+            print_line(
+                f"start {experiment.start.name}, sha256 {experiment.start.sha256}"
+            )
         warnings = warnings_of(table, splits, settings) + experiment.warnings()
         for text in warnings:
             warn(text)
         finished = is_finished(folder)
         if finished:
-            say(f"{folder} is finished; its results:")
+            print_line(f"{folder} is finished; its results:")
         else:
             split_tables.write_molecules(folder, table, splits)
             with experiment.bar:
                 runs, experiment = fit_all(experiment)
             finish(experiment, runs, warnings)
-        say("\n" + read_text(folder / SUMMARY_FILE).rstrip())
+        print_line("\n" + read_text(folder / SUMMARY_FILE).rstrip())
         if not finished:
-            say(f"\n{folder / REPORT_FILE}")
+            print_line(f"\n{folder / REPORT_FILE}")
 
 
 def prepare(

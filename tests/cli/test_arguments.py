@@ -16,7 +16,7 @@ from graphormer_plugin.cli import (
     explain,
     predict,
     preprocess,
-    say,
+    print_line,
     train,
 )
 
@@ -87,7 +87,7 @@ def test_a_terminal_that_lacks_a_character():
 
     @command
     def main(argv):
-        say("1 ± 2 µM")
+        print_line("1 ± 2 µM")
         raise ValueError("no ±")
 
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -102,7 +102,7 @@ def test_closed_streams(capfd):
 
     @command
     def main(argv):
-        say("lost")
+        print_line("lost")
         return sum(tqdm([1, 2]))
 
     with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
@@ -131,7 +131,7 @@ def test_standard_output_that_cannot_be_written(unwritable, capsys):
     @command
     def main(argv):
         for line in ("a", "b"):
-            say(line)
+            print_line(line)
             done.append(line)
 
     with contextlib.redirect_stdout(stream):
