@@ -1,18 +1,11 @@
 """A disk that is full, at everything that writes: one line with the path, nothing torn."""
 
 import contextlib
-import os
 import subprocess
-from collections import Counter
 
-import numpy as np
 import pytest
 
 from graphormer_plugin.cli.preprocess import main as preprocess
-from graphormer_plugin.data.tables.csv_lines import write_csv
-from graphormer_plugin.inference.part_files import PartFiles
-from graphormer_plugin.inference.table_run import PredictedRows
-from support.training import assert_same_weights
 
 
 @pytest.fixture
@@ -68,58 +61,3 @@ def test_a_preparation(kilobytes, disk, table, capsys, monkeypatch):
     assert files_in(folder) == []
     subprocess.run(["mount", "-o", "remount,size=4m", str(folder)], check=True)
     assert preprocess([*map(str, command), "--quiet"]) == 0
-
-
-@contextlib.contextmanager
-def fill(folder, free):
-    """Leave only so many bytes free."""
-    path = folder / "filler"
-    left = os.statvfs(folder)
-    path.write_bytes(bytes(max(0, left.f_bavail * left.f_frsize - free)))
-    try:
-        yield
-    finally:
-        path.unlink()
-
-
-@pytest.mark.slow  # compat/test_checkpoint_files.py has torn checkpoints
-def test_a_training_goes_on_when_there_is_room(disk, train, fresh_fairseq, tmp_path):
-    """The disk is full at the second checkpoint."""
-    folder = disk(3000)
-    (tmp_path / "run").symlink_to(folder)
-    train("run", "--max-epoch", 1)
-    with fill(folder, 20_000), pytest.raises(SystemExit, match="2"):
-        train("run", "--max-epoch", 2)
-    assert "checkpoint2.pt" not in files_in(folder)
-    train("run", "--max-epoch", 2)
-    train("whole", "--max-epoch", 2)
-    assert_same_weights(folder / "checkpoint2.pt", tmp_path / "whole/checkpoint2.pt")
-
-
-def test_predictions(disk):
-    """Rows that are on disk stay, and the run goes on after them."""
-    folder = disk(200)
-    outputs = [folder / "out.csv", folder / "e.npy"]
-
-    def part(first):
-        rows = np.arange(first, first + 100)
-        vectors = np.repeat(rows[:, None], 64, 1).astype("<f4")
-        cells = [[str(row)] for row in rows]
-        return PredictedRows(cells, rows[:, None] / 1, vectors, Counter())
-
-    parts = PartFiles(outputs, "key")
-    with pytest.raises(OSError, match=f"cannot write {folder}.*No space left"):
-        for first in range(0, 1000, 100):
-            parts.write(part(first))
-    subprocess.run(["mount", "-o", "remount,size=4m", str(folder)], check=True)
-    parts = PartFiles(outputs, "key")
-    assert parts.count > 0
-    for first in range(100 * parts.count, 1000, 100):
-        parts.write(part(first))
-    parts.begin_joining()
-    parts.write_vectors(outputs[1], 1000, 64)
-    write_csv(outputs[0], (cells for part in parts.read() for cells in part.cells))
-    parts.remove()
-    assert outputs[0].read_text().split() == [*map(str, range(1000))]
-    assert (np.load(outputs[1])[:, 5] == np.arange(1000)).all()
-    assert files_in(folder) == ["e.npy", "out.csv"]

@@ -28,6 +28,7 @@ FILES = {
     "few.smi": "C methane\n",
     "many.smi": "C\n" * (MAX_MOLECULES + 1),
     "o.npy": "mine",
+    "d.csv": "smiles,y,d\nC,1,1\nC,2,2\n",
 }
 COMMANDS = f"""
 compare | --help lists
@@ -98,6 +99,19 @@ preprocess --dataset-name t.csv --max-atoms 0 | --max-atoms
 preprocess --dataset-name t.csv --class-names ,, | --class-names ,,
 preprocess --dataset-name t.csv --seed -1 | --seed
 preprocess --dataset-name '' | dataset
+preprocess --dataset-name nzi | unknown dataset 'nzi', expected the path
+preprocess --dataset-name nci, | a name is empty
+preprocess --dataset-name nci --dataset-source ogb | comes from rdkit, not from 'ogb'
+preprocess --dataset-name nci --split scaffold | 'nci' does not read --split; leave it out
+preprocess --dataset-name nci --target-unit eV | 'nci' does not read --target-unit;
+preprocess --dataset-name nci --shard 1/2 | --shard is for tables of molecules
+preprocess --dataset-name t.csv --shard 3/2 | --shard 3/2: expected i/n
+preprocess --dataset-name t.csv --shard 1/100 | there are no rows in this shard
+preprocess --dataset-name d.csv --shard 1/2 --split time:d | time:d is for whole tables
+preprocess --dataset-name t.csv --shard 1/2 --split scaffold | share scaffolds
+preprocess --dataset-name gone.csv | gone.csv: No such file
+preprocess --dataset-name none.txt | give --dataset-source csv
+preprocess --dataset-name t.csv --dataset-source ogb | --dataset-source csv, not 'ogb'
 
 train '' | TABLE: it is empty
 train gone.csv | gone.csv: No such file or directory
@@ -155,6 +169,27 @@ smiles,y;C,1e99; | | fits float32
 smiles,y;C,-1e-300; | | fits float32
 smiles,y;C,1e-39; | | fits float32
 smiles,y;C,-nan; | | '-nan' is not a number
+smiles,y;C,1;C,>9;C,ND;C,>9; | | 'y': '>9' is not a number (3 such cells: '>9', 'ND')
+smiles,y;C,1;C,ND; | | correct them, or name missing ones with --missing-labels
+smiles,y;C,1;C,ND; | --missing-labels >* --target-kind binary | 'ND' is not a number
+smiles,y;C,1;C,>9; | | --censored takes bounds such as >100
+smiles,y;C,1;C,>1 mg; | --censored | '1 mg' is not a number
+smiles,y;C,1;C,~5; | --censored | '~5' is not a number
+smiles,y;C,0;C,1; | --censored --target-kind binary | --censored is for targets that are num
+smiles,y;C,"1,234";C,"12,500"; | | write numbers as 1234.5, without commas
+smiles,y;C,"1,5";C,2.5; | | write numbers as 1234.5, without commas
+smiles,y;C,"1,234.5";C,"2,000.1"; | | write numbers as 1234.5, without commas
+smiles,y;C,yes;C,1; | --target-kind binary | 'yes' is not a number
+smiles,y;C,yes;C,no; | | 'yes' is not a number
+smiles,y;C,low;C,top; | --target-kind binary --class-names low,high | 'top' is not one of
+smiles,y;C,no;C,Yes;C,YES; | --target-kind binary | 'YES', 'Yes', 'no' differ in their case
+smiles,y;C,1;C,0; | --target-kind binary --class-names a,b | targets that are words
+smiles,y,w;C,1,;C,2,1;C,3,1; | --weight-column w | column 'w': a weight is a number
+smiles,y,w;C,1,0;C,2,0;C,3,0; | --weight-column w | all weights in column 'w' are 0
+smiles,y,w;C,1,a; | --extra-columns w | row 0 (line 2), column 'w': 'a' is not a number
+smiles,y;C,1; | --extra-columns y --target-columns y | named twice, or in --extra-columns
+smiles,a,b;C,1,inf;C,2,3; | --target-columns all | column 'b': 'inf' is not a number that fits
+smiles,n;C,0;C,1; | --target-columns all | no column of numbers but 'n', which only
 smiles,y;C,1;;C; | | row 1 (line 4) has 1 cells, expected 2
 smiles,y;C,1,2; | | row 0 (line 2) has 3 cells, expected 2
 smiles,y;,1; | | row 0 (line 2), column 'smiles': no SMILES
@@ -169,6 +204,13 @@ smiles,;C,7;CC,8; | | the only other column, '', looks like
 smiles,y,split;C,1,train; | | no rows in split valid
 smiles,y,split;C,1,valid; | | no rows in split train
 smiles,y,split;C,1,hold; | | 'hold' is not a split
+smiles,y,split,Split;C,1,train,0; | --target-columns y | split, split or Split? Name it with
+smiles,y;C,1;CC,2;CCC,3; | --split scaffold | no rows in split valid (each scaffold
+smiles,y,d;C,1,soon;CC,2,04.02.2024; | --split time:d | row 0 (line 2), column 'd': 'soon'
+smiles,y,d;C,1,;CC,2,04.02.2024; | --split time:d | row 0 (line 2), column 'd': ''
+smiles,y,d;C,1,01/02/2024;CC,2,03/04/2024; | --split time:d | column 'd': day and month
+smiles,y,d;C,1,01/02/2024;CC,,soon; | --split time:d | column 'd': day and month
+smiles y;CO 1;C 2; | | a single cell, 'smiles y'; separate
 smiles,y;C,1;"C,1; | | line 3: unexpected end of data; check the
 """
 
@@ -179,7 +221,15 @@ def rows_of(text):
 
 
 @pytest.fixture
-def check(tmp_path, monkeypatch, capfd):
+def root(monkeypatch, tmp_path_factory):
+    """Folder of prepared stores."""
+    folder = tmp_path_factory.mktemp("root")
+    monkeypatch.setenv("GRAPHORMER_DATA_ROOT", str(folder))
+    return folder
+
+
+@pytest.fixture
+def check(tmp_path, monkeypatch, capfd, root):
     """Function that runs a command, which must end with the words."""
     monkeypatch.chdir(tmp_path)
 
@@ -210,10 +260,7 @@ def test_a_command(command, words, check):
 
 
 @pytest.mark.parametrize("content, flags, words", rows_of(TABLES))
-def test_a_table(content, flags, words, check, tmp_path_factory):
-    root = tmp_path_factory.mktemp("root")
+def test_a_table(content, flags, words, check, root):
     Path("data.csv").write_text(content.replace(";", "\n"))
-    check(
-        f"preprocess --dataset-name data.csv --data-root {root} --quiet {flags}", words
-    )
+    check(f"preprocess --dataset-name data.csv --quiet {flags}", words)
     assert not any(path.is_dir() for path in root.glob("stores/*"))

@@ -219,18 +219,6 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path, refused):
     assert sorted(os.listdir(tmp_path)) == ["checkpoint_last.pt", "large"]
 
 
-def directory_with(place, bit):
-    """Damage of the first entry in the directory of an archive."""
-
-    def damage(content):
-        content, start = bytearray(content), content.index(b"PK\1\2")
-        content[start + 9] |= 8  # names are UTF-8
-        content[start + place] ^= bit
-        return bytes(content)
-
-    return damage
-
-
 @pytest.mark.parametrize(
     "damage",
     [
@@ -241,10 +229,8 @@ def directory_with(place, bit):
         # Places in the archive become negative; zipfile then reports an OSError, as if
         # the disk were at fault.
         lambda content: content[:50] + content[2050:],
-        directory_with(46 + 4, 128),  # a name that is not UTF-8
-        directory_with(6, 64),  # a version that zipfile does not know
     ],
-    ids="cut off|empty|zeros|bit|missing bytes|name|version".split("|"),
+    ids="cut off|empty|zeros|bit|missing bytes".split("|"),
 )
 def test_training_goes_on_from_the_newest_intact_checkpoint(
     damage, trained, train, three_epochs

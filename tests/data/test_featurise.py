@@ -1,7 +1,5 @@
 """SMILES to chunks: reasons for refusals, workers, order."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -15,10 +13,6 @@ from graphormer_plugin.data.featurise import (
 from graphormer_plugin.data.smiles import parse_smiles
 
 SMILES = ["CCO", "c1ccccc1O", "C", "C/C=C/C", "N[C@@H](C)C(=O)O", "[Na+].[Cl-]", "C#N"]
-
-
-def die(smiles):
-    os._exit(1)
 
 
 class TestFeaturise:
@@ -80,11 +74,6 @@ class TestFeaturise:
             assert one.failures == two.failures
             for name, values in vars(one.chunk).items():
                 assert np.array_equal(values, getattr(two.chunk, name)), name
-
-    @pytest.mark.long  # starts two processes
-    def test_a_worker_that_dies(self):
-        with pytest.raises(MemoryError, match="a worker process died, most likely"):
-            list(featurise(SMILES, die, workers=2, progress=False))
 
     def test_excluded_rows_are_no_failures(self):
         (batch,) = self.run(self.bad, 0, exclude=[1, 2, 3, 4])

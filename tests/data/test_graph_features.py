@@ -1,15 +1,11 @@
 """Columns of a table and descriptors, as numbers of graphs that join the output layer."""
 
-import logging
-
 import numpy as np
 import pytest
 import torch
 
-from graphormer_plugin.data import graph_features
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.descriptors import rdkit_descriptors
-from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graph_features import PREFIX
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
@@ -62,48 +58,6 @@ def test_descriptors(options, largest_fragment):
     smiles = [s.removesuffix(".Cl") if largest_fragment else s for s in SMILES]
     expected = rdkit_descriptors(smiles).astype(np.float32)
     np.testing.assert_array_equal(store.columns["graph_features"][:, 1:], expected)
-
-
-@pytest.mark.long  # starts workers
-def test_descriptors_of_a_stopped_preparation(options, monkeypatch, tmp_path, caplog):
-    """It goes on after the finished parts; workers compute the rest."""
-    caplog.set_level(logging.INFO)
-    monkeypatch.setattr("graphormer_plugin.data.featurise.CHUNK_ROWS", 1)
-    monkeypatch.setattr("graphormer_plugin.data.parts.PART_PIECES", 2)
-    whole = get_store(options(descriptors=True, data_root=str(tmp_path / "other")))
-    described = graph_features.rdkit_descriptors
-
-    def stopped(smiles, parse):
-        if smiles == [SMILES[5]]:
-            raise MemoryError
-        return described(smiles, parse)
-
-    with monkeypatch.context() as patch, pytest.raises(MemoryError):
-        patch.setattr(graph_features, "rdkit_descriptors", stopped)
-        get_store(options(descriptors=True))
-    (parts,) = (tmp_path / "stores").glob(".tmp-*/parts")
-    assert len(list(parts.glob("*.npz"))) == 2
-
-    def refuse(*_):
-        raise AssertionError("the parent computes descriptors")
-
-    monkeypatch.setattr(graph_features, "rdkit_descriptors", refuse)
-    store = get_store(options(descriptors=True, workers=2))
-    assert "continuing after 4 finished rows" in caplog.text
-    assert store.fingerprint == whole.fingerprint and not parts.exists()
-
-
-@pytest.mark.parametrize(
-    "more, message",
-    [
-        ({"extra_columns": "none"}, "no column 'none'"),
-        ({"extra_columns": "split"}, "row 0 .*'train' is not a number"),
-        ({"extra_columns": "y"}, "'y' is named twice, or in --extra-columns"),
-    ],
-)
-def test_refused(options, more, message):
-    with pytest.raises(DatasetError, match=message):
-        get_store(options(**more))
 
 
 def test_other_columns_than_those_of_the_checkpoint(options):

@@ -22,34 +22,6 @@ from graphormer_plugin.data.locate import locate
 from graphormer_plugin.data.registry import code_hash
 
 
-def test_unknown(tmp_path):
-    with pytest.raises(DatasetError, match="unknown dataset 'nzi'.*one of: .*nci"):
-        get_store(DatasetOptions("nzi", data_root=str(tmp_path)))
-
-
-def test_other_source(tmp_path):
-    with pytest.raises(DatasetError, match="comes from rdkit, not from 'ogb'"):
-        get_store(DatasetOptions("nci", "ogb", data_root=str(tmp_path)))
-
-
-@pytest.mark.parametrize(
-    "flag, value",
-    [
-        ("split", "scaffold"),
-        ("smiles_column", "structure"),
-        ("target_columns", "mass"),
-        ("target_kind", "binary"),
-        ("target_unit", "eV"),
-    ],
-)
-def test_options_that_a_dataset_does_not_read(tmp_path, flag, value):
-    options = DatasetOptions("nci", data_root=str(tmp_path), **{flag: value})
-    flag = "--" + flag.replace("_", "-")
-    with pytest.raises(DatasetError, match=f"'nci' does not read {flag}; leave it"):
-        get_store(options)
-    assert not list(tmp_path.iterdir())
-
-
 def test_the_home_of_nobody(tmp_path, monkeypatch):
     """The name stays, as in a shell."""
     monkeypatch.chdir(tmp_path)

@@ -70,12 +70,8 @@ def test_folder(tmp_path):
 V2 = """
 import numpy as np
 import torch
-from sklearn.model_selection import train_test_split
-
 from torch_geometric.data import Data
-
 from graphormer.data import register_dataset
-
 
 def path(n):
     nodes = torch.arange(n - 1)
@@ -87,22 +83,13 @@ def path(n):
         y=torch.tensor(float(n)),
     )
 
-
 @register_dataset("customized_dataset")
 def create_customized_dataset():
-    dataset = [path(n) for n in range(3, 23)]
-    num_graphs = len(dataset)
-    train_valid_idx, test_idx = train_test_split(
-        np.arange(num_graphs), test_size=num_graphs // 10, random_state=0
-    )
-    train_idx, valid_idx = train_test_split(
-        train_valid_idx, test_size=num_graphs // 5, random_state=0
-    )
     return {
-        "dataset": dataset,
-        "train_idx": train_idx,
-        "valid_idx": valid_idx,
-        "test_idx": test_idx,
+        "dataset": [path(n) for n in range(3, 23)],
+        "train_idx": np.arange(14),
+        "valid_idx": torch.arange(14, 18),
+        "test_idx": [18, 19],
         "source": "SOURCE",
     }
 """

@@ -1,10 +1,8 @@
 """Stores from what registered functions return: graphs or SMILES, right or wrong."""
 
-import errno
 import importlib
 import multiprocessing
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,7 +19,6 @@ from graphormer_plugin.data import (
     smiles,
 )
 from graphormer_plugin.data.chunk import CHUNK_ROWS
-from graphormer_plugin.data.locate import locate
 from graphormer_plugin.data.store import MANIFEST, GraphStore
 from support.stores import manifest
 from support.training import forked
@@ -62,18 +59,6 @@ def unexpected(smiles):
 
 
 class TestSources:
-    def test_dictionary_of_version_2(self, tmp_path):
-        result = {
-            "dataset": [graph(y=torch.tensor([float(i)])) for i in range(6)],
-            "train_idx": torch.arange(4),
-            "valid_idx": np.array([4]),
-            "test_idx": [5],
-            "source": "pyg",
-        }
-        store = build(tmp_path, result, source="pyg")
-        splits = [store.splits[name].tolist() for name in ("train", "valid", "test")]
-        assert splits == [[0, 1, 2, 3], [4], [5]]
-        assert store.target[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
 
     def test_without_splits_random(self, tmp_path):
         store = build(tmp_path, {"dataset": [graph()] * 10, "source": "pyg"})
@@ -179,13 +164,11 @@ class TestSources:
             (dict(edge_index=torch.tensor([[0, 1], [1, 3]])), r"node 3, expected 0..2"),
             (dict(edge_index=torch.tensor([[0, 1], [1, -1]])), "names node -1"),
             (dict(edge_index=torch.tensor([[0.0, 1], [1, 2]])), "2, E. integers"),
-            (dict(edge_index=torch.zeros(3, 2).long()), r"expected \[2, E\]"),
             (dict(edge_attr=torch.zeros(1, 2)), r"edge_attr has shape \[1, 2\]"),
             (
                 dict(edge_attr=torch.full((2, 2), 0.5)),
                 "edge_attr has 2 columns of floats",
             ),
-            (dict(edge_attr=torch.full((2, 2), -1)), "edge_attr has category -1"),
             (
                 dict(edge_attr=torch.zeros(2, 3).long()),
                 "edge_attr has 3 columns, but graph 0",
@@ -383,28 +366,12 @@ class TestStores:
             process.join()
         assert len(prints) == 1 and rings.builds() == 1
 
-    @pytest.mark.parametrize("what", ["folder", "lock", "store"])
-    def test_nothing_can_be_written(self, tmp_path, what, monkeypatch):
-        """The folder of the stores, the lock in it, or what lies beside the lock."""
-        mkdir = Path.mkdir
-
-        def refuse(path, *more, **options):
-            if path.name.startswith(".tmp"):
-                raise PermissionError(errno.EACCES, "Permission denied", str(path))
-            mkdir(path, *more, **options)
-
-        options = DatasetOptions("temporary", data_root=str(tmp_path))
-        register_dataset("temporary")(lambda: DatasetSource(graphs=[graph()] * 10))
-        _, path, _ = locate(options)
-        if what == "store":
-            monkeypatch.setattr(Path, "mkdir", refuse)
-        elif what == "lock":
-            (path.parent / f".{path.name}.lock").mkdir(parents=True)
-        else:
-            path.parent.write_text("a file")
-        message = f"^cannot keep prepared data in {path.parent} .*: name another folder"
+    def test_nothing_can_be_written(self, rings, tmp_path):
+        (tmp_path / "root").mkdir()
+        (tmp_path / "root/stores").write_text("a file")
+        message = f"^cannot keep prepared data in {tmp_path}/root/stores .*: name ano"
         with pytest.raises(DatasetError, match=message):
-            get_store(options)
+            get_store(rings())
 
     @pytest.mark.parametrize("damage", ["truncate", "manifest", "version"])
     def test_damaged_or_old_store_is_rebuilt(self, rings, damage):

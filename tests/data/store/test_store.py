@@ -1,23 +1,17 @@
-"""Stores: round trips, wrong graphs, damage, killed builds."""
+"""Stores: round trips, wrong graphs, damage, stopped builds."""
 
-import json
-import multiprocessing
 import os
 import pickle
 import shutil
-import signal
-import time
 
 import numpy as np
 import pytest
 
 from graphormer_plugin.data import StoreError, describe
 from graphormer_plugin.data.chunk import FeaturisedRows, GraphChunk
-from graphormer_plugin.data.files import file_lock
 from graphormer_plugin.data.store import MANIFEST, GraphStore
 from graphormer_plugin.data.store.writer import StoreWriter
 from support.stores import SPLITS, make_chunk, manifest, random_chunk, write
-from support.training import forked
 
 
 def edges_of(store, graph):
@@ -126,14 +120,6 @@ class TestRoundTrip:
             f"3 graphs in no split, fingerprint {store.fingerprint[:12]}"
         )
 
-    def test_nothing_but_arrays_and_json(self, tmp_path, rng):
-        store = write(tmp_path / "s", random_chunk(rng))
-        files = {path.name for path in store.path.iterdir()}
-        assert {MANIFEST, "x.npy", "target.npy"} <= files
-        for name in files - {MANIFEST}:
-            np.load(store.path / name, allow_pickle=False)
-        json.loads((store.path / MANIFEST).read_text())
-
 
 TRIPLE = dict(kind="multiclass", target=np.array([[0.0], [1], [2]] * 2))
 
@@ -159,17 +145,11 @@ class TestBadGraphs:
         ("changes", "message"),
         [
             (dict(num_nodes=[2, 0, 2]), "graph 1 has no nodes"),
-            (dict(edge_index=2 * np.eye(2, 3, 1, int)), "graph 1: .* names node 2"),
-            (dict(edge_index=-np.eye(2, 3, 1, int)), "graph 1: .* names node -1"),
             (dict(edge_index=np.zeros((2, 4), int)), r"expected \[3, .* of integers"),
             (dict(x=np.zeros((5, 1), int)), r"x has shape \[5, 1\] .* expected \[6, "),
-            (dict(x=np.full((6, 1), -1)), "graph 0: x has category -1"),
             (dict(x=np.array([["a"]] * 6)), "expected .* of numbers"),
-            (dict(edge_attr=np.array([["a"]] * 3)), "expected .* of numbers"),
             (dict(target=np.zeros((2, 1))), "target has 2 rows, expected 3"),
             (dict(target=np.full((3, 1), np.inf)), "label 0 of target 0 is inf"),
-            (dict(target=np.full((3, 1), 1e300)), "fits float32"),
-            (dict(target=np.full((3, 1), 1e-300)), "fits float32"),
         ],
     )
     def test_refused(self, tmp_path, changes, message):
@@ -250,25 +230,12 @@ def flip(name):
     return damage
 
 
-def grow(path):
-    with open(path, "ab") as file:
-        file.write(b"more")
-
-
-def retyped(folder):
-    """A column of as many bytes."""
-    path = folder / "target.npy"
-    np.save(path, np.load(path).view(np.int32))
-
-
-def content(data):
-    return lambda folder: (folder / MANIFEST).write_bytes(data)
-
-
 class TestDamage:
     @pytest.fixture
     def store(self, tmp_path, rng):
-        return write(tmp_path / "s", random_chunk(rng), bond_dims=[5, 6, 2])
+        chunk = random_chunk(rng)
+        chunk.pos = np.zeros((len(chunk.x), 3))
+        return write(tmp_path / "s", chunk, bond_dims=[5, 6, 2])
 
     @pytest.mark.parametrize("name", ["x", "edge_src", "target", "split_train"])
     def test_changed_byte(self, store, name):
@@ -282,18 +249,13 @@ class TestDamage:
         "damage, message",
         [
             (lambda path: os.truncate(path / "x.npy", 99), "x.npy: "),
-            (lambda path: grow(path / "x.npy"), r"x.npy is damaged \(bytes differs"),
-            (
-                lambda path: (path / "edge_bond.npy").unlink(),
-                "edge_bond.npy: .*No such",
-            ),
-            (retyped, r"target.npy is damaged \(dtype differs"),
+            (lambda path: os.truncate(path / "x.npy", 9999), r"\(bytes differs"),
+            (lambda path: (path / "pos.npy").unlink(), "pos.npy: .*No such"),
             (shutil.rmtree, "no such graph store"),
             (lambda path: (path / MANIFEST).unlink(), "not a graph store"),
-            (content(b""), "wrong content"),
-            (content(b"{"), "wrong content"),
-            (content(b"[]"), "has another format"),
-            (content(b"\xff"), "wrong content"),
+            (lambda path: os.truncate(path / MANIFEST, 99), "wrong content"),
+            (manifest(dict.clear), "has another format"),
+            (manifest(lambda m: m.update(version=0)), "written in format 0"),
         ],
     )
     def test_damage(self, store, damage, message):
@@ -306,11 +268,6 @@ class TestDamage:
         path.write_text(path.read_text().replace('"eV"', '"meV"'))
         with pytest.raises(StoreError, match="manifest.json is damaged"):
             GraphStore.open(store.path, verify=True)
-
-    def test_other_version(self, store):
-        manifest(lambda m: m.update(version=0))(store.path)
-        with pytest.raises(StoreError, match="written in format 0"):
-            GraphStore.open(store.path)
 
     def test_pickled_array_is_never_loaded(self, store):
         path = store.path / "x.npy"
@@ -326,50 +283,26 @@ def test_opening_reads_no_column(tmp_path, rng):
     assert "sizes" not in vars(store)  # computed when asked for
 
 
-def build_slowly(path, started):
-    rng = np.random.default_rng(0)
-    with file_lock(path), StoreWriter(path) as writer:
-        writer.append(FeaturisedRows(random_chunk(rng)))
-        started.set()
-        time.sleep(60)
-
-
 class TestBuilding:
-    @pytest.mark.parametrize("existing", [False, True])
-    def test_killed_build_leaves_no_broken_store(self, tmp_path, rng, existing):
-        path = tmp_path / "stores" / "s"
-        chunk = random_chunk(rng)
-        if existing:
-            write(path, chunk)
-        started = multiprocessing.get_context("fork").Event()
-        process = forked(build_slowly, path, started)
-        assert started.wait(30)
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
-        assert list(path.parent.glob(".tmp-*"))  # the half-built one, never opened
-        if existing:
-            assert len(GraphStore.open(path)) == 6
-        else:
-            with pytest.raises(StoreError, match="no such graph store"):
-                GraphStore.open(path)
-        write(path, chunk)  # the lock is free, and this cleans up
-        assert not list(path.parent.glob(".tmp-*"))
-        assert len(GraphStore.open(path)) == 6
 
     @pytest.mark.parametrize("key", [None, "key"])
     @pytest.mark.parametrize("error", [MemoryError, OSError, KeyboardInterrupt])
     def test_what_stops_a_build_from_outside_leaves_its_parts(
-        self, tmp_path, error, key
+        self, tmp_path, rng, error, key
     ):
-        """An error of the data leaves nothing, and so does a build without a key."""
-        rows = FeaturisedRows(random_chunk(np.random.default_rng(0)), end=6)
+        """And the earlier store. An error of the data leaves no parts, and so does a build
+        without a key."""
+        chunk = random_chunk(rng)
+        store = write(tmp_path / "s", chunk)
         for kind in (error, ValueError):
             with pytest.raises(kind), StoreWriter(tmp_path / "s", key=key) as writer:
-                writer.append(rows)
+                writer.append(FeaturisedRows(chunk, end=6))
                 writer.parts.flush()
                 raise kind
             left = kind is error and key is not None
-            assert [path.name for path in tmp_path.iterdir()] == [".tmp-s"] * left
+            assert (tmp_path / ".tmp-s").exists() == left
+        again = GraphStore.open(tmp_path / "s", verify=True)
+        assert again.fingerprint == store.fingerprint
 
     def test_a_folder_that_is_not_ours_stays(self, tmp_path, rng):
         path = tmp_path / "s"

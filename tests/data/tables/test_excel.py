@@ -1,7 +1,6 @@
 """Excel workbooks of molecules."""
 
 import importlib.util
-import zipfile
 
 import openpyxl
 import pytest
@@ -47,16 +46,6 @@ def test_not_readable(write, tmp_path, monkeypatch):
         open_table(write([]))
     with pytest.raises(DatasetError, match="several columns have the name 'y'"):
         open_table(write([["y", "y"], [1, 2]])).require("y")
-    path = tmp_path / "wrong.xlsx"
-    path.write_bytes(b"PK\3\4\xff")
-    with pytest.raises(DatasetError, match="wrong.xlsx: damaged or incomplete"):
-        open_table(path)
-    with zipfile.ZipFile(path, "w") as file:
-        file.writestr("[Content_Types].xml", "<")
-    with pytest.raises(DatasetError, match="wrong.xlsx: damaged or incomplete"):
-        open_table(path)
-    with pytest.raises(DatasetError, match="none.xlsx: No such file"):
-        open_table(tmp_path / "none.xlsx")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DatasetError, match=r"pip install 'graphormer-plugin\[excel\]'"):
-        open_table(path)
+        open_table(tmp_path / "table.xlsx")

@@ -214,17 +214,6 @@ def test_all_targets_but_the_numbers_of_rows(tmp_path, index, caplog):
     assert store.targets.names == ["a", "b"]
     (text,) = caplog.messages
     assert f"all leaves out {index!r}, which only numbers the rows" in text
-    path.write_text("n,smiles\n" + "".join(f"{n},C\n" for n in range(9)))
-    with pytest.raises(DatasetError, match="no column of numbers but 'n', which only"):
-        get_store(options(path, target_columns="all"))
-
-
-def test_a_damaged_parquet_is_named_with_a_reason(tmp_path):
-    path = tmp_path / "table.parquet"
-    path.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
-    message = f"{path}: damaged or incomplete: OSError: Couldn't deserialize thrift"
-    with pytest.raises(DatasetError, match=message):
-        open_table(path)
 
 
 class TestSdf:

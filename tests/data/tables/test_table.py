@@ -59,23 +59,6 @@ def test_quoted_headers_and_other_names(read):
     assert read(lines(["1", "2", "3"], "\t"), "table.tsv")[2] == []
 
 
-@pytest.mark.parametrize(
-    "separator, cells",
-    [
-        ("\t", ["1,234", "12,500", "3"]),  # thousands, perhaps
-        (";", ["1,5", "2.5", "3"]),  # both
-        (";", ["1.234,5", "2,5", "3"]),
-        ("\t", ["1,234.5", "2,000.1", "3"]),
-    ],
-)
-def test_numbers_that_are_not_clear(read, separator, cells):
-    """The advice is no other kind of targets, nor to call them missing."""
-    with pytest.raises(DatasetError) as error:
-        read(lines(cells * 3, separator))
-    assert "write numbers as 1234.5, without commas" in str(error.value)
-    assert "multiclass" not in str(error.value) and "missing" not in str(error.value)
-
-
 def test_three_decimals_of_a_semicolon(read):
     assert read(lines(["1,234", "12,500", "3"]))[0] == [1.234, 12.5, 3]
     assert [point(cell) for cell in ("7,4", "1,2,3", "a,b")] == ["7.4", "1,2,3", "a,b"]
@@ -107,17 +90,6 @@ def test_a_line_that_names_the_separator(read, separator):
     """As Excel writes it."""
     text = [f"sep={separator}", *lines(["1", "2", "3"], separator)]
     assert read(text)[0] == [1, 2, 3]
-
-
-def test_cells_between_blanks(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("smiles y\nCO 1\nC 2\n")
-    with pytest.raises(
-        DatasetError, match="a single cell, 'smiles y'; separate the ce"
-    ):
-        open_table(path)
-    path.write_text("my molecules\nCO\nC\n")
-    assert open_table(path).header == ["my molecules"]
 
 
 def test_columns_of_one_name(tmp_path):
