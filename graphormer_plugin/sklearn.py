@@ -24,18 +24,13 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
-from tqdm import tqdm
 
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.experiment.experiment import Experiment
-from graphormer_plugin.experiment.fit import fit_models
+from graphormer_plugin.experiment.fit import fit_folder
 from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
-from graphormer_plugin.experiment.predictions import write_models
 from graphormer_plugin.experiment.settings import HEAD, MODELS, MOST_SEED, Settings
-from graphormer_plugin.experiment.split_tables import SMILES_COLUMN, write_molecules
-from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.heads.domain import domain_file
 from graphormer_plugin.heads.fit import unfit_targets
 from graphormer_plugin.heads.head import HEAD_FILE
@@ -129,20 +124,19 @@ class MoleculeEstimator:
         if unfit:
             names = ", ".join(schema.names[at] for at in unfit)
             warnings.warn(f"too few different labels to learn {names}", stacklevel=2)
-        of_all = (schema.names, schema.class_names)
-        names, words = ([one[at] for at in learned if one] for one in of_all)
-        table = LabelledMolecules(
-            smiles=molecules.sources,
-            smiles_column=SMILES_COLUMN,
-            labels=labels[:, learned],
-            targets=replace(schema, names=names, class_names=words),
-            extra=np.empty((len(labels), 0)),
-        )
+        every = (schema.names, schema.class_names)
+        names, words = ([one[at] for at in learned if one] for one in every)
+        weighted: dict[str, Any] = {}
         if sample_weight is not None:
             settings = replace(settings, weight_column=WEIGHT_COLUMN)
-            cells = [[repr(weight)] for weight in weights.tolist()]
-            column = {"extra_names": [WEIGHT_COLUMN], "extras": cells}
-            table = replace(table, weights=weights, **column)
+            weighted = {"weights": weights, "extra_names": [WEIGHT_COLUMN]}
+            weighted["extras"] = [[repr(weight)] for weight in weights.tolist()]
+        labelled = LabelledMolecules(
+            smiles=molecules.sources,
+            labels=labels[:, learned],
+            targets=replace(schema, names=names, class_names=words),
+            **weighted,
+        )
         # A tenth chooses the epoch of a training.
         count = 0 if settings.model == HEAD else max(1, len(labels) // 10)
         order = np.random.default_rng(settings.seed).permutation(len(labels))
@@ -150,14 +144,7 @@ class MoleculeEstimator:
         split = {"train": np.sort(train), "valid": np.sort(valid), "test": order[:0]}
         with tempfile.TemporaryDirectory() as folder:
             settings = replace(settings, folder=folder)
-            experiment = Experiment(
-                *(settings, table, [split], find_start(settings), warnings.warn),
-                bar=tqdm(disable=True),
-                parsed=molecules,
-            )
-            experiment.check()
-            write_molecules(experiment.folder, table, [split])
-            write_models(experiment.folder, table, [fit_models(experiment, 0)])
+            fit_folder(settings, labelled, split, molecules, warnings.warn)
             self._take(folder)
         self.target_names_, self.learned_ = schema.names, learned
         self.left_out_, self.one_column_ = left_out, np.ndim(y) == 1

@@ -117,7 +117,7 @@ train '' | TABLE: it is empty
 train gone.csv | gone.csv: No such file or directory
 train t.csv --ratios 1,1 | --ratios 1,1: expected three numbers
 train t.csv --smiles-column x | no column 'x', the header has
-train t.csv --model scratch --start a.pt | --start does not go
+train t.csv --model scratch --start a.pt | --start has no effect
 train t.csv --start a.pt | a.pt
 train t.csv --split column:part | no column 'part'
 train t.csv --weight-column w | no column 'w'
@@ -131,16 +131,16 @@ train t.csv --batch-size 0 | --batch-size
 train t.csv --seed -1 | --seed
 train t.csv --seed {2**31} | --seed {2**31}: expected {2**31 - 1} or less
 train t.csv --folds 2 | --folds 2: expected 3 or more
-train t.csv --folds 3 --ratios .5,.25,.25 | --folds and --ratios cannot be com
+train t.csv --folds 3 --ratios .5,.25,.25 | --folds and --ratios exclude
 train t.csv --lr 0 | --lr
 train t.csv --split time | --split time
 train t.csv --split column:part --folds 3 | --split column:part is one split
 train t.csv --split column:part --ratios .5,.3,.2 | is one split
 train t.csv --split time:year --folds 3 | --split time:year is one split
 train t.csv --valid-file in.csv | --valid-file needs --test-file
-train t.csv --valid-file in.csv --test-file in.csv --split cluster | --split does not go
-train t.csv --test-file in.csv --folds 3 | do not go with --test-file
-train t.csv --test-file in.csv --split column:part | do not go with --test-file
+train t.csv --valid-file in.csv --test-file in.csv --split cluster | drop --split
+train t.csv --test-file in.csv --folds 3 | --test-file is part of the split
+train t.csv --test-file in.csv --split column:part | --test-file is part of
 train t.csv --model head --ensemble 2 --descriptors | --ensemble, --descriptors
 train t.csv --interval conformal --folds 3 | --interval conformal
 train t.csv --interval conformal --coverage 1 | --coverage 1.0: expected a number

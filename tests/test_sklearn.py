@@ -161,7 +161,7 @@ def test_missing_and_bad_values():
     [
         ({"errors": "ignore"}, SMILES, Y, "expected coerce or raise"),
         ({"model": "tail"}, SMILES, Y, "tail"),
-        ({"epochs": 3}, SMILES, Y, "--epochs: of a training"),
+        ({"epochs": 3}, SMILES, Y, "--epochs: no effect"),
         ({}, SMILES[:3], Y, "3 molecules, but 24 rows of y"),
         ({}, SMILES, 24 * [">100"], "could not convert string to float: '>100'"),
         ({}, SMILES, 24 * [1.0], "fewer than 2 different labels"),

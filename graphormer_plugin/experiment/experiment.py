@@ -1,7 +1,7 @@
 """The experiment that all steps share: its data, models and lines of fairseq-train."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -85,10 +85,11 @@ def fitted_rows(split: Split) -> np.ndarray:
     return np.concatenate([split[name] for name in FIT_SPLITS])
 
 
-def unfit_for_head(table: LabelledMolecules, split: Split) -> list[str]:
-    """Names of the targets with too few different labels in train for a head."""
-    labels, targets = table.trained_labels(split), table.targets
-    return [targets.names[at] for at in unfit_targets(labels, targets.kind)]
+def unfit_for_head(table: LabelledMolecules, splits: Sequence[Split]) -> list[str]:
+    """Names of the targets with too few different labels in train of a split for a head."""
+    labels, kind = map(table.trained_labels, splits), table.targets.kind
+    unfit = {target for of_split in labels for target in unfit_targets(of_split, kind)}
+    return [table.targets.names[target] for target in sorted(unfit)]
 
 
 @dataclass(frozen=True)
@@ -127,13 +128,13 @@ class Experiment:
             return self.settings.model
         train = [self.table.trained_labels(split) for split in self.splits]
         labels = max((~np.isnan(part)).sum(0).max() for part in train)
-        trains = labels > MAX_ROWS or self.settings.training_flags or any(self.unfit)
+        trains = labels > MAX_ROWS or self.settings.training_flags or self.unfit
         return FINETUNE if trains else HEAD
 
     @cached_property
-    def unfit(self) -> list[list[str]]:
-        """`unfit_for_head` of each split."""
-        return [unfit_for_head(self.table, split) for split in self.splits]
+    def unfit(self) -> list[str]:
+        """Targets that no head can learn; all or none, see `LabelledMolecules.without`."""
+        return unfit_for_head(self.table, self.splits)
 
     def warnings(self) -> list[str]:
         """Limits of the results, one line each."""
@@ -169,32 +170,25 @@ class Experiment:
 
     def check(self) -> None:
         """Check that the models can learn the targets."""
-        names = self.table.targets.names
-        for number, unfit in enumerate(self.unfit, 1):
-            if unfit and self.settings.model == HEAD:
-                raise DatasetError(
-                    f"--model head: {listed(unfit)} has too few "
-                    f"different labels in train of {self.settings.run_name(number)}; "
-                    "leave it out or give another --model"
-                )
+        if self.unfit and self.settings.model == HEAD:
+            raise DatasetError(
+                f"--model head: {listed(self.unfit)} has too few different labels in "
+                "train; leave it out or give another --model"
+            )
         if self.settings.interval == CONFORMAL:
-            if len(self.splits) > 1:
-                raise DatasetError("--interval conformal needs a single split")
             if self.table.targets.kind != "regression":
                 raise DatasetError(
                     "--interval conformal is for targets that are numbers"
                 )
             least = least_scores(self.settings.coverage)
             labels = self.table.scored_labels(self.splits[0], "valid")
-            advice = "give --ratios with a larger share of valid"
-            if self.table.given_split is not None:
-                advice = "give valid more labelled rows"
-            for name, count in zip(names, (~np.isnan(labels)).sum(0), strict=True):
+            counts = (~np.isnan(labels)).sum(0)
+            for name, count in zip(self.table.targets.names, counts, strict=True):
                 if count < least:
                     raise DatasetError(
                         f"--interval conformal: {name} has {counted(count, 'label')} in "
                         f"valid, --coverage {self.settings.coverage:g} takes {least} or "
-                        f"more; {advice}"
+                        "more; give valid a larger share of the labelled rows"
                     )
 
     def options(self, model: str) -> Training:

@@ -1,9 +1,11 @@
 """Fit the models of an experiment. Each step leaves a file; a complete file is done."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from tqdm import tqdm
 
 from graphormer_plugin import hub
 from graphormer_plugin.data.files import write_text
@@ -16,9 +18,11 @@ from graphormer_plugin.experiment.experiment import (
     fitted_rows,
     saved_arrays,
 )
-from graphormer_plugin.experiment.predictions import Run, calibrated
-from graphormer_plugin.experiment.settings import CONFORMAL, HEAD
-from graphormer_plugin.experiment.starts import start_state
+from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules, Split
+from graphormer_plugin.experiment.predictions import Run, calibrated, write_models
+from graphormer_plugin.experiment.settings import CONFORMAL, HEAD, Settings
+from graphormer_plugin.experiment.split_tables import write_molecules
+from graphormer_plugin.experiment.starts import find_start, start_state
 from graphormer_plugin.experiment.training import (
     BEST,
     COMMANDS_FILE,
@@ -35,6 +39,7 @@ from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.head import HEAD_FILE, Head
 from graphormer_plugin.heads.prediction import Prediction, combined, per_target
 from graphormer_plugin.inference.checkpoint import write_file
+from graphormer_plugin.inference.molecules import Molecules
 
 PREDICTIONS = "predictions.npz"
 FOREST_STEPS = 10  # of the progress bar; an epoch is one
@@ -69,6 +74,24 @@ def fit_models(experiment: Experiment, number: int) -> Run:
         raw_std=None if experiment.model == HEAD else predicted.std,
     )
     return calibrated(experiment.table, run)
+
+
+def fit_folder(
+    settings: Settings,
+    molecules: LabelledMolecules,
+    split: Split,
+    parsed: Molecules,
+    warn: Callable[[str], None],
+) -> None:
+    """Fit the models of labelled molecules and a split, without baselines, and write the
+    folder of the settings, which predicts."""
+    start, bar = find_start(settings), tqdm(disable=True)
+    experiment = Experiment(
+        settings, molecules, [split], start, warn, bar, parsed=parsed
+    )
+    experiment.check()
+    write_molecules(experiment.folder, molecules, [split])
+    write_models(experiment.folder, molecules, [fit_models(experiment, 0)])
 
 
 def write_commands(experiment: Experiment) -> None:

@@ -31,6 +31,7 @@ from graphormer_plugin.experiment.log_targets import (
 )
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.heads.fit import unfit_targets
+from graphormer_plugin.inference.model_folder import SMILES_COLUMN
 from graphormer_plugin.inference.prediction_columns import class_word, unlogged_cell
 
 Split = Mapping[str, np.ndarray]
@@ -64,12 +65,12 @@ class LabelledMolecules:
     """
 
     smiles: list[str]
-    smiles_column: str
+    smiles_column: str = SMILES_COLUMN
     labels: np.ndarray
     targets: TargetSchema
     bounds: np.ndarray | None = None
     weights: np.ndarray | None = None
-    extra: np.ndarray
+    extra: np.ndarray | None = None
     extra_names: Sequence[str] = ()
     extras: Sequence[Sequence[str]] = ()
     scaffolds: Sequence[str] = ()

@@ -130,7 +130,7 @@ def prepare(
     if folder.exists():
         claim(folder, identity_of(settings, table, start), write=False)
     splits = split_tables.make_splits(table, settings)
-    unfit = {name for split in splits for name in unfit_for_head(table, split)}
+    unfit = unfit_for_head(table, splits)
     table = table.without(unfit, "too few different labels in train")
     splits = split_tables.labelled_splits(table, splits, settings)
     bar = tqdm(unit="step", disable=not progress, smoothing=0.1, delay=0.1)

@@ -206,13 +206,14 @@ class Settings(TableOptions, Places):
         super().__post_init__()
         for path in (self.table, self.folder, *self.part_files.values()):
             path.encode()  # ValueError: not UTF-8, which the report and commands.sh are
-        mistakes = {
+        flags = ", ".join(self.training_flags)
+        errors = {
             f"--seed {self.seed}: expected {MOST_SEED} or less": self.seed > MOST_SEED,
             f"--folds {self.folds}: expected 3 or more": 0 < self.folds < 3,
-            f"{', '.join(self.training_flags)}: of a training, --model head has none": (
-                self.training_flags and self.model == HEAD
+            f"{flags}: no effect with --model head, which trains nothing": (
+                flags and self.model == HEAD
             ),
-            "--folds and --ratios cannot be combined: valid and test are a fold each": (
+            "--folds and --ratios exclude each other: valid and test are a fold each": (
                 self.folds and self.ratios
             ),
             f"--lr {self.lr}: expected a number above 0": (
@@ -224,26 +225,26 @@ class Settings(TableOptions, Places):
             "--coverage only works with --interval conformal": (
                 self.coverage != type(self).coverage and self.interval == NORMAL
             ),
-            "--interval conformal is of one split: valid of a split is train of others": (
+            "--interval conformal needs a single split; drop --folds or --replicates": (
                 self.interval == CONFORMAL and self.runs > 1
             ),
-            f"--split {self.split} is one split: --folds and --ratios do not go with it": (
+            f"--split {self.split} is one split; drop --folds and --ratios": (
                 self.split.startswith("column:")
                 and (self.folds and not self.fold_column or self.ratios)
             ),
-            f"--split {self.split} is one split: --folds does not go with it": (
+            f"--split {self.split} is one split; drop --folds": (
                 self.split.startswith("time:") and self.folds
             ),
             "--valid-file needs --test-file": self.valid_file and not self.test_file,
-            "--split does not go with --valid-file: the files are the split": (
+            "--valid-file and --test-file are the split; drop --split": (
                 self.split and self.valid_file
             ),
-            "--folds, --ratios and --split column:NAME do not go with --test-file": (
+            "--test-file is part of the split; drop --folds, --ratios and column:NAME": (
                 self.test_file
                 and (self.folds or self.ratios or self.split.startswith("column:"))
             ),
         }
-        for text, is_wrong in mistakes.items():
+        for text, is_wrong in errors.items():
             if is_wrong:
                 raise DatasetError(text)
 
@@ -322,14 +323,10 @@ def claim(folder: Path, identity: dict[str, Any], write: bool = True) -> None:
     for name in before | identity:
         old, new = json.dumps(before.get(name)), json.dumps(identity.get(name))
         if old != new:
-            difference = f"{name} was {old}, now {new}"
+            changed = f"{name} was {old}, now {new}"
             if name in FILES:
-                how = "is another file, or has changed"
-                if not (before.get(name) and identity.get(name)):
-                    how = "was given" if before.get(name) else "was not given"
-                    how += " for it"
-                difference = f"{FILES[name]} {how}"
+                changed = f"{FILES[name]} is another file, or has changed"
             raise DatasetError(
-                f"{folder} holds another experiment: {difference}; name a new folder "
-                "with --out"
+                f"{folder} holds another experiment: {changed}; name a new folder with "
+                "--out"
             )

@@ -25,7 +25,7 @@ def find_start(settings: Settings) -> Start | None:
     """The start that the settings name; None trains from scratch."""
     if settings.model == SCRATCH:
         if settings.start:
-            raise DatasetError("--start does not go with --model scratch")
+            raise DatasetError("--start has no effect with --model scratch")
         check_arch(settings.arch)
         return None
     name = settings.start or DEFAULT_START

@@ -525,7 +525,7 @@ def test_test_rows_in_a_file_of_their_own(checkpoint, command, capfd, refused):
     line = refused(main, *words[:-1], "moved.csv")
     assert "--test-file is another file, or has changed" in line
     line = refused(main, *words[:-2])
-    assert "another experiment: --test-file was given for it" in line
+    assert "another experiment: --test-file is another file" in line
     assert "later.csv: No such file" in refused(main, *words)
 
 

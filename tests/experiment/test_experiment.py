@@ -34,11 +34,10 @@ def test_conformal_intervals_need_labels(experiment):
         experiment(interval="conformal", coverage=coverage, more=more).check()
 
     with pytest.raises(
-        DatasetError, match="y0 has 2 labels in valid, --coverage 0.9 takes 9.*--ratio"
+        DatasetError,
+        match="y0 has 2 labels in valid, --coverage 0.9 takes 9.*; give valid",
     ):
         check()
-    with pytest.raises(DatasetError, match="or more; give valid more labelled rows"):
-        check(given_split=SPLIT)
     check(0.6)
     with pytest.raises(DatasetError, match="conformal is for targets that are numbers"):
         check(0.6, kind="binary")
@@ -88,7 +87,7 @@ def test_heads_alone_need_labels(experiment, by_weight):
     if by_weight:
         few = {"more": {"weights": known.astype(float)}}
     experiment(**few).check()
-    message = "--model head: y0 has too few .* of replicate 1; leave"
+    message = "--model head: y0 has too few .* in train; leave"
     with pytest.raises(DatasetError, match=message):
         experiment(**few, model=HEAD).check()
 

@@ -49,8 +49,8 @@ OTHER = "another experiment: "
         ({"lr": "high"}, OTHER + 'lr was null, now "high"'),
         ({"missing_labels": ("ND",)}, r'missing_labels was null, now \["ND"\]'),
         ({"sha256": "cd"}, "the table is another file, or has changed;"),
-        ({"start_sha256": None}, "the pre-trained model was given for it;"),
-        ({"valid_sha256": "cd"}, "--valid-file was not given for it;"),
+        ({"start_sha256": None}, "the pre-trained model is another"),
+        ({"valid_sha256": "cd"}, "--valid-file is another file"),
     ],
 )
 def test_a_folder_belongs_to_one_experiment(tmp_path, change, message):

@@ -37,10 +37,8 @@ def molecules_of(labels, smiles=None, names=None, unit="", kind="regression", **
     names = names or [f"y{at}" for at in range(number)][: 1 if classes else number]
     return LabelledMolecules(
         smiles=smiles or [f"{'C' * (at + 1)}O" for at in range(count)],
-        smiles_column="smiles",
         labels=labels,
         targets=TargetSchema(names, unit, kind, num_classes=classes),
-        extra=np.empty((count, 0)),
         **{"extras": [[]] * count, **more},
     )
 
