@@ -38,7 +38,6 @@ from graphormer_plugin.inference.table_run import (
     PredictedRows,
     RowBlock,
     TableRun,
-    Vectors,
     row_blocks,
 )
 from graphormer_plugin.workers import in_workers
@@ -68,22 +67,22 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
         print_warning(f"{folder} is left of a run with other options, models or input")
     failed, outside, started = 0, Counter(), time.monotonic()
     total, done = end - first, min(parts.count * size, end - first)
-    blocks = row_blocks(table, first + done, end, size)
-    new = predicted(run, blocks, total - done, arguments)
+    new = predicted(
+        run, row_blocks(table, first + done, end, size), total - done, arguments
+    )
     try:
         with tqdm(total=total, unit="mol", disable=arguments.quiet) as bar:
             for part in itertools.chain(parts.read(), map(parts.write, new)):
                 scores.add(part)
                 failed, outside = failed + part.failed, outside + part.outside
                 bar.update(len(part.cells))
-        parts.begin_joining()
-        for path in outputs[1:]:
-            parts.write_vectors(path, total, run.width)
-        lines = (cells for part in parts.read() for cells in part.cells)
-        lines = itertools.chain([[*table.header, *run.names]], lines)
-        numbers = {*itertools.compress(run.names, run.numbers)}
-        write_table(outputs[0], lines, table, column, numbers, first, end)
-        parts.remove()
+
+        def _write(rows: Iterator[list[str]]) -> None:
+            rows = itertools.chain([[*table.header, *run.names]], rows)
+            numbers = {*itertools.compress(run.names, run.numbers)}
+            write_table(outputs[0], rows, table, column, numbers, first, end)
+
+        parts.join(total, run.width, _write)
     except BaseException:
         if parts.count:
             kept = min(parts.count * size, total)
@@ -100,12 +99,10 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
     for line in domain_warnings(outside, run.predictor.domains):
         print_warning(line)
     if total and failed == total:
-        is_list = isinstance(table, SmilesTable)  # without another column
-        advice = "" if is_list else ". --smiles-column names another column"
-        print_warning(
-            f"nothing in column {column!r} could be predicted; the reasons are in column "
-            f"{run.names[-1]!r}{advice}"
-        )
+        where = f"; the reasons are in column {run.names[-1]!r}"
+        if not isinstance(table, SmilesTable):  # it has no other column
+            where += ". --smiles-column names another column"
+        print_warning(f"nothing in column {column!r} could be predicted{where}")
 
 
 def predicted(
@@ -144,23 +141,23 @@ def table_run(
     """The models, on their device, with the options of the predictions."""
     device = usable_device(arguments.device)
     predictor = load(models, arguments.user_data_dir, arguments.head).to(device)
-    vectors = None
+    layers = None
     if arguments.embeddings:
-        fingerprint = arguments.grpe_fingerprint
-        layers = arguments.layers or predictor.own_layers(fingerprint)
-        vectors = Vectors(layers, fingerprint)
+        own = predictor.own_layers(arguments.grpe_fingerprint)
+        layers = arguments.layers or own
     if arguments.dtype == "bf16":
         predictor.bfloat16()
     extra = [name for name in predictor.extra_columns if name in table.places]
-    columns = columns_of_whole(table, extra) if extra else {}
+    read = columns_of_whole(table, extra) if extra else {}
     return TableRun(
         predictor,
         table,
         column,
         batch_size=arguments.batch_size,
         max_atoms=arguments.max_atoms,
-        vectors=vectors,
-        numbers_in={name: column.number for name, column in columns.items()},
+        layers=layers,
+        fingerprint=arguments.grpe_fingerprint,
+        numbers_in={name: read[name].number for name in read},
     )
 
 

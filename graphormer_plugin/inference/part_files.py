@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -59,22 +59,28 @@ class PartFiles:
             values, vectors = arrays["values"], arrays["vectors"]
             yield PredictedRows(cells, values, vectors, Counter(outside))
 
-    def begin_joining(self) -> None:
-        """Begin to write the outputs, which are then this run's, also after a kill."""
+    def join(
+        self, rows: int, width: int, write: Callable[[Iterator[list[str]]], None]
+    ) -> None:
+        """Write the outputs, then remove the parts.
+
+        Once this has begun, a file of that name is this run's, also after a kill.
+
+        Args:
+            rows: number of rows of all parts.
+            width: numbers of a vector.
+            write: writes the table, the first output, from the cells of its rows.
+        """
         self._check_free()
         self.folder.mkdir(exist_ok=True)
         self._joining.touch()
-
-    def write_vectors(self, path: Path, rows: int, width: int) -> None:
-        """Join the vectors into a ``.npy`` file, float32 [rows, width]."""
-        header = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
-        with atomic_write(path) as file:
-            write_array_header_1_0(file, header)
-            for part in self.read():
-                file.write(np.asarray(part.vectors, "<f4").tobytes())
-
-    def remove(self) -> None:
-        """Remove the parts, after all outputs are written."""
+        for path in self.outputs[1:]:
+            header = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
+            with atomic_write(path) as file:
+                write_array_header_1_0(file, header)
+                for part in self.read():
+                    file.write(np.asarray(part.vectors, "<f4").tobytes())
+        write(cells for part in self.read() for cells in part.cells)
         self._joining.unlink()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -95,7 +95,6 @@ def prediction_columns(
         interval: intervals of all targets, in two more columns each.
     """
     names = targets.names
-
     spreads = targets.std or [0.0] * len(names)
     if logs:  # as many digits as their relative error needs
         spreads = [0.0 if at in logs else x for at, x in enumerate(spreads)]
@@ -110,25 +109,16 @@ def prediction_columns(
             )
         ]
 
-    columns: dict[str, list[OutputColumn]] = {}  # of each target, by kind
+    columns: dict[str, list[OutputColumn]]  # of each target, by kind
     if targets.kind == "multiclass":
-        classes, best = class_labels(targets), values.argmax(1)
+        columns = _multiclass_columns(targets, values, layout)
         if std is not None:
-            std = np.take_along_axis(std, best[:, None], 1)
-        likeliest = [classes[number] for number in best]
-        is_number = not targets.classes_of(0)
-        columns["value"] = [OutputColumn(names[0] + layout.value, likeliest, is_number)]
-        columns["probability"] = [
-            OutputColumn(f"{names[0]}{layout.probability}{label}", number_cells(column))
-            for label, column in zip(classes, values.T, strict=True)
-        ]
+            std = np.take_along_axis(std, values.argmax(1)[:, None], 1)
     else:
-        columns["value"] = _numbers(layout.value, values, *spreads)
+        columns = {"value": _numbers(layout.value, values, *spreads)}
         columns["class"] = [
-            OutputColumn(
-                f"{name}_class", [words[int(p > 0.5)] for p in values[:, target]], False
-            )
-            for target, name in enumerate(names)
+            OutputColumn(f"{name}_class", [words[int(p > 0.5)] for p in column], False)
+            for target, (name, column) in enumerate(zip(names, values.T))
             if (words := targets.classes_of(target))
         ]
     if std is not None:
@@ -158,6 +148,22 @@ def prediction_columns(
         for of_target in zip(*(columns[kind] for kind in group if kind in columns))
         for column in of_target
     ]
+
+
+def _multiclass_columns(
+    targets: TargetSchema, values: NDArray, layout: Layout
+) -> dict[str, list[OutputColumn]]:
+    """The most probable class, and the probability of each class."""
+    name, classes = targets.names[0], class_labels(targets)
+    likeliest = [classes[number] for number in values.argmax(1)]
+    is_number = not targets.classes_of(0)
+    return {
+        "value": [OutputColumn(name + layout.value, likeliest, is_number)],
+        "probability": [
+            OutputColumn(f"{name}{layout.probability}{label}", number_cells(column))
+            for label, column in zip(classes, values.T, strict=True)
+        ],
+    }
 
 
 def describe(

@@ -3,12 +3,10 @@
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.tables.cells import number_in
@@ -40,7 +38,7 @@ class PredictedRows(NamedTuple):
 
     Attributes:
         values: predictions [rows, C], NaN in rows without one.
-        vectors: float32 [rows, D], NaN in rows without one; D is 0 without `Vectors`.
+        vectors: float32 [rows, D], NaN in rows without one; D is `TableRun.width`.
         outside: see `outside_domain`.
     """
 
@@ -62,26 +60,15 @@ def row_blocks(table: Table, first: int, end: int, size: int) -> Iterator[RowBlo
         yield RowBlock(at, list(itertools.islice(rows, size)))
 
 
-@dataclass(frozen=True)
-class Vectors:
-    """Vectors to compute beside the predictions.
-
-    Attributes:
-        layers: number of last layers whose vectors are concatenated; 0: the checkpoint's
-            own parts.
-    """
-
-    layers: int = 1
-    fingerprint: bool = False
-
-
 class TableRun:
     """Predicts rows of a table.
 
     Args:
         table: has the header of the input.
         max_atoms: atoms of the largest molecule; None: the smallest limit of the models.
-        numbers_in: how the cells of columns are read as numbers, by name; others by
+        layers: last layers whose vectors are computed, too, see `Predictor.embed`; None: no
+            vectors.
+        numbers_in: functions that read the cells of columns as numbers, by name; by default
             `number_in`.
 
     Attributes:
@@ -98,20 +85,17 @@ class TableRun:
         *,
         batch_size: int = 128,
         max_atoms: int | None = None,
-        vectors: Vectors | None = None,
+        layers: int | None = None,
+        fingerprint: bool = False,
         numbers_in: Mapping[str, Callable[[str], float]] = MappingProxyType({}),
     ) -> None:
         self.predictor = predictor
         self.batch_size = batch_size
-        self.vectors = vectors
+        self.layers, self.fingerprint = layers, fingerprint
         self.reader = predictor.reader(max_atoms)
-        self.width = 0
-        if vectors is not None:
-            self.width = predictor.vector_width(vectors.layers)
-            if vectors.layers:
-                check_layers(
-                    predictor.model, vectors.layers, fingerprint=vectors.fingerprint
-                )
+        self.width = 0 if layers is None else predictor.vector_width(layers)
+        if layers:
+            check_layers(predictor.model, layers, fingerprint=fingerprint)
         extra_columns = predictor.extra_columns
         if lacking := [name for name in extra_columns if name not in table.header]:
             raise ValueError(
@@ -178,13 +162,10 @@ class TableRun:
                 mols = list(itertools.compress(molecules.described, kept))
                 domains = self.predictor.domains
                 outside = outside_domain(domains, mols, found.in_domain)
-        missing = np.isnan(values).all(1)
         lines = [
             [*old, *added, reasons.get(row, "")]
             for row, (old, added) in enumerate(zip(block.cells, cells.tolist()))
         ]
-        silent = [row for row in np.flatnonzero(missing) if row not in reasons]
-        assert not silent, f"row {block.first + silent[0]}: no prediction and no reason"
         return PredictedRows(lines, values, vectors, outside)
 
     def _extra(self, block: RowBlock, reasons: dict[int, str]) -> np.ndarray:
@@ -198,15 +179,11 @@ class TableRun:
         return extra
 
     def _embed(self, molecules: Molecules) -> np.ndarray:
-        """Vectors of molecules [n, D]; D is 0 if none are asked for."""
-        if self.vectors is None:
+        """Vectors of molecules [n, `width`]."""
+        if self.layers is None:
             return np.empty((len(molecules), 0))
-        return self.predictor.embed(
-            molecules,
-            self.vectors.layers,
-            batch_size=self.batch_size,
-            fingerprint=self.vectors.fingerprint,
-        )
+        how = {"batch_size": self.batch_size, "fingerprint": self.fingerprint}
+        return self.predictor.embed(molecules, self.layers, **how)
 
     def _columns(self, found: Prediction) -> list[OutputColumn]:
         """The new columns without the reason."""
@@ -219,8 +196,7 @@ class TableRun:
         self, block: RowBlock, molecules: Molecules, error: Exception
     ) -> Exception:
         """The error with the rows, if the memory was not enough; else the error."""
-        of_gpu = isinstance(error, torch.OutOfMemoryError)
-        if not of_gpu and not is_out_of_memory(error):
+        if not is_out_of_memory(error):
             return error
         nodes = int(molecules.chunk.num_nodes.max())
         return ValueError(

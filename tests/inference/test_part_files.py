@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +28,7 @@ def part(*names):
 
 
 def finish(run):
-    run.begin_joining()
-    run.write_vectors(run.outputs[1], 3, 2)
-    cells = (cells for part in run.read() for cells in part.cells)
-    write_csv(run.outputs[0], cells)
-    run.remove()
+    run.join(3, 2, partial(write_csv, run.outputs[0]))
 
 
 def names(folder):
@@ -71,7 +68,7 @@ def test_no_other_file_is_replaced(parts, tmp_path, name):
     run.write(part("1"))
     mine = tmp_path / name
     mine.write_text("mine")
-    for refused in (parts, run.begin_joining):
+    for refused in (parts, partial(finish, run)):
         with pytest.raises(ValueError, match=f"{name} exists already"):
             refused()
     assert mine.read_text() == "mine"
