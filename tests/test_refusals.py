@@ -40,6 +40,11 @@ train | --help lists
 compare a b --typo | --help lists
 convert a b --typo | --help lists
 convert --info '' | IN: it is empty
+convert --info a.pt b.pt | leave out b.pt
+convert --slim a.pt | name the checkpoint to write
+convert --slim a.pt b.pt --target-unit eV | --target-unit only works with --from
+convert --info a.pt --vectors nodes | --vectors only works with --slim
+convert --info a.pt --config a.json | --config only works with --from
 
 predict '' in.csv out.csv | CKPT: it is empty
 predict MODEL '' out.csv | INPUT.csv: it is empty

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.heads.prediction import Prediction, combined
 from graphormer_plugin.inference.prediction_columns import (
     VALIDATED,
     prediction_columns,
@@ -37,3 +38,16 @@ def test_digits_of_other_numbers():
     assert value.cells == ["0.3333333333"]
     logs, *_ = prediction_columns(targets, third * 1e9, logs=[0])
     assert logs.cells == ["3.333333e+08"]
+
+
+def test_the_class_of_several_models(rng):
+    """The highest mean probability, and the spread of this probability."""
+    members = rng.dirichlet(np.ones(3), size=(2, 40))
+    found = combined([Prediction(member) for member in members])
+    targets = TargetSchema(["kind"], kind="multiclass", num_classes=3)
+    value, spread, *_ = prediction_columns(targets, *found)
+    best = members.mean(0).argmax(1)
+    assert all((best != member.argmax(1)).any() for member in members)
+    assert [*map(int, value.cells)] == best.tolist()
+    expected = members.std(0, ddof=1)[np.arange(40), best]
+    np.testing.assert_allclose([*map(float, spread.cells)], expected, rtol=1e-6)
