@@ -67,9 +67,8 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
         print_warning(f"{folder} is left of a run with other options, models or input")
     failed, outside, started = 0, Counter(), time.monotonic()
     total, done = end - first, min(parts.count * size, end - first)
-    new = predicted(
-        run, row_blocks(table, first + done, end, size), total - done, arguments
-    )
+    blocks = row_blocks(table, first + done, end, size)
+    new = predicted(run, blocks, total - done, arguments)
     try:
         with tqdm(total=total, unit="mol", disable=arguments.quiet) as bar:
             for part in itertools.chain(parts.read(), map(parts.write, new)):
