@@ -142,12 +142,6 @@ class GraphChunk:
                 raise ValueError(f"graph {first + int(graph)}: {text}")
         if self.edge_attr is not None and self.edge_attr.dtype.kind == "f":
             self._check_distinct_edges(first)
-        if self.target is not None:
-            expected = num_nodes.sum() if self.target.ndim == 1 else len(self)
-            if len(self.target) != expected:
-                raise ValueError(
-                    f"target has {len(self.target)} rows, expected {expected}"
-                )
 
     def _check_distinct_edges(self, first: int) -> None:
         graph = np.repeat(np.arange(len(self)), self.num_edges)

@@ -34,12 +34,10 @@ class GraphCollator:
     OpenMP team of the parent does not survive a fork.
 
     Args:
-        columns: Flat columns of a ``GraphStore``, or `ShardColumns` of several.
         target: Labels as a store has them; None: among the columns.
         num_bond_types: Largest joint bond type of the data; types start at 1.
         max_nodes: Nodes of the largest graph allowed; None for no limit.
-        spec: Fields that the model needs. The task sets it, for all datasets of a store, when it
-            has built the model.
+        spec: Fields that the model needs; the task sets it when it has built the model.
     """
 
     def __init__(
@@ -60,12 +58,8 @@ class GraphCollator:
         self.unreleased = 0
 
     def __call__(self, graph_ids: NDArray[np.int64], split: str = "") -> dict[str, Any]:
-        """Collates graphs of the store.
-
-        Args:
-            graph_ids: Their numbers in the store ``[B]``.
-            split: Where splits are of nodes, labels of other splits count as missing;
-                empty: no label does.
+        """Collates the graphs with these numbers ``[B]``. Where splits are of nodes, labels
+        outside a given ``split`` count as missing.
 
         Returns:
             - ``id`` int64 ``[B]``, the numbers (``GraphStore.rows`` gives the rows of

@@ -31,10 +31,8 @@ class GraphDataset(FairseqDataset):
     Args:
         graph_ids: graphs of the store that belong to the split, ``[n]``.
         sizes: nodes of every graph of the store, ``[G]``.
-        collator: shared by all splits of a store.
         shuffle: training order (see above); otherwise graphs are sorted by size.
         bucket_ratio: relative width of the size buckets, see `bucket_of_sizes`.
-        split: for data whose splits are of nodes.
     """
 
     def __init__(
@@ -101,17 +99,12 @@ class GraphDataset(FairseqDataset):
         option: str,
         skip_larger: bool = False,
     ) -> NDArray[np.int64]:
-        """Positions of the graphs that fit into a batch.
+        """Positions of the graphs that fit into a batch: nodes, or pairs of nodes for
+        ``--max-pairs``, are within the limit of an option.
 
         A training graph that is too large is an error, although fairseq's trainer asks to
-        leave it out: a training never drops a graph.
-
-        Args:
-            indices: Positions in the split.
-            limit: Nodes; for ``--max-pairs`` pairs of nodes.
-            option: Flag of the limit.
-            skip_larger: Leave larger graphs out in evaluation, with a warning
-                (``--skip-invalid-size-inputs-valid-test``).
+        leave it out: a training never drops a graph. An evaluation may ``skip_larger`` graphs,
+        with a warning (``--skip-invalid-size-inputs-valid-test``).
         """
         pairs = option == "--max-pairs"
         cost = self.sizes[indices] ** (2 if pairs else 1)
@@ -144,11 +137,8 @@ def dataset_of_split(
     bucket_ratio: float = BUCKET_RATIO,
     max_nodes: int | None = None,
 ) -> GraphDataset:
-    """The dataset of a split, shuffled for ``train`` only; see `GraphDataset`.
-
-    Raises:
-        ValueError: an unknown or empty split, or a graph above ``max_nodes``.
-    """
+    """The dataset of a split, shuffled for ``train`` only; see `GraphDataset`. ValueError for
+    an unknown or empty split, and for a graph above ``max_nodes``."""
     if split not in store.splits:
         raise ValueError(
             f"unknown split '{split}' of {name}, "

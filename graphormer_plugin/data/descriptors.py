@@ -49,15 +49,8 @@ def morgan_counts(
     parse: Callable[[str], Chem.Mol] = mol_of_smiles,
     chirality: bool = True,
 ) -> np.ndarray:
-    """Morgan fingerprints with counts, folded.
-
-    Args:
-        radius: Bonds from the centre of an environment; 2 is ECFP4.
-        parse: SMILES -> molecule with known rings.
-        chirality: Whether CIP codes of atoms and bonds tell environments apart.
-
-    Returns:
-        uint32 [n, bits], how often each environment occurs.
+    """Folded Morgan fingerprints: how often each environment of up to ``radius`` bonds occurs
+    (2 is ECFP4), uint32 [n, bits]. With ``chirality``, CIP codes tell environments apart.
     """
     generator = GetMorganGenerator(
         radius=radius, fpSize=bits, includeChirality=chirality

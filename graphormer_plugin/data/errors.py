@@ -63,13 +63,8 @@ def named_damage(
     kind: type[ValueError] = ValueError,
     keep: tuple[type[Exception], ...] = (OSError, MemoryError, DatasetError),
 ) -> Iterator[None]:
-    """One line for any error that a missing or wrong part of a file causes.
-
-    Args:
-        text: Start of the line, which names the file.
-        kind: Type of the new error.
-        keep: Errors that pass, because they name the file themselves.
-    """
+    """One line for any error that a missing or wrong part of a file causes: ``text``, which
+    names the file, and the error. The errors to ``keep`` name the file themselves."""
     try:
         yield
     except Exception as error:
@@ -78,6 +73,17 @@ def named_damage(
             raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise kind(f"{text}: {reason}") from error
+
+
+@contextlib.contextmanager
+def named_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Names the file that is written, which the error of a full disk does not."""
+    try:
+        yield
+    except OSError as error:
+        named = OSError(f"cannot write {path}: {error.strerror or error}")
+        named.errno = error.errno
+        raise named from error
 
 
 def place_of(error: BaseException, inside: str) -> str:

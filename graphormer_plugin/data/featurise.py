@@ -64,13 +64,9 @@ class LimitedParser:
 
 
 def num_workers(asked: int | None, rows: int, least: int = MIN_ROWS_FOR_WORKERS) -> int:
-    """Number of processes to start; 0 means to work in this process.
-
-    Args:
-        asked: Number that the user gave; None selects all cores that this process may use,
-            or 0 for fewer than ``least`` rows, which do not repay the start of workers.
-        rows: Number of rows to featurise.
-    """
+    """Number of processes to start; 0 means to work in this process. By default (None) all
+    cores that this process may use, but 0 for fewer than ``least`` rows, which do not repay
+    the start of workers."""
     if asked is None:
         if rows < least:
             return 0
@@ -97,11 +93,9 @@ def featurise(
     Args:
         first: Row to begin with.
         workers: See `num_workers`.
-        description: Label of the progress bar.
         exclude: Rows left out and not counted as failures.
         describe: SMILES -> float32 [n, descriptors] of those that could be parsed.
-        user_data_dir: Absolute path of the folder of the module with the parser; empty if
-            it is in a package.
+        user_data_dir: Folder of the module with the parser; empty if it is in a package.
     """
     excluded = frozenset(exclude)
 

@@ -17,7 +17,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from graphormer_plugin.data.errors import named_damage
+from graphormer_plugin.data.errors import named_damage, named_in_errors
 
 logger = logging.getLogger(__name__)
 
@@ -34,11 +34,8 @@ def atomic_write(
 ) -> Iterator[IO[Any]]:
     """Opens a file that gets its name when it is complete; otherwise none is left.
 
-    Readers find the old content or all of the new, also after a loss of power.
-
-    Args:
-        temporary: Its name until then; by default a name that no other process uses.
-        **options: Options of `open`.
+    Readers find the old content or all of the new, even after a loss of power. Until then
+    the file is called ``temporary``, by default a name that no other process uses.
     """
     path = Path(path)
     if temporary is None:
@@ -52,17 +49,6 @@ def atomic_write(
             os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def named_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Names the file that is written, which the error of a full disk does not."""
-    try:
-        yield
-    except OSError as error:
-        named = OSError(f"cannot write {path}: {error.strerror or error}")
-        named.errno = error.errno
-        raise named from error
 
 
 def is_full(error: BaseException | None) -> bool:
@@ -104,10 +90,7 @@ def claim_folder(path: str | os.PathLike[str]) -> bool:
 
     The POSIX record lock (``lockf``) on ``.lock`` works on network file systems too, if they
     pass locks on (NFS, Lustre with ``-o flock``). Forked children, such as data workers that
-    outlive the process, do not hold it.
-
-    Raises:
-        BlockingIOError: Another process has it; says which.
+    outlive the process, do not hold it. A BlockingIOError names the process that has it.
     """
     path = Path(path).resolve() / ".lock"
     if path in _claims:  # to open and close it again would release the lock

@@ -17,10 +17,7 @@ OFFSETS = ("node_offset", "edge_offset", "pair_offset", "ring_offset", "ring_sta
 
 def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.ndarray]:
     """Flat columns that ``cython_ext.build_batch`` reads, edges in ``cython_ext.edge_order``.
-
-    Raises:
-        ValueError: A feature is outside the vocabularies, or the number of columns
-            differs. The message names the graph.
+    ValueError names a graph with features outside the vocabularies, or with other columns.
     """
     chunk.check()
     node_offset = np.cumsum([0, *chunk.num_nodes])
@@ -111,22 +108,6 @@ def check_features(
         width = 0 if num_edges else len(schema.bond_dims)
         edge_attr = np.zeros((num_edges, width), np.int64)
     return schema.bond_types(edge_attr)
-
-
-def rows_of_graph(
-    columns: Mapping[str, np.ndarray], graph: int
-) -> dict[str, np.ndarray]:
-    """Rows of a graph in the columns of nodes and edges; see `columns_of_graphs`."""
-    rows = {
-        kind: slice(*columns[f"{kind}_offset"][graph : graph + 2])
-        for kind in ("node", "edge")
-    }
-    kinds = {name: _kind_of_row(name, column) for name, column in columns.items()}
-    return {
-        name: np.asarray(columns[name][rows[kind]])
-        for name, kind in kinds.items()
-        if kind in rows and name not in OFFSETS and name not in RING_COLUMNS
-    }
 
 
 def edges_of_graph(columns: Mapping[str, np.ndarray], graph: int) -> np.ndarray:

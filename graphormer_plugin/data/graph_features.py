@@ -19,13 +19,8 @@ def graph_features(
     rows: int,
     described: Sequence[np.ndarray] = (),
 ) -> dict[str, Any]:
-    """Names and values of the numbers that join the output layer, for the kept rows.
-
-    Args:
-        kept: Rows of the source that became graphs.
-        rows: Number of all rows.
-        described: `describe_smiles` of the kept rows, part by part.
-    """
+    """Names and values of the numbers that join the output layer, for those of the ``rows``
+    that are ``kept``, and `describe_smiles` of these, part by part."""
     names, values = list(source.graph_features), given_values(source, rows)[kept]
     if described:
         names += feature_names()
@@ -62,16 +57,8 @@ def feature_names() -> list[str]:
 def with_descriptors(
     names: Sequence[str], given: np.ndarray, descriptors: Callable[[], np.ndarray]
 ) -> np.ndarray:
-    """Features of graphs: numbers that are given, and descriptors.
-
-    Args:
-        names: All K features; given features come first.
-        given: Float [n, columns].
-        descriptors: Gives `rdkit_descriptors` of the n molecules.
-
-    Returns:
-        Float64 [n, K], NaN where missing.
-    """
+    """Features of graphs, float64 [n, K], NaN where missing: ``given`` numbers [n, columns],
+    and of the `rdkit_descriptors` those whose names follow."""
     wanted = [name for name in names if name.startswith(PREFIX)]
     if not wanted:
         return given

@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,42 @@ class GraphBatchIterator(EpochBatchIterator):
         return iterator
 
 
+@dataclass(frozen=True)
+class BatchLimits:
+    """Limits of a batch, see `cut_batches`; ``skip_larger`` as in `GraphDataset.within`."""
+
+    max_graphs: int | None
+    max_nodes: int | None
+    max_pairs: int | None
+    multiple: int
+    skip_larger: bool
+
+    def cut(
+        self, dataset: GraphDataset, epoch: int, parts: int
+    ) -> list[NDArray[np.int64]]:
+        """Batches of an epoch: ``parts`` for each update, perhaps empty."""
+        dataset.set_epoch(epoch)
+        indices = dataset.ordered_indices()
+        for limit, flag in (
+            (self.max_nodes, "--max-tokens"),
+            (self.max_pairs, "--max-pairs"),
+        ):
+            if limit is not None:
+                indices = dataset.within(indices, limit, flag, self.skip_larger)
+        updates = cut_batches(
+            indices,
+            dataset.sizes,
+            max_graphs=self.max_graphs,
+            max_nodes=self.max_nodes,
+            max_pairs=self.max_pairs,
+            multiple=self.multiple,
+            parts=parts,
+        )
+        # Empty batches first: fairseq's trainer drops the counts of an update of a process
+        # whose last batch is empty.
+        return [part for cut in updates for part in np.array_split(cut, parts)[::-1]]
+
+
 def batch_iterator(
     dataset: GraphDataset,
     *,
@@ -158,12 +195,9 @@ def batch_iterator(
     ``--required-batch-size-multiple`` (8 by default); here that multiple shortens full
     batches only.
 
-    Args:
-        max_positions: not read; fairseq puts ``max_tokens`` into it in training only.
-        ignore_invalid_inputs: leave out larger graphs, see `GraphDataset.within`.
-        max_pairs: padded pairs of nodes of a batch.
-        update_freq, errors: see `GraphBatchIterator`.
-        **options: options of fairseq's iterator; the names above are the tasks' names.
+    The options have the tasks' names; others are those of fairseq's iterator, except for
+    ``update_freq`` and ``errors`` of `GraphBatchIterator`. ``max_positions`` is not read:
+    fairseq puts ``max_tokens`` into it in training only.
     """
     for flag, value, least in (
         ("--batch-size", max_sentences, 1),
@@ -177,34 +211,19 @@ def batch_iterator(
     if num_workers > cores:  # recipes for large machines ask for 16 and more
         logger.info("--num-workers %d: %d, one per core", num_workers, cores)
         num_workers = cores
+    multiple = required_batch_size_multiple
+    limits = BatchLimits(
+        max_sentences, max_tokens, max_pairs, multiple, ignore_invalid_inputs
+    )
 
-    def _batches_of_epoch(dataset: GraphDataset, epoch: int) -> list[NDArray[np.int64]]:
-        dataset.set_epoch(epoch)
-        indices = dataset.ordered_indices()
-        parts = update_freq(epoch) * num_shards if update_freq else 1
-        for limit, flag in ((max_tokens, "--max-tokens"), (max_pairs, "--max-pairs")):
-            if limit is not None:
-                indices = dataset.within(indices, limit, flag, ignore_invalid_inputs)
-        updates = cut_batches(
-            indices,
-            dataset.sizes,
-            max_graphs=max_sentences,
-            max_nodes=max_tokens,
-            max_pairs=max_pairs,
-            multiple=required_batch_size_multiple,
-            parts=parts,
-        )
-        # Empty batches first: fairseq's trainer drops the counts of an update of a process
-        # whose last batch is empty.
-        return [part for cut in updates for part in np.array_split(cut, parts)[::-1]]
+    def _batches(number: int) -> list[NDArray[np.int64]]:
+        parts = update_freq(number) * num_shards if update_freq else 1
+        return limits.cut(dataset, number, parts)
 
-    # Errors of the first epoch are raised here.
-    first = [_batches_of_epoch(dataset, epoch)]
+    first = [_batches(epoch)]  # errors of the first epoch are raised here
 
-    def _batch_sampler(dataset: GraphDataset, number: int) -> list[NDArray[np.int64]]:
-        if number == epoch and first:
-            return first.pop()
-        return _batches_of_epoch(dataset, number)
+    def _batch_sampler(_: GraphDataset, number: int) -> list[NDArray[np.int64]]:
+        return first.pop() if number == epoch and first else _batches(number)
 
     return GraphBatchIterator(
         dataset=dataset,

@@ -69,20 +69,17 @@ def describe_targets(
     node_split: np.ndarray | None = None,
     bounds: np.ndarray | None = None,
 ) -> tuple[TargetSchema, int]:
-    """The targets of a store, with the statistics of the exact labels in its training split.
+    """The targets of a store, with the statistics of the exact labels in its training split,
+    and the number of missing labels.
 
     Args:
-        values: float32 [G, C] of graphs, NaN where missing, or float32 or int [sum N] of nodes;
-            None without labels.
-        asked: names and kind of the targets; with 0 classes, a multiclass target has the
+        values: Labels as a store has them (`store`); None without labels.
+        asked: Names and kind of the targets; with 0 classes, a multiclass target has the
             largest label + 1.
         node_offset: int64 [G + 1], first node of each graph.
-        splits: graph ids by split name; without ``train``, the statistics are of all graphs.
-        node_split: see `GraphChunk`; it gives the training nodes.
-        bounds: see `DatasetSource`.
-
-    Returns:
-        The targets, and the number of missing labels.
+        splits: Graph ids by split name; without ``train``, the statistics are of all graphs.
+        node_split: See `GraphChunk`; it gives the training nodes.
+        bounds: See `DatasetSource`.
     """
     names, kind = asked.names, asked.kind
     if values is None:

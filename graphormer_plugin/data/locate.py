@@ -93,15 +93,3 @@ def is_known(options: DatasetOptions) -> bool:
     if options.user_data_dir:
         import_user_data(Path(options.user_data_dir))
     return options.name in DATASETS or options.path.exists()
-
-
-def molecules_of(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
-    """Names of the columns that identify a molecule, and their cells by row.
-
-    Both are empty for graphs, and for a user's own dataset, whose code would run again.
-    """
-    dataset = find_dataset(options)
-    if isinstance(dataset, TableDataset):
-        return dataset.molecules(options)
-    smiles = dataset.load(options).smiles if dataset.sources else None
-    return ([], []) if smiles is None else (["smiles"], [[text] for text in smiles])

@@ -186,11 +186,9 @@ def register_dataset(
     """Decorator that registers a function as a dataset; see the module's text.
 
     A function of the same name and module, such as a notebook's cell that is run again,
-    replaces the earlier function. The other arguments are those of `RegisteredDataset`.
-
-    Args:
-        content: Adds to the hash of the code of a user's own dataset.
-        files: Files that a user's own dataset reads. A changed file makes its store stale.
+    replaces the earlier function. A change of the code of a user's own dataset, of the
+    ``files`` that it reads, or of its ``content`` makes its store stale. The other arguments
+    are those of `RegisteredDataset`.
     """
 
     def _register(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -77,13 +77,6 @@ class FeatureSchema:
     graph_mean: list[float] = field(default_factory=list)
     graph_std: list[float] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        if self.node_dims is not None and len(self.node_dims) != self.num_node_features:
-            raise ValueError(
-                f"node_dims has {len(self.node_dims)} entries, expected "
-                f"num_node_features = {self.num_node_features}"
-            )
-
     @property
     def num_bond_types(self) -> int:
         """Types are 1..num_bond_types; 0 is no bond."""
@@ -97,12 +90,8 @@ class FeatureSchema:
         return self.node_dims is not None
 
     def bond_types(self, edge_attr: Any) -> np.ndarray:
-        """Types int64 [E], 1..num_bond_types, of bond columns [E, columns].
-
-        Raises:
-            ValueError: Wrong number of columns, or, without a table, a value outside
-                its range.
-        """
+        """Types int64 [E], 1..num_bond_types, of bond columns [E, columns]. ValueError for a
+        wrong number of columns and, without a table, for a value outside its range."""
         edge_attr = np.asarray(edge_attr)
         if not self.bond_dims:
             return np.ones(len(edge_attr), dtype=np.int64)
@@ -230,12 +219,9 @@ class TargetSchema:
         return f"a class number 0{last}"
 
     def first_wrong(self, labels: np.ndarray) -> tuple[int, int] | None:
-        """Row and column of the first label that is not `expected`; None if all are.
-
-        Args:
-            labels: Float [n, C], NaN where missing; or integers, of nodes, below 0 where
-                missing. Without ``num_classes``, a class may be any number.
-        """
+        """Row and column of the first label that is not `expected`; None if all are. Labels
+        [n, C] are floats, NaN where missing, or integers of nodes, below 0 where missing.
+        Without ``num_classes``, a class may be any number."""
         if self.kind == "regression":
             wrong = beyond_float32(labels)
         else:

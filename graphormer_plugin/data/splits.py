@@ -52,13 +52,8 @@ def random_split_of_rows(
 
 
 def molecule_order(molecules: Sequence[int] | None, labels: np.ndarray) -> np.ndarray:
-    """Rows with a label, by molecule and then by labels: a split that is drawn from this order
-    does not depend on the order of the rows.
-
-    Args:
-        molecules: `molecule_key` of each row; without, all rows are of the same molecule.
-        labels: Float [rows, T], NaN where missing.
-    """
+    """Rows with a label, by `molecule_key` and then by labels [rows, T]: a split that is drawn
+    from this order does not depend on the order of the rows."""
     rows = np.flatnonzero(~np.isnan(labels).all(1))
     keys = np.zeros(len(labels)) if molecules is None else np.array(molecules, "u8")
     return rows[np.lexsort((*labels[rows].T, keys[rows]))]
@@ -86,14 +81,8 @@ def scaffold_split(
     is larger than train may be is train alone, and few groups leave one for valid and one
     for test.
 
-    Args:
-        seed: Equal seeds give equal orders.
-        labels: Float [molecules, T], NaN where missing; None: each molecule has a label.
-        molecules: Key of each molecule, see `molecule_order`, for ``labels``.
-
-    Returns:
-        Molecule numbers by split: ascending, or with labels in the `molecule_order`,
-        which leaves out molecules without a label.
+    Molecules of a split are ascending; with ``labels`` [molecules, T] they have the
+    `molecule_order`, which leaves out molecules without a label.
     """
     numbers, known = np.arange(len(scaffolds)), np.ones((len(scaffolds), 1), bool)
     if labels is not None:
@@ -169,15 +158,9 @@ def _scaffold_groups(scaffolds: Sequence[str]) -> list[list[int]]:
 def folds(
     rows: int, count: int, seed: int, scaffolds: Sequence[str] | None = None
 ) -> list[dict[str, np.ndarray]]:
-    """Splits of a cross-validation: each fold is test once, and the next fold valid.
-
-    Args:
-        rows: Number of molecules.
-        count: Number of folds, 3 or more.
-        scaffolds: Scaffolds of the molecules, or other groups: no group is in two folds. Each
-            group, the largest first and groups of a size in random order, joins the smallest
-            fold.
-    """
+    """Splits of a cross-validation: each fold is test once, and the next fold valid. No
+    scaffold, or other group, is in two folds: each group, the largest first and groups of a
+    size in random order, joins the smallest fold."""
     groups = [[row] for row in range(rows)]
     if scaffolds is not None:
         groups = _scaffold_groups(scaffolds)

@@ -119,10 +119,8 @@ def translate_bonds(
     """Edge columns of a store with the bond types of another schema.
 
     The bond types of a table are numbers in their dataset only, so the bond columns
-    behind them are compared. Bond types that the target's table lacks become UNKNOWN.
-
-    Returns:
-        ``edge_src``, ``edge_dst`` and ``edge_bond``, sorted as in a store.
+    behind them are compared. Bond types that the target's table lacks become UNKNOWN. The
+    edges are sorted as in a store.
     """
     if source.bond_table is None or target.bond_table is None:
         dims = (source.bond_dims, target.bond_dims)

@@ -17,7 +17,6 @@ from graphormer_plugin.data import (
     parts,
 )
 from graphormer_plugin.data.smiles import parse_smiles
-from graphormer_plugin.data.store.build import hash_of_rows
 from support.training import forked
 
 ROWS = 100  # in parts of 8
@@ -182,7 +181,3 @@ def test_parts_come_back_as_they_were(tmp_path, monkeypatch):
     assert len(list(parts.Parts(tmp_path / "parts", "key").earlier())) == 1
     assert list(parts.Parts(tmp_path / "parts", "other key").earlier()) == []
     assert not (tmp_path / "parts").exists()
-
-
-def test_sources_are_told_apart_by_their_rows():
-    assert hash_of_rows(["C", "CC"]) != hash_of_rows(["CC", "C"])

@@ -102,6 +102,10 @@ def read_labels(
     if table.no_labels:
         raise table.error(table.no_labels)
     roles = Roles(table, options, explore)
+    if roles.time and not whole:
+        raise table.error(
+            f"--split {options.split} is for whole tables, not for shards"
+        )
     part = (0, None) if whole else options.shard.rows(table.count())
     others = [n for n in table.header if n not in (roles.smiles, roles.split)]
     rows = TableRows([table, *more], roles, options, part, others if explore else ())
@@ -112,35 +116,16 @@ def read_labels(
     names, counting = _choose_targets(roles, judged, rows.starts)
     columns = [rows.columns[table.require(name)] for name in names]
     kind = _found_kind(table, columns, options) if find_kind else options.target_kind
-    if kind == "multiclass" and len(names) != 1:
-        raise table.error(f"a multiclass target is one column, got {listed(names)}")
-    read = [rows.classes(name, kind, options.class_names) for name in names]
-    target = np.stack([values for values, _ in read], axis=1)
+    target, words = _labels(rows, names, kind, options)
     warnings = rows.notes + _read_relations(rows, roles, columns, options, kind)
-    words = [classes for _, classes in read]
-    if np.isnan(target).all():
-        raise table.error(f"columns {names} have no label at all")
-    if options.censored and kind != "regression":
-        raise table.error("--censored is for targets that are numbers")
-    if options.class_names and not any(words):
-        raise table.error("--class-names is for targets that are words")
-    schema = TargetSchema(names, kind=kind)
-    if (wrong := schema.first_wrong(target)) is not None:
-        row, column = wrong
-        text = f"{target[wrong]:g} is not a label, expected {schema.expected}"
-        raise rows.error(row, names[column], text)
     extras = [rows.numbers(name) for name in roles.extras]
     labelled = ~np.isnan(target).all(1)
     times = rows.times(roles.time[0], labelled) if roles.time else None
     if times is None:
         needed = ("train",) if explore else ("train", "valid")
         splits = _splits(rows, roles, options, needed)
-    elif whole:
-        splits = time_split(times, target)
     else:
-        raise table.error(
-            f"--split {options.split} is for whole tables, not for shards"
-        )
+        splits = time_split(times, target)
     source = DatasetSource(
         smiles=rows.smiles,
         targets=target,
@@ -171,6 +156,29 @@ def read_labels(
         times,
         rows.parts,
     )
+
+
+def _labels(
+    rows: TableRows, names: Sequence[str], kind: str, options: DatasetOptions
+) -> tuple[np.ndarray, list[list[str]]]:
+    """Labels [rows, T] of targets, and the names of their classes."""
+    table = rows.tables[0]
+    if kind == "multiclass" and len(names) != 1:
+        raise table.error(f"a multiclass target is one column, got {listed(names)}")
+    read = [rows.classes(name, kind, options.class_names) for name in names]
+    target, words = np.stack([values for values, _ in read], 1), [w for _, w in read]
+    if np.isnan(target).all():
+        raise table.error(f"columns {names} have no label at all")
+    if options.censored and kind != "regression":
+        raise table.error("--censored is for targets that are numbers")
+    if options.class_names and not any(words):
+        raise table.error("--class-names is for targets that are words")
+    schema = TargetSchema(list(names), kind=kind)
+    if (wrong := schema.first_wrong(target)) is not None:
+        row, column = wrong
+        text = f"{target[wrong]:g} is not a label, expected {schema.expected}"
+        raise rows.error(row, names[column], text)
+    return target, words
 
 
 def _choose_targets(

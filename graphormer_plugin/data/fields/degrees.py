@@ -12,12 +12,8 @@ GRAPHS_AT_ONCE = 1 << 16
 
 
 def mean_log_degree(store: GraphStore | ShardedStore, split: str = "train") -> float:
-    """Mean of log(d + 1) over the nodes of a split, d edges arriving at a node.
-
-    Corso et al. 2020 (arXiv:2004.05718), delta of Eq. 5.
-
-    Returns:
-        1.0 where no node has an edge, so that it can divide.
+    """Mean of log(d + 1) over the nodes of a split, d edges arriving at a node: delta of Eq. 5
+    of Corso et al. 2020 (arXiv:2004.05718). It is 1 where no node has an edge, to divide by.
     """
     total, count = 0.0, 0
     for part in store.stores:

@@ -27,7 +27,7 @@ from graphormer_plugin.data.fields.field_cache import (
     CachedField,
     Columns,
 )
-from graphormer_plugin.data.graph_columns import edges_of_graph, rows_of_graph
+from graphormer_plugin.data.graph_columns import columns_of_graphs, edges_of_graph
 from graphormer_plugin.data.pyg_graphs import READ_ATTRIBUTES, attribute_column
 from graphormer_plugin.data.registry import code_hash, is_made_again
 
@@ -50,12 +50,10 @@ def register_field(
     same for all graphs. The results are kept beside the store, 4 bytes a number, and
     computed again after a change of the function's file or folder.
 
-    Args:
-        name: Letters, digits and ``_``.
-        per: ``graph``, ``node`` or ``pair``.
-        reads: Further attributes of PyG's ``Data`` that the graph has then, float32: with a
-            row per edge if ``edge`` is in the name (``edge_weight``), else per node. Data are
-            prepared with them while the field is registered.
+    A name has letters, digits and ``_``; ``per`` is ``graph``, ``node`` or ``pair``. The
+    attributes that a field ``reads`` are PyG's ``Data``'s, float32: with a row per edge if
+    ``edge`` is in the name (``edge_weight``), else per node. Data are prepared with them while
+    the field is registered.
     """
     if per not in _SHAPES or not name.isidentifier():
         raise ValueError(
@@ -109,7 +107,7 @@ def _compute(
     ):
         size = int(sizes[graph])
         with one_line_of(f"the function of the field {field}"):
-            own = rows_of_graph(columns, graph)
+            own = columns_of_graphs(columns, np.array([graph]))
             given = {
                 n: own[n] for n in ("x", "pos", "edge_attr", "edge_bond") if n in own
             }

@@ -88,15 +88,9 @@ class GraphStore:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], verify: bool = False) -> "GraphStore":
-        """Opens a store without reading its columns.
-
-        Args:
-            path: Its folder.
-            verify: Read all files, and compare their checksums.
-
-        Raises:
-            StoreError: It is missing, damaged, or of another version.
-        """
+        """Opens a store without reading its columns, or with ``verify`` reads all files and
+        compares their checksums. StoreError says that it is missing, damaged, or of another
+        version."""
         path = Path(path)
         with named_damage(f"{path}: wrong content", StoreError):
             manifest = _read_manifest(path)

@@ -15,11 +15,8 @@ logger = logging.getLogger(__name__)
 
 
 class BondColumns:
-    """Ranges of the bond columns of chunk after chunk, or the combinations that occur.
-
-    Args:
-        dims: Number of values of each bond column; None if unknown.
-    """
+    """Ranges of the bond columns of chunk after chunk, or the combinations that occur;
+    ``dims`` has the number of values of each column, if that is known."""
 
     def __init__(self, dims: list[int] | None) -> None:
         self._dims = dims

@@ -1,6 +1,5 @@
 """Opens the store of a dataset, and builds it first where it is missing, stale or damaged."""
 
-import contextlib
 import dataclasses
 import hashlib
 import logging
@@ -70,27 +69,21 @@ def _prepared(options: DatasetOptions) -> GraphStore:
     if store is not None:
         return store
     waiting = f"another process prepares {path.name}; waiting for it"
-    with _data_root_errors(path.parent), file_lock(path, partial(logger.info, waiting)):
-        if not options.rebuild:
-            store = _open_if_current(path, identity, skip)
-        if store is None:
-            _build(path, dataset, options, identity)
-    return store or GraphStore.open(path)
-
-
-@contextlib.contextmanager
-def _data_root_errors(folder: Path) -> Iterator[None]:
-    """Names the remedy where nothing can be written into a folder of prepared data."""
     try:
-        yield
+        with file_lock(path, partial(logger.info, waiting)):
+            if not options.rebuild:
+                store = _open_if_current(path, identity, skip)
+            if store is None:
+                _build(path, dataset, options, identity)
     except OSError as error:
         place = Path(str(error.filename))
-        if folder not in (place, *place.parents):
+        if path.parent not in (place, *place.parents):
             raise
         raise DatasetError(
-            f"cannot keep prepared data in {folder} ({error.strerror}): name another "
+            f"cannot keep prepared data in {path.parent} ({error.strerror}): name another "
             "folder with --data-root"
         ) from None
+    return store or GraphStore.open(path)
 
 
 def _open_if_current(
@@ -304,7 +297,7 @@ def _key(
     source: DatasetSource, options: DatasetOptions, identity: Mapping[str, Any]
 ) -> Any:
     """Everything that the graphs of a source of SMILES depend on."""
-    parser = source.parser
+    parser, smiles = source.parser, "\n".join(source.smiles)
     function = getattr(parser, "func", parser)
     key = [
         identity,
@@ -312,19 +305,11 @@ def _key(
         code_hash(function),
         getattr(parser, "keywords", {}),
         sorted(source.exclude),
-        (rdBase.rdkitVersion, hash_of_rows(source.smiles)),
+        (rdBase.rdkitVersion, hashlib.sha256(smiles.encode()).hexdigest()),
     ]
     if options.descriptors:
         key.append(code_hash(rdkit_descriptors))
     return key
-
-
-def hash_of_rows(rows: Sequence[str]) -> str:
-    """Hash of a list of strings."""
-    digest = hashlib.sha256()
-    for row in rows:
-        digest.update(row.encode() + b"\n")
-    return digest.hexdigest()
 
 
 def _build_from_graphs(

@@ -21,11 +21,8 @@ def with_splits(store: GraphStore, file: Path, text: str) -> GraphStore:
     Statistics of labels and features come from the new training split. The fingerprint
     equals the fingerprint of a store that was prepared with these splits. A target without
     a label of a weight above 0 in train has no labels: nothing is learned about it, and its
-    labels in valid would choose the checkpoint.
-
-    Args:
-        file: Origin of the text, for messages.
-        text: JSON object of lists: rows of the source, from 0, by split name.
+    labels in valid would choose the checkpoint. The ``text`` of the file is JSON: lists of
+    rows of the source, from 0, by split name.
     """
     graph_of_row = np.full(store.manifest["counts"]["rows"], -1, np.int64)
     graphs = np.arange(len(store))

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from graphormer_plugin.data.datasets.csv_file import TableDataset
 from graphormer_plugin.data.errors import DatasetError, listed
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.graph_columns import ShardColumns
 from graphormer_plugin.data.labels import exact_labels
-from graphormer_plugin.data.locate import is_known, molecules_of
+from graphormer_plugin.data.locate import find_dataset, is_known
 from graphormer_plugin.data.options import TABLE_OPTIONS, DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, pooled_statistics
 from graphormer_plugin.data.store import MANIFEST, GraphStore
@@ -200,11 +201,19 @@ def prepared_stores(name: str) -> list[Path]:
 
 
 def identities(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
-    """See `molecules_of`; nothing for prepared stores and for several names."""
+    """Names of the columns that identify a molecule, and their cells by row.
+
+    Both are empty for prepared stores, several names, graphs, and a user's own dataset, whose
+    code would run again.
+    """
     names = names_in(options)
     if len(names) > 1 or prepared_stores(names[0]):
         return [], []
-    return molecules_of(options)
+    dataset = find_dataset(options)
+    if isinstance(dataset, TableDataset):
+        return dataset.molecules(options)
+    smiles = dataset.load(options).smiles if dataset.sources else None
+    return ([], []) if smiles is None else (["smiles"], [[text] for text in smiles])
 
 
 def _check_alike(store: GraphStore, other: GraphStore) -> None:

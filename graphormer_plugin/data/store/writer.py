@@ -13,14 +13,13 @@ import numpy as np
 
 from cython_ext import bond_dtype
 from graphormer_plugin.data.chunk import NODE_SPLITS, FeaturisedRows, GraphChunk
-from graphormer_plugin.data.errors import StoreError
+from graphormer_plugin.data.errors import StoreError, named_in_errors
 from graphormer_plugin.data.files import (
     atomic_write,
     file_lock,
     file_sha256,
     fsync_folder,
     is_full,
-    named_in_errors,
     npy_header,
 )
 from graphormer_plugin.data.graph_columns import chunk_bonds, flat_columns
@@ -130,9 +129,7 @@ class StoreWriter:
         attr = chunk.edge_attr
         real = attr is not None and attr.dtype.kind == "f"
         self.bonds.add(None if real else attr, chunk.edge_index.shape[1])
-        if chunk.x.dtype.kind != "f":
-            largest_in("x", chunk.x, self.node_dims)
-        elif self.node_dims is not None:
+        if self.node_dims is not None and chunk.x.dtype.kind == "f":
             raise ValueError("x has floats, expected categories within node_dims")
         measured = {name: getattr(chunk, name) for name in ("x", "pos", "row")}
         measured |= {"edge_attr": attr if real else None} | chunk.attributes
@@ -144,7 +141,8 @@ class StoreWriter:
             measured["target"] = chunk.target
         for name, values in measured.items():
             if values is not None:
-                self._columns.setdefault(name, _Column(name)).measure(values)
+                dims = self.node_dims if name == "x" else None
+                self._columns.setdefault(name, _Column(name, dims)).measure(values)
         if chunk.row is not None:
             numbers = np.arange(self.num_graphs, self.num_graphs + len(chunk))
             self._rows_differ |= not np.array_equal(chunk.row, numbers)
@@ -177,55 +175,28 @@ class StoreWriter:
             rows: Number of all rows; None: graphs and skipped rows.
             molecules: `molecule_key` of each graph, to warn of duplicates.
         """
-        total = self.num_graphs
-        if total == 0:
+        if self.num_graphs == 0:
             raise ValueError(f"{source.label} has no graphs")
-        splits = checked_splits(splits, total)
+        splits = checked_splits(splits, self.num_graphs)
         if target is None and self._labels:
             target = np.concatenate(self._labels)
-        arrays = _arrays_of_graphs(source, splits, target, total)
+        arrays = _arrays_of_graphs(source, splits, target, self.num_graphs)
         schema = self._schema(source.graph_features, arrays, splits)
         with named_in_errors(self._store):
             self._write_graphs(schema)
             for name, array in arrays.items():
                 file = self._create(name, array.dtype.str, array.shape)
                 self._close(name, file, array)
-        of_nodes = self._array("node_split")
-        targets, missing = describe_targets(
-            self._array("target"),
-            TargetSchema(
-                list(source.target_names),
-                source.unit,
-                source.kind,
-                num_classes=source.num_classes,
-            ),
-            self._array("node_offset"),
-            splits,
-            of_nodes,
-            source.bounds,
-        )
-        if any(source.class_names):
-            targets = targets.with_classes(source.class_names)
-        used = np.unique(np.concatenate([[], *splits.values()]))
-        counts = {
-            "rows": total + skipped if rows is None else rows,
-            "graphs": total,
-            "nodes": self._num_nodes,
-            "edges": self._num_edges,
-            "skipped": skipped,
-            "missing_labels": missing,
-            "graphs_in_no_split": total - len(used),
-            **{f"split_{name}": len(splits[name]) for name in splits},
-        }
-        if of_nodes is not None:
-            numbers = np.bincount(of_nodes, minlength=1 + len(NODE_SPLITS))
-            counts |= {f"nodes_{n}": int(k) for n, k in zip(NODE_SPLITS, numbers[1:])}
+        targets, missing = self._targets(source, splits)
+        if rows is None:
+            rows = self.num_graphs + skipped
+        counted = {"rows": rows, "skipped": skipped, "missing_labels": missing}
         manifest = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
             "dataset": source.label,
             **identity,
-            "counts": counts,
+            "counts": counted | self._counts(splits),
             "featuriser": source.featuriser,
             "schema": schema.to_dict(),
             "targets": targets.to_dict(),
@@ -236,6 +207,42 @@ class StoreWriter:
                 targets, target, splits, molecules, source.graph_values
             )
         manifest["fingerprint"] = fingerprint_of(manifest)
+        self._put_in_place(manifest)
+
+    def _targets(
+        self, source: DatasetSource, splits: Mapping[str, np.ndarray]
+    ) -> tuple[TargetSchema, int]:
+        """`describe_targets` of the columns that are written."""
+        names, classes = list(source.target_names), source.num_classes
+        targets, missing = describe_targets(
+            self._array("target"),
+            TargetSchema(names, source.unit, source.kind, num_classes=classes),
+            self._array("node_offset"),
+            splits,
+            self._array("node_split"),
+            source.bounds,
+        )
+        if any(source.class_names):
+            targets = targets.with_classes(source.class_names)
+        return targets, missing
+
+    def _counts(self, splits: Mapping[str, np.ndarray]) -> dict[str, int]:
+        """Numbers of graphs, nodes and edges, and of graphs, or nodes, by split."""
+        used = np.unique(np.concatenate([[], *splits.values()]))
+        counts = {
+            "graphs": self.num_graphs,
+            "nodes": self._num_nodes,
+            "edges": self._num_edges,
+            "graphs_in_no_split": self.num_graphs - len(used),
+            **{f"split_{name}": len(splits[name]) for name in splits},
+        }
+        if (node_split := self._array("node_split")) is not None:
+            numbers = np.bincount(node_split, minlength=1 + len(NODE_SPLITS))
+            counts |= {f"nodes_{n}": int(k) for n, k in zip(NODE_SPLITS, numbers[1:])}
+        return counts
+
+    def _put_in_place(self, manifest: Mapping[str, Any]) -> None:
+        """Writes the manifest, and gives the folder the name of the store."""
         with atomic_write(self._store / MANIFEST, "w", encoding="utf-8") as file:
             json.dump(manifest, file, indent=1)
         fsync_folder(self._store)
@@ -329,8 +336,8 @@ class StoreWriter:
 class _Column:
     """Ranges of the values of a column that comes chunk by chunk."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, dims: list[int] | None = None) -> None:
+        self.name, self.dims = name, dims
         self.kind = ""
         self.tail: tuple[int, ...] = ()
         self.rows = self.low = self.high = 0
@@ -348,7 +355,7 @@ class _Column:
         if kind == "integers":
             self.low = min(self.low, int(values.min(initial=0)))
             self.high = max(self.high, int(values.max(initial=0)))
-            largest = values.max(axis=0, initial=0).astype(np.int64)
+            largest = largest_in(self.name, values, self.dims)
             self.largest = np.maximum(self.largest, largest)
 
     def dtype(self, dtypes: tuple[str, ...]) -> str:

@@ -214,13 +214,10 @@ def write_table(
     of a Parquet input; columns of other inputs are text, and an empty new cell is null.
 
     Args:
-        output: The file to write.
         rows: The header and the rows: the columns of ``table``, then new columns.
-        table: The input of the predictions.
-        column: Its column of SMILES.
+        table: The input of the predictions; ``column`` has its SMILES.
         numbers: New columns that are numbers, for Parquet.
-        first: Row of the table that comes first in ``rows``.
-        end: Row after the last row.
+        first: Row of the table that comes first in ``rows``; ``end`` follows the last.
     """
     suffix = output.suffix.lower()
     if suffix == ".parquet":
