@@ -54,8 +54,10 @@ def test_pages_are_up_to_date():
         if page.parent.name in {name.split("/")[0] for name in [*RECIPES, *ABLATIONS]}:
             rest = summarise.MARKED.sub("", text)
             assert not re.search(r"^\|.*\| *\d+\.\d", rest, re.M), page
-    # every row of both files stands in one of them
-    for row in papers + results:
+    # All rows stand in one of them, but for tables of variants that nobody has measured.
+    measured = {row["recipe"] for row in results if row["variant"]}
+    shown = [row for row in papers if not row["variant"] or row["recipe"] in measured]
+    for row in shown + results:
         what = row["recipe"] if row["variant"] else row["recipe"].split("/")[0]
         folder = "ablations" if row["variant"] else what
         assert marked[what] == EXAMPLES / folder / "README.md"
