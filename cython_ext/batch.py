@@ -133,7 +133,7 @@ def build_batch(
     if "path_bond" in fields:
         path_length = checked_integer("path_length", path_length, 1, 65535)
 
-    stored = checked_columns(columns, _columns_of(fields))
+    stored = checked_columns(columns, _column_names(fields))
     ids = checked_graph_ids(graph_ids, len(stored["node_offset"]) - 1)
     job = _plan(stored, ids, max_nodes)
     _allocate_node_fields(job, stored, fields)
@@ -178,7 +178,7 @@ def _checked_fields(fields: Iterable[str]) -> frozenset[str]:
     return names
 
 
-def _columns_of(fields: frozenset[str]) -> list[str]:
+def _column_names(fields: frozenset[str]) -> list[str]:
     """Names of the columns that the fields are made from."""
     names = ["node_offset", *(name for name in NODE_COLUMNS if name in fields)]
     if fields & _EDGE_FIELDS:
@@ -271,9 +271,9 @@ def _allocate_edge_fields(
             pairs, dtype=np.uint8 if number <= 256 else np.uint16
         )
         relations = hop_relation(hops)  # type: ignore[arg-type]  # of all hops at once
-        of_hop = np.where(hops > max_hop, RELATION_FAR, relations)
-        of_hop[0], of_hop[width] = RELATION_SELF, RELATION_UNREACHABLE
-        job.relation_of_hop = of_hop.astype(np.uint16)
+        relation = np.where(hops > max_hop, RELATION_FAR, relations)
+        relation[0], relation[width] = RELATION_SELF, RELATION_UNREACHABLE
+        job.relation_of_hop = relation.astype(np.uint16)
         job.bond_base = bond_relation(0, max_hop)
 
 

@@ -114,19 +114,19 @@ def _run(
     slices = min(nodes, PARTS // max(parts, 1))
     v, att = _padded(v), _padded(att)
     val = None if val is None else _padded(val)
-    out = of_base = of_v = of_att = of_val = None
+    out = grad_base = grad_v = grad_att = grad_val = None
     if grad is None:
         out = np.empty_like(v)
     else:
         grad = _padded(grad)
-        of_base = np.zeros((slices if receivers == 1 else 1, *base.shape), np.float32)
-        of_v = np.zeros((slices, *v.shape), np.float32)
-        of_att = np.zeros((parts * slices, *att.shape), np.float32)
-        of_val = None if val is None else np.zeros_like(of_att)
+        grad_base = np.zeros((slices if receivers == 1 else 1, *base.shape), np.float32)
+        grad_v = np.zeros((slices, *v.shape), np.float32)
+        grad_att = np.zeros((parts * slices, *att.shape), np.float32)
+        grad_val = None if val is None else np.zeros_like(grad_att)
     if batch and nodes:
         _channels.run(
             *(base, v, features, att, val, keep, grad),
-            *(out, of_base, of_v, of_att, of_val),
+            *(out, grad_base, grad_v, grad_att, grad_val),
             channels_of_head=width // heads,
             parts=parts,
             slices=slices,
@@ -135,7 +135,12 @@ def _run(
         )
     if out is not None:
         return np.ascontiguousarray(out[..., :width])
-    gradients = (of_base, heads), (of_v, width), (of_att, width), (of_val, width)
+    gradients = (
+        (grad_base, heads),
+        (grad_v, width),
+        (grad_att, width),
+        (grad_val, width),
+    )
     return tuple(_summed(parts, last) for parts, last in gradients)
 
 

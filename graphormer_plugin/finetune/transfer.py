@@ -93,9 +93,9 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
     # Where fairseq alone knows the model, its sizes can be compared.
     preset = here.options() if here else dict.fromkeys(SIZES)
     fields = dataclasses.fields(here.config) if here else ()
-    of_run = {field.name for field in fields if field.metadata.get("of_run")}
+    run_only = {field.name for field in fields if field.metadata.get("run_only")}
     adopted, kept, wrong = [], [], []
-    for name in sorted(preset.keys() - of_run):
+    for name in sorted(preset.keys() - run_only):
         if name not in cfg or name not in saved or cfg[name] == saved[name]:
             continue
         rate, there = name.endswith("dropout"), setting(name, saved[name])

@@ -23,7 +23,7 @@ from graphormer_plugin.inference.checkpoint import (
 from graphormer_plugin.inference.embedding import widths
 from graphormer_plugin.inference.model_folder import ModelFolder, models_named
 from graphormer_plugin.inference.predictor import Predictor
-from graphormer_plugin.models import ARCHITECTURES, GraphModel, model_of_options
+from graphormer_plugin.models import ARCHITECTURES, GraphModel, model_from_options
 
 
 def load(
@@ -154,7 +154,7 @@ def load_model(checkpoint: Checkpoint, path: str | os.PathLike[str]) -> GraphMod
         )
     with invalid_checkpoint_errors(path):
         options = checkpoint.state["cfg"]["model"]
-        model = model_of_options(options, checkpoint.schema, checkpoint.targets)
+        model = model_from_options(options, checkpoint.schema, checkpoint.targets)
         dtype = torch.float32
         for weight in checkpoint.weights.values():
             dtype = torch.promote_types(dtype, weight.dtype)

@@ -14,7 +14,7 @@ from graphormer_plugin.models._build import (
     build_model,
     check_targets,
     model_config,
-    model_of_options,
+    model_from_options,
 )
 from graphormer_plugin.models._graph_features import (
     FEATURES_WEIGHT,
@@ -22,7 +22,7 @@ from graphormer_plugin.models._graph_features import (
 )
 from graphormer_plugin.models._layerwise import (
     apply_layerwise_options,
-    layers_of_weights,
+    weight_layers,
 )
 from graphormer_plugin.models._registry import (
     ARCHITECTURES,
@@ -45,9 +45,9 @@ __all__ = [
     "check_targets",
     "for_each_architecture",
     "join_graph_features",
-    "layers_of_weights",
+    "weight_layers",
     "model_config",
-    "model_of_options",
+    "model_from_options",
     "register_model",
 ]
 

@@ -44,13 +44,13 @@ class EncoderConfig(LayersConfig):
     freeze_encoder_layers: int = option(
         0,
         "number of first layers that are not trained, nor are embeddings; 0: all are",
-        of_run=True,
+        run_only=True,
     )
     layerwise_lr_decay: float = option(
         1.0,
         "learning rate of a layer over the rate of the layer above, 0 < x <= 1; the head "
         "has --lr, the embeddings are below the first layer",
-        of_run=True,
+        run_only=True,
     )
 
 
@@ -62,7 +62,7 @@ class TransformerConfig(TransformerEncoderConfig, EncoderConfig):
         False,
         "compute each layer a second time in the backward pass instead of keeping its "
         "activations: same results, less memory, more time",
-        of_run=True,
+        run_only=True,
     )
 
 

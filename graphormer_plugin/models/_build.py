@@ -28,7 +28,7 @@ def model_config(arch: str, **options: Any) -> Any:
     return config(**{**preset, **options})
 
 
-def model_of_options(
+def model_from_options(
     options: Mapping[str, Any], schema: FeatureSchema, targets: TargetSchema
 ) -> GraphModel:
     """The model of a checkpoint's options, with random weights.

@@ -25,7 +25,7 @@ def apply_layerwise_options(model: GraphModel, cfg: EncoderConfig) -> None:
         raise ValueError(
             f"--freeze-encoder-layers {frozen}, but the encoder has {count} layers"
         )
-    layers = layers_of_weights(model)
+    layers = weight_layers(model)
     for name, parameter in model.named_parameters():
         if frozen and layers[name] <= frozen:
             parameter.requires_grad = False
@@ -50,14 +50,14 @@ def apply_layerwise_options(model: GraphModel, cfg: EncoderConfig) -> None:
         )
 
 
-def layers_of_weights(model: GraphModel) -> dict[str, int]:
+def weight_layers(model: GraphModel) -> dict[str, int]:
     """Layer of every weight by name: 0 embeddings and encodings that all layers share,
     1..L the encoder's layers, L + 1 the final norm and the head."""
     encoder = model.encoder
     count = len(encoder.layers)
     layers = {id(weight): 0 for weight in encoder.parameters()}
     for number in range(count):
-        for module in encoder.modules_of_layer(number):
+        for module in encoder.layer_modules(number):
             layers |= {id(weight): number + 1 for weight in module.parameters()}
     for module in encoder.modules_after_layers():
         layers |= {id(weight): count + 1 for weight in module.parameters()}

@@ -80,7 +80,7 @@ class MessagePassingConfig(MessagePassingEncoderConfig, EncoderConfig):
         0.0,
         "in evaluation, predictions are clamped to 0..this, in the unit of the "
         "targets, which are numbers; 0: they are not",
-        of_run=True,
+        run_only=True,
     )
 
 

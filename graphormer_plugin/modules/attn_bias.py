@@ -1,4 +1,4 @@
-"""Graphormer's bias of the attention from the structure of a graph, computed once a step.
+"""Graphormer's attention bias from the structure of a graph, computed once per step.
 
 Terms are [B, N, N, H] scalars per head; `AttnBias` adds them up, gives pairs with the
 virtual node a scalar of their own and forbids padding.
@@ -34,8 +34,8 @@ class SpatialEncoding(nn.Module):
     last row.
 
     Args:
-        num_spatial: rows, at least 3. With 256 or more, FAR (254 hops and more) and
-            nothing else is in the last row.
+        num_spatial: rows of the table, at least 3. From 256 rows on, only FAR (254 hops
+            and more) has the last row.
     """
 
     fields = ("dist",)
@@ -144,7 +144,7 @@ class GaussianDistance(nn.Module):
 
     def forward(self, pos: Tensor) -> Tensor:
         """pos [B, N, 3] -> [B, N, N, H]."""
-        # Halves cannot tell distances apart; cdist has no half on a CPU either.
+        # Half precision cannot tell distances apart, and cdist lacks it on a CPU.
         wide = torch.promote_types(self.centre.dtype, torch.float32)
         pos = pos.to(wide)
         dist = torch.cdist(pos, pos, compute_mode="donot_use_mm_for_euclid_dist")
@@ -157,14 +157,13 @@ class AttnBias(nn.Module):
     """Sum of the bias terms of a graph and its virtual node, [B, H, T, T].
 
     Args:
-        spatial: distances, A_ij + b_phi(i,j) (Eq. 6 of Ying et al. 2021); with it pairs
-            with the virtual node, in both directions, get a scalar per head of their
-            own (section 3.2).
+        spatial: distances, A_ij + b_phi(i,j) (Eq. 6 of Ying et al. 2021). Pairs with the
+            virtual node then have a scalar per head of their own (section 3.2).
         edges: bonds, along paths or direct, A_ij + c_ij (Eq. 7).
         distance: 3D positions.
         spatial_pos_max: pairs at this distance or farther do not attend to each other, FAR
             counting as 254 and unreachable as 510 hops; None: all attend.
-        virtual_node: whether there is one; without it T = N.
+        virtual_node: False: the batch has no virtual node, and T = N.
         further: other pair encodings.
     """
 

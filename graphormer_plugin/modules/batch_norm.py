@@ -15,8 +15,8 @@ _keeps_statistics = False
 
 @contextlib.contextmanager
 def running_statistics_kept() -> Iterator[None]:
-    """Training passes leave the running statistics as they are, e.g. a second pass over
-    a batch for the sake of its gradient (activation checkpointing)."""
+    """Keeps the running statistics during training passes, e.g. the second pass over a
+    batch in activation checkpointing."""
     global _keeps_statistics
     before, _keeps_statistics = _keeps_statistics, True
     try:
@@ -28,7 +28,7 @@ def running_statistics_kept() -> Iterator[None]:
 class _NormaliseTogether(torch.autograd.Function):
     """Normalises the rows of all processes by their common mean and deviation.
 
-    `torch.nn.SyncBatchNorm` does the same on GPUs only.
+    `torch.nn.SyncBatchNorm` does the same, but only on GPUs.
     """
 
     @staticmethod
@@ -43,7 +43,7 @@ class _NormaliseTogether(torch.autograd.Function):
         total = count.clamp(min=1)
         mean = (counts * means).sum(0) / total
         squares = squares + counts * (means - mean).square()
-        # 1 without any row: numbers that nothing reads stay finite
+        # 1 without any row, so that numbers that nothing reads stay finite
         variance = torch.where(count > 0, squares.sum(0) / total, 1)
         inverse = torch.rsqrt(variance + eps)
         ctx.counts = not is_filler_batch()
@@ -67,17 +67,16 @@ class _NormaliseTogether(torch.autograd.Function):
 
 
 class MaskedBatchNorm(nn.Module):
-    """BatchNorm over the rows of a batch that count; equal to `torch.nn.BatchNorm1d` on
-    those rows alone, and zero elsewhere.
+    """BatchNorm over the real rows of a batch: equal to `torch.nn.BatchNorm1d` on these
+    rows, zero elsewhere.
 
-    In training with several processes, the rows of all processes have one mean and
-    deviation, also in the backward pass, so that results and running statistics do not
-    depend on the number of processes. Every process must then call the module as often as the
-    others do.
+    The rows of all processes share the mean and deviation of a training batch, also in the
+    backward pass. Results and running statistics then do not depend on the number of
+    processes. Every process must call the module equally often.
 
-    Statistics are summed and kept in float32 or wider, also in a model of halves. If the
+    Statistics are summed and kept in float32 or wider, also in half precision. If the
     weights are frozen (`requires_grad` False), training uses the running statistics and
-    leaves them as they are.
+    does not update them.
     """
 
     def __init__(self, dim: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
@@ -92,12 +91,11 @@ class MaskedBatchNorm(nn.Module):
         """
         Args:
             x: [..., D].
-            rows: [R] int64, numbers of the rows that count (`NodeLayout.flat_index`);
-                None: all.
+            rows: [R] int64, numbers of the real rows (`NodeLayout.flat_index`); None: all.
 
         Returns:
-            [..., D] in the type of x. In training a single row equals its mean and
-            becomes `bias`. Without rows the running statistics stay as they are.
+            [..., D] in the type of x. A single row of a training batch equals its mean and
+            becomes `bias`. A batch without rows does not update the running statistics.
         """
         flat = x.flatten(0, -2)
         values = flat if rows is None else flat.index_select(0, rows)

@@ -1,8 +1,10 @@
 """Self-attention with an additive bias per pair.
 
-`BiasedAttention.weights` has the formula, and runs on a CPU in training and prediction but
-for float32 and bfloat16 with heads of at most 16 numbers, which the compiled function takes
-(``GRAPHORMER_COMPILED=0``: none). On a GPU torch's fused attention runs.
+`BiasedAttention.weights` is the formula. Which code runs instead:
+
+- on a CPU in float32 and bfloat16, with heads of at most 16 channels: the compiled function
+  (``GRAPHORMER_COMPILED=0`` switches it off);
+- on a GPU: torch's fused attention.
 """
 
 import torch
@@ -18,17 +20,17 @@ from graphormer_plugin.modules.compiled_attention import (
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.sparse import add_by_index
 
-# The widest heads of the compiled function: with 10 it takes 0.4 times as long as the
-# operations of torch, with 24 alone 0.5 times (18 nodes, training), but then a whole step
-# of `graphormer_base` takes as long with either.
+# The widest heads of the compiled function. Heads of 10 take 0.4 times as long as the
+# operations of torch, heads of 24 0.5 times (18 nodes, training), but a whole step of
+# `graphormer_base` gains nothing.
 COMPILED_WIDTH = 16
 
 
 def fused_attention(heads: Tensor, attn_bias: Tensor, dropout: float) -> Tensor:
     """torch's `scaled_dot_product_attention` of queries, keys and values [3, B, H, T, d].
 
-    Its fast kernels on a GPU take widths that are multiples of 8 in half precision and of 4
-    in float32: zeros fill narrower heads up.
+    The fast kernels of a GPU take widths that are multiples of 8 in half precision and of 4
+    in float32. Other heads are padded with zeros.
     """
     d = heads.shape[-1]
     if missing := -d % (8 if heads.element_size() == 2 else 4):
@@ -45,8 +47,8 @@ class BiasedAttention(nn.Module):
     (arXiv:2106.05234), with d = D / H.
 
     Args:
-        float32_softmax: the softmax is computed in float32 whatever the type of x, as
-            in Graphormer's released code.
+        float32_softmax: compute the softmax in float32 for any type of x, as
+            Graphormer's released code does.
     """
 
     def __init__(
@@ -132,8 +134,8 @@ class BiasedAttention(nn.Module):
 
     @staticmethod
     def aligned(attn_bias: Tensor) -> Tensor:
-        """[B, H, T, T] as fused kernels read it in every layer without a copy: in the type
-        of autocast, with rows that begin a multiple of 8 numbers apart."""
+        """The bias [B, H, T, T] as fused kernels read it in every layer without a copy: in
+        the type of autocast, with rows that begin a multiple of 8 numbers apart."""
         kind = attn_bias.device.type
         if torch.is_autocast_enabled(kind):
             attn_bias = attn_bias.to(torch.get_autocast_dtype(kind))

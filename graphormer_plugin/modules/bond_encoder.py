@@ -19,8 +19,8 @@ from graphormer_plugin.modules.vocabulary import (
 
 class EdgeEncoder(VocabularyModule):
     """Vectors of edges with real features, a linear map with bias (Eq. 2 of Dwivedi &
-    Bresson 2021). It has a row per edge of a batch where `BondEncoder` has one per bond
-    type, and the numbers of edges take the place of bond types."""
+    Bresson 2021). Its table has a row per edge of the batch, and edge numbers replace bond
+    types."""
 
     fields = ("edge_attr",)
 
@@ -60,12 +60,12 @@ class BondEncoder(VocabularyModule):
 
     The table is small and computed once per step; pairs look up their type in it. Row 0,
     no bond, is zero. The UNKNOWN type of a dataset with too many combinations has a row
-    of its own in every column. Without bond columns every bond has the same vector.
+    of its own in every column. If there are no bond columns, all bonds share a vector.
 
     Args:
         table_size: rows of every column's table; 0 gives each column its vocabulary.
             The published code of Graphormer uses 512.
-        combine: "mean" or "sum" of the columns.
+        combine: how the columns are joined, "mean" or "sum".
     """
 
     fields = ()
@@ -96,7 +96,7 @@ class BondEncoder(VocabularyModule):
         first = torch.tensor([0, *rows[:-1]]).cumsum(0)
         index = torch.where(columns < 0, unknown, columns) + first
         self.register_buffer("rows", index, persistent=False)
-        self.table_rows = rows  # of each column
+        self.table_rows = rows  # a number for each column
         self.embedding = nn.Embedding(sum(rows), embed_dim)
 
     @property
@@ -129,9 +129,9 @@ class BondEncoder(VocabularyModule):
 def edge_encoder(
     vocabularies: Vocabularies, embed_dim: int, *args: Any, **kwargs: Any
 ) -> BondEncoder | EdgeEncoder:
-    """`EdgeEncoder` where edges have real features, else `BondEncoder`, which takes the
-    other arguments. Both have `fields`, which `forward` takes, and a table of vectors as
-    the result."""
+    """`EdgeEncoder` for edges with real features, else `BondEncoder` with the other
+    arguments. `forward` of both takes the batch's `fields` and returns a table of vectors.
+    """
     if vocabularies.num_edge_features:
         return EdgeEncoder(vocabularies.num_edge_features, embed_dim)
     return BondEncoder(vocabularies, embed_dim, *args, **kwargs)

@@ -27,14 +27,14 @@ from graphormer_plugin.modules.sparse import NodeLayout
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
 MEMORY = ("auto", "plain", "lean")
-# Elements of a [B, N, N, D] above which "auto" is "lean": on a CPU, and on a GPU, where ten
-# layers then keep some 10 GB (our choice; not measured).
+# "auto" is "lean" if [B, N, N, D] has more elements than this. Ten layers on a GPU then
+# keep some 10 GB (our choice; not measured).
 LARGE = {"cpu": 1 << 22, "cuda": 1 << 26}
 
 
 @dataclass
 class CGTEncoderConfig(PairTransformerConfig):
-    """Options of `CGTEncoder`; the defaults are of `cgt_zinc`, except that each
+    """Options of `CGTEncoder`. The defaults are those of `cgt_zinc`, except that each
     layer has its own maps of pair features."""
 
     encoder_layers: int = redefault(PairTransformerConfig, "encoder_layers", 10)
@@ -51,7 +51,7 @@ class CGTEncoderConfig(PairTransformerConfig):
         None, "dropout after the activation, 0 <= p < 1 (default: as --dropout)"
     )
     activation_fn: str = option(
-        "relu", "of feed-forward network and head: relu or gelu (PCQM4Mv2)"
+        "relu", "activation of feed-forward network and head: relu or gelu (PCQM4Mv2)"
     )
     node_dropout: float = option(
         0.0, "dropout of sending nodes in the attention, 0 <= p < 1"
@@ -70,13 +70,14 @@ class CGTEncoderConfig(PairTransformerConfig):
     )
     relative_encoding: str = option(
         "rwse",
-        "of pairs: rwse (random walks, Eq. 12), spde (distances, Eq. 11), both or none",
+        "encoding of pairs: rwse (random walks, Eq. 12), spde (distances, Eq. 11), both "
+        "or none",
     )
     relative_steps: int = option(
         20, "walk steps, and longest distance with its own vector (p)"
     )
     relative_dim: int = option(
-        0, "channels of the relative encoding, of the D of pair features; 0: half"
+        0, "channels of the relative encoding among the D of pair features; 0: half"
     )
     pair_combine: str = option(
         "concat", "bonds and relative encoding: concat (Eq. 9) or sum"
@@ -84,7 +85,7 @@ class CGTEncoderConfig(PairTransformerConfig):
     rwse_steps: int = option(
         20, "random-walk return probabilities in the input, 0: none"
     )
-    rwse_dim: int = option(28, "channels of --rwse-steps, of the D of the input")
+    rwse_dim: int = option(28, "channels of --rwse-steps among the D of the input")
     rings: str = option(
         "none",
         "pairs of nodes in one ring (section 3.4): additive (a vector), categorical "
@@ -109,7 +110,7 @@ class CGTEncoderConfig(PairTransformerConfig):
         "auto",
         "lean: attention in chunks, recomputed in the backward pass; plain: all at "
         "once; auto: lean for large batches; without effect in float32 on a CPU",
-        of_run=True,
+        run_only=True,
     )
 
 
@@ -166,7 +167,7 @@ class CGTEncoder(Encoder):
             embed_dim - rwse_dim if rwse_steps else embed_dim,
             config.node_table_size,
         )
-        # A single column keeps its start.
+        # The table of a single column keeps torch's start.
         if self.node_encoder.categorical and len(self.node_encoder.table_rows) > 1:
             init_columns(self.node_encoder)
         if rwse_steps:
@@ -233,7 +234,7 @@ class CGTEncoder(Encoder):
             options["substructures"] = self.substructures
         return joined_options(options, *self.pairs.further.field_options)
 
-    def modules_of_layer(self, number: int) -> list[nn.Module]:
+    def layer_modules(self, number: int) -> list[nn.Module]:
         """See `Encoder`."""
         own = self.projections if len(self.projections) > 1 else ()
         return [self.layers[number], *own[number : number + 1]]
@@ -266,15 +267,15 @@ class CGTEncoder(Encoder):
         return x
 
     def lean(self, x: Tensor) -> bool:
-        """Whether to compute the attention in chunks for this batch, x [B, N, D], where
-        the compiled function does not fit."""
+        """Whether to compute the attention of x [B, N, D] in chunks, if the compiled
+        function does not fit."""
         if self.attention_memory != "auto" or torch.compiler.is_compiling():
             return self.attention_memory == "lean"
         limit = LARGE.get(x.device.type, LARGE["cuda"])
         return x.shape[1] * x.numel() > limit
 
     def walk_powers(self, batch: dict[str, Tensor]) -> Tensor | None:
-        """Powers of the random-walk matrix that nodes or pairs read, [B, N, N, K], in
+        """Powers of the random-walk matrix [B, N, N, K] that nodes or pairs read, in
         float32 at least."""
         steps = max(self.rwse_steps, self.pairs.num_steps)
         if not steps:

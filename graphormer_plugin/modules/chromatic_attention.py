@@ -1,12 +1,12 @@
 """Self-attention with one score per channel, filtered by features of node pairs.
 
-The last lines of `filter_messages` are the formula, and run for small batches on a GPU and
-in float64. Which code runs instead:
+The last lines of `filter_messages` are the formula. They run for small batches on a GPU
+and in float64. Which code runs instead:
 
 - on a CPU in float32: the compiled function;
 - elsewhere, for large batches or with ``--attention-memory lean``: `_LeanAttention`, in
-  chunks that its backward pass computes again. It stays until a step on a GPU has been
-  measured with and without it.
+  chunks that its backward pass computes again. Whether it pays on a GPU has not been
+  measured.
 
 ``GRAPHORMER_COMPILED=0`` switches both off.
 """
@@ -43,9 +43,9 @@ class PairVectors(NamedTuple):
         att: [F, D], or [F, H] for an attention with one score per head. A feature with
             -30000 in it forbids its pairs.
         val: [F, D]; None: nothing is added to the messages.
-        lean: where the compiled function does not fit, compute the attention in chunks
-            and recompute them in the backward pass, so that no [B, N, N, D] is in
-            memory. The features must need no gradient, as in the compiled function.
+        lean: if the compiled function does not fit, compute the attention in chunks and
+            recompute them in the backward pass, so that no [B, N, N, D] is in memory. The
+            features then cannot have a gradient, as in the compiled function.
         dense: E^att and E^val, [B, N, N, .], if several layers share them; the compiled
             function does not read them.
     """
@@ -71,7 +71,7 @@ class _LeanAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, base, v, keep, features, att, val):
         """[B, N, D]; see `filter_messages`, whose `pairs` come as three tensors."""
-        wide, work = torch.promote_types(v.dtype, torch.float32), _type_of_chunks(v)
+        wide, work = torch.promote_types(v.dtype, torch.float32), _chunk_type(v)
         out, log_sum = (torch.empty(v.shape, dtype=wide, device=v.device) for _ in "ab")
         for at in _chunks(v):
             part = _Part(at, base, v, keep, features, work)
@@ -92,7 +92,7 @@ class _LeanAttention(torch.autograd.Function):
     def backward(ctx, grad):
         """Gradients of base, v, att and val."""
         base, v, keep, features, att, val, out, log_sum = ctx.saved_tensors
-        wide, work = out.dtype, _type_of_chunks(v)
+        wide, work = out.dtype, _chunk_type(v)
         grad = grad.to(wide)
         # The gradient of a softmax is relative to its mean.
         mean = grad * out
@@ -156,8 +156,9 @@ class _Part:
         return messages.add_(self.v)
 
 
-def _type_of_chunks(v: Tensor) -> torch.dtype:
-    """That of v on a GPU, half under autocast; on a CPU float32 at least, which is faster."""
+def _chunk_type(v: Tensor) -> torch.dtype:
+    """The type of v on a GPU (half under autocast); float32 at least on a CPU, where it is
+    faster."""
     on_cpu = v.device.type == "cpu"
     return torch.promote_types(v.dtype, torch.float32) if on_cpu else v.dtype
 
@@ -229,11 +230,11 @@ class ChromaticAttention(nn.Module):
             "additive": q_i + k_j + E^att_ij per channel (section 3.2). There q_i cancels
             in the softmax over j, so queries are not computed, and the number of heads
             does not matter.
-        output_projection: a map after it: "full", D x D; "low_rank", two maps with D / 4
-            between them; "none", as in the formula.
-        dropout: of connections: the filter of a pair becomes zero in all channels.
-        node_dropout: dropout of whole nodes, which then send nothing.
-        channel_dropout: of channels, of a graph's whole attention tensor.
+        output_projection: map after the attention: "full", D x D; "low_rank", two maps
+            with D / 4 between them; "none", as in the formula.
+        dropout: rate of pairs whose filter becomes zero in all channels.
+        node_dropout: rate of nodes that send nothing.
+        channel_dropout: rate of channels that are zero in the whole graph.
     """
 
     def __init__(

@@ -1,9 +1,8 @@
 """Attention on a CPU as compiled functions with gradients (`cython_ext`).
 
-They compute the attention of GRPE, Graphormer and CGT in float32 on a CPU, so that a change
-of its formula in Python has no effect there. ``GRAPHORMER_COMPILED=0`` in the environment
-switches to the plain operations of torch, which say what is computed; `plain_only` is the
-switch.
+They compute the attention of GRPE, Graphormer and CGT in float32 on a CPU, so a change of
+its formula in Python has no effect there. ``GRAPHORMER_COMPILED=0`` in the environment
+switches to the plain operations of torch, which are the formula (`plain_only`).
 """
 
 import os
@@ -22,14 +21,14 @@ from cython_ext.channels import channel_attention, channel_attention_gradient
 
 
 def plain_only() -> bool:
-    """Whether attention is plain operations of torch alone: where ``GRAPHORMER_COMPILED`` is
-    0, and in an exported program, which has no functions of others."""
+    """Whether attention is computed by plain operations of torch: if ``GRAPHORMER_COMPILED``
+    is 0, and in an exported program."""
     compiling = torch.compiler.is_compiling()
     return compiling or os.environ.get("GRAPHORMER_COMPILED") == "0"
 
 
 def compiled_fits(x: Tensor, dtypes: tuple = (torch.float32,)) -> bool:
-    """Whether the compiled functions take this tensor, if they take these types."""
+    """Whether compiled functions of these types take a tensor."""
     return (
         HAS_ATTENTION
         and x.device.type == "cpu"
@@ -39,8 +38,8 @@ def compiled_fits(x: Tensor, dtypes: tuple = (torch.float32,)) -> bool:
 
 
 def compiled_attention_fits(qkv: Tensor, num_heads: int, widest: int) -> bool:
-    """Whether `compiled_attention` takes queries, keys and values [B, T, 3 D], and is
-    faster than operations of torch: up to a width of the heads."""
+    """Whether `compiled_attention` takes queries, keys and values [B, T, 3 D], and its heads
+    are narrow enough for it to be faster than operations of torch."""
     dtypes = (torch.float32, torch.bfloat16)
     return compiled_fits(qkv, dtypes) and qkv.shape[-1] <= 3 * num_heads * widest
 
@@ -57,15 +56,14 @@ def compiled_attention(
     """`cython_ext.relative_attention` of tensors on the CPU, computed in float32.
 
     The seed of the dropout comes from torch's generator, which `torch.manual_seed` seeds.
-    The backward pass draws the same weights to drop again from it.
+    The backward pass draws the same mask from it.
 
     Args:
         qkv: [B, T, 3 D].
-        tables: for queries, keys and values, [H, R + 1, D / H] each.
+        tables: tables of queries, keys and values, [H, R + 1, D / H] each.
         relation_index: [B, T, T] int64 in 0..R, with `tables`.
         attn_bias: [B, H, T, T].
-        dropout: on the weights, 0 <= p < 1.
-        key_from_row: see `cython_ext.relative_attention`.
+        dropout: rate on the weights, 0 <= p < 1.
 
     Returns:
         [B, T, D], in the type of `qkv`.

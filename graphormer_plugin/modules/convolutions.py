@@ -1,5 +1,5 @@
-"""Graph convolutions of the message-passing baselines: layers of PyTorch Geometric, and our
-own where PyG has no such layer.
+"""Graph convolutions of the message-passing baselines: layers of PyTorch Geometric, and
+layers of our own that PyG does not have.
 
 A convolution maps nodes [S, D] and `Edges` to new nodes [S, D] and `Edges`. PyG is
 imported when a layer is made, because that takes seconds.
@@ -37,7 +37,7 @@ class Edges(NamedTuple):
             bonds are not read.
         table: [K + 1, De], vectors of bond types that the layers share.
         state: [E, D], vectors of edges that layers update.
-        features: real features of edges, of which their vectors are made, or nothing.
+        features: the real features from which the vectors of edges are made, if any.
     """
 
     index: Tensor
@@ -52,9 +52,9 @@ class LayerSettings(NamedTuple):
     """Settings of a layer that its convolution reads.
 
     Attributes:
-        residual: a layer adds to its input.
-        dropout: on the values that a layer adds.
-        bonds: vectors of bond types of this layer alone.
+        residual: the layer adds its output to its input.
+        dropout: rate on the output.
+        bonds: vectors of bond types that only this layer has.
     """
 
     embed_dim: int
@@ -87,15 +87,15 @@ class PyGConvolution(nn.Module):
         vectors = F.embedding(edges.bond, self.bonds(*edges.features))
         out = self.conv(x, edges.index, vectors)
         if not edges.index.shape[1]:
-            # Some layers then leave out weights, for whose gradients, here of zero,
-            # distributed training waits.
+            # Some layers then skip weights, but distributed training waits for the
+            # gradient of every weight.
             out = out + sum((0 * weight).sum() for weight in self.parameters())
         return out, edges
 
 
 def gcn(layer: LayerSettings) -> nn.Module:
-    """A linear map of the mean of the neighbours, as Dwivedi et al. 2020 have the GCN
-    of Kipf & Welling 2017 (arXiv:1609.02907)."""
+    """A linear map of the mean of the neighbours, the GCN of Kipf & Welling 2017
+    (arXiv:1609.02907) in the form of Dwivedi et al. 2020."""
     from torch_geometric.nn import SAGEConv
 
     dim = layer.embed_dim
@@ -127,9 +127,9 @@ class BondGraphConvolution(nn.Module):
 
 
 def gin(layer: LayerSettings, hidden_dim: int) -> nn.Module:
-    """Two maps of the sum of the neighbours (Xu et al. 2019, arXiv:1810.00826), with bonds
-    in the messages GINE (Hu et al. 2020, arXiv:1905.12265), which OGB's examples call
-    GIN."""
+    """Two linear maps of the sum of the neighbours: GIN (Xu et al. 2019, arXiv:1810.00826),
+    or GINE if the messages have bonds (Hu et al. 2020, arXiv:1905.12265; GIN in OGB's
+    examples)."""
     from torch_geometric.nn import GINConv, GINEConv
 
     maps = nn.Sequential(
@@ -157,7 +157,7 @@ def gat(
         dim,
         dim // heads,
         heads=heads,
-        dropout=Dropout(attention_dropout).p,  # refuses a rate that PyG finds later
+        dropout=Dropout(attention_dropout).p,  # refuses a wrong rate at once
         add_self_loops=False,
         edge_dim=None if bonds is None else dim,
         bias=False,
@@ -174,7 +174,7 @@ def graphsage(layer: LayerSettings) -> nn.Module:
     from torch_geometric.nn.aggr import Aggregation
 
     class Maximum(Aggregation):
-        """PyG's own has a backward pass of a hundred times the time."""
+        """The backward pass of PyG's own takes a hundred times as long."""
 
         def forward(self, x, index=None, ptr=None, dim_size=None, dim=-2):
             """Largest of the rows of x with the same index."""
@@ -232,8 +232,8 @@ class DegreeScaledAggregates(nn.Module):
 
     Args:
         mean_log_degree: mean of log(d + 1) over the training nodes.
-        aggregators: out of `AGGREGATORS`.
-        scalers: out of `SCALERS`.
+        aggregators: names in `AGGREGATORS`.
+        scalers: names in `SCALERS`.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class DegreeScaledAggregates(nn.Module):
 
     @property
     def per_channel(self) -> int:
-        """Numbers that a channel of the messages becomes."""
+        """Number of scaled aggregates of a channel of the messages."""
         return len(self.aggregators) * len(self.scalers)
 
     @property
@@ -304,7 +304,7 @@ class DegreeScaledAggregates(nn.Module):
 
         Args:
             sent: [S, towers, width].
-            table: [K + 1, towers, width] of bond types.
+            table: vectors of bond types [K + 1, towers, width].
             own: [S, towers, width]; None: 0.
 
         Returns:
@@ -368,7 +368,7 @@ class PrincipalAggregation(DegreeScaledAggregates):
         own = _per_tower(nodes, self.target) + self.bias
         scaled = self.scaled(sent, edges, table, own)
         out = _per_tower(torch.cat([nodes, *scaled], -1), self.post) + self.post_bias
-        # At most as many graphs as nodes; graphs without nodes do not matter.
+        # There are at most as many graphs with nodes as nodes.
         sizes = _count(edges.node_graph, x.shape[0], x.dtype)[edges.node_graph]
         out = out.flatten(1) / sizes.sqrt().unsqueeze(1).to(x.dtype)
         out = self.dropout(self.norm(out))

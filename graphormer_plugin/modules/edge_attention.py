@@ -9,13 +9,13 @@ from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.sparse import NodeLayout, scatter_sum
 
 CLAMP = 5.0  # exponents are clamped to [-CLAMP, CLAMP]
-# Added to the denominator where edges have features, as in the released code.
+# Added to the denominator if edges have features, as in the released code.
 EDGE_EPSILON = 1e-6
 
 
 class EdgeScores(nn.Module):
-    """Scores of edges j -> i, (Q h_i . K h_j) / sqrt(D / H) per head; with edge
-    features channel by channel, and times E e_ij (Eq. 12).
+    """Scores of edges j -> i, (Q h_i . K h_j) / sqrt(D / H) per head. If edges have
+    features, E e_ij multiplies the channels before their sum (Eq. 12).
     """
 
     def __init__(self, embed_dim: int, num_heads: int, edge_features: bool) -> None:
@@ -91,9 +91,9 @@ class EdgeAttention(nn.Module):
         Args:
             x: nodes [S, D].
             scores: scores of the edges [E, H], or of all pairs [B, H, N, N].
-            edge_index: [2, E], source and target, with scores of edges.
-            layout: layout of the nodes, with scores of pairs.
-            count: [B, N, N], number of edges from node j to node i, with scores of pairs.
+            edge_index: [2, E], source and target, for scores of edges.
+            layout: layout of the nodes, for scores of pairs.
+            count: [B, N, N], number of edges from node j to node i, for scores of pairs.
 
         Returns:
             [S, D].
@@ -147,14 +147,13 @@ class EdgeAttention(nn.Module):
         return maps.permute(2, 0, 1).unsqueeze(0)
 
     def _denominator(self, total: Tensor) -> Tensor:
-        """Without neighbours the numerator is 0, and the denominator must not be."""
+        """The numerator is 0 without neighbours; the denominator must not be 0."""
         smallest = torch.finfo(total.dtype).tiny
         return total + self.epsilon if self.epsilon else total.clamp(min=smallest)
 
 
 class ScoreOutput(nn.Module):
-    """O_e of the scores per channel (Eq. 10); stands where a layer of nodes has its
-    attention."""
+    """O_e of the scores per channel (Eq. 10), in the place of a node layer's attention."""
 
     def __init__(self, embed_dim: int) -> None:
         super().__init__()

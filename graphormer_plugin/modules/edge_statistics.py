@@ -106,7 +106,7 @@ def message_statistics(
 
     Args:
         nodes: [S, ...].
-        table: [K + 1, ...] of bond types, or None.
+        table: vectors of bond types [K + 1, ...], or None.
         source, target: [E].
         bond: [E], with a table.
 

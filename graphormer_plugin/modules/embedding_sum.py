@@ -5,8 +5,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-# Rows up to which a GPU counts look-ups; additions to more rows wait for each other less,
-# and the counts grow with them (our choice; not measured).
+# The largest table whose look-ups a GPU counts. Additions to more rows collide less often,
+# and the counts grow with the rows (our choice; not measured).
 FEW_ROWS = 512
 
 
@@ -26,11 +26,11 @@ class _EmbeddingSum(torch.autograd.Function):
         # float32 at least: a sum of many halves loses small terms.
         wide = grad.to(torch.promote_types(grad.dtype, torch.float32)).contiguous()
         few = grad.device.type != "cpu" and ctx.num_rows <= FEW_ROWS
-        total = _counts_times if few else _added_up
+        total = _counted_row_sums if few else _row_sums
         return total(rows, wide, ctx.num_rows).to(grad.dtype), None
 
 
-def _added_up(rows: Tensor, grad: Tensor, num_rows: int) -> Tensor:
+def _row_sums(rows: Tensor, grad: Tensor, num_rows: int) -> Tensor:
     """rows [M, L], grad [M, D] -> sum of grad over the look-ups of each row, [R, D]."""
     total = grad.new_zeros(num_rows, grad.shape[1])
     for column in rows.unbind(1):  # int32 would take torch's slow path
@@ -38,28 +38,28 @@ def _added_up(rows: Tensor, grad: Tensor, num_rows: int) -> Tensor:
     return total
 
 
-def _counts_times(
+def _counted_row_sums(
     rows: Tensor, grad: Tensor, num_rows: int, most: int = 2**24
 ) -> Tensor:
-    """`_added_up` for a GPU, as products with the matrix [M, R] of how often each sum has
-    each row, `most` numbers at a time: nothing is sorted, as in torch's backward pass, no
-    additions wait for each other on a few rows, and every run gives the same numbers.
+    """`_row_sums` for a GPU: products with the counts [M, R] of each row in each sum, `most`
+    numbers at a time. Unlike torch's backward pass it sorts nothing, no additions wait for
+    each other, and every run gives the same numbers.
     """
     total = grad.new_zeros(num_rows, grad.shape[1])
     size = max(1, most // num_rows)
-    for some, of_grad in zip(rows.split(size), grad.split(size)):
+    for some, part in zip(rows.split(size), grad.split(size)):
         counts = grad.new_zeros(len(some), num_rows)
         ones = counts.new_ones(1, 1).expand(some.shape)
         counts.scatter_add_(1, some.long(), ones)
-        total.addmm_(counts.T, of_grad)
+        total.addmm_(counts.T, part)
     return total
 
 
 def embedding_sum(table: Tensor, rows: Tensor) -> Tensor:
     """Sum of `table[rows[..., i]]` over i, without the looked-up rows in memory.
 
-    An embedding bag. In the backward pass torch sorts all look-ups; for a small table
-    adding them up on a CPU is several times faster, and a GPU multiplies matrices.
+    An embedding bag. torch sorts all look-ups in the backward pass; for a small table it is
+    several times faster to add them up on a CPU, and to multiply matrices on a GPU.
 
     Args:
         table: [R, D].

@@ -1,4 +1,4 @@
-"""Base classes of encoders, with all that models, fine-tuning and explanations ask of them."""
+"""Base classes of encoders, with all that models, fine-tuning and explanations read."""
 
 import contextlib
 from collections.abc import Sequence
@@ -29,9 +29,9 @@ class Encoder(nn.Module):
 
     Attributes:
         embed_dim: width D of the output.
-        layers: in order. The first argument of a layer is the vectors of the nodes; it
-            returns them, alone or at the start of a tuple. The `attention` of a layer, if
-            it has `attention_weights`, is explained.
+        layers: layers in their order. The first argument of a layer is the vectors of the
+            nodes; it returns them, alone or at the start of a tuple. Explanations read the
+            `attention` of a layer if it has `attention_weights`.
         virtual_node: a `VirtualNode`, if the output starts with a virtual node.
         final_norm: the module after the last layer, if there is such a module.
         checkpoint_activations: the backward pass computes each layer a second time, so
@@ -84,8 +84,8 @@ class Encoder(nn.Module):
         """Whether a virtual node comes first in the output."""
         return isinstance(getattr(self, "virtual_node", None), VirtualNode)
 
-    def modules_of_layer(self, number: int) -> list[nn.Module]:
-        """Modules that a layer, counted from 0, has for itself."""
+    def layer_modules(self, number: int) -> list[nn.Module]:
+        """Modules that only this layer, counted from 0, uses."""
         return [self.layers[number]]
 
     def modules_after_layers(self) -> list[nn.Module]:
@@ -99,11 +99,11 @@ class Encoder(nn.Module):
 
     @property
     def attention_unit(self) -> str:
-        """The owner of a map of attention: `head` or `channel`."""
+        """The unit that has a map of attention: `head` or `channel`."""
         return "head"
 
     def padded(self, x: Tensor, batch: dict[str, Tensor]) -> Tensor:
-        """Values of the nodes as the layers have them -> [B, T, ...]."""
+        """Values of nodes in the layout of the layers -> [B, T, ...]."""
         return x
 
 

@@ -1,7 +1,7 @@
 """Options that the encoders share, as plain dataclasses.
 
-An option is said once: its field has the flag's name, its default, and its help. The
-configs of `graphormer_plugin.models` inherit these and make fairseq's flags of them.
+The field of an option has the flag's name, its default and its help. The configs of
+`graphormer_plugin.models` inherit these fields, and fairseq makes flags of them.
 """
 
 from dataclasses import dataclass, field
@@ -10,16 +10,16 @@ from typing import Any
 from graphormer_plugin.modules.choices import check_least
 
 
-def option(default: Any, text: str, of_run: bool = False) -> Any:
+def option(default: Any, text: str, run_only: bool = False) -> Any:
     """Field of a config.
 
     Args:
         default: value without the flag; a preset may have another.
         text: help, with range and paper symbol.
-        of_run: the option belongs to a training run, not to the weights: fine-tuning
+        run_only: the option belongs to a training run, not to the weights: fine-tuning
             does not take over its value.
     """
-    metadata = {"help": text, "of_run": True} if of_run else {"help": text}
+    metadata = {"help": text, "run_only": True} if run_only else {"help": text}
     return field(default=default, metadata=metadata)
 
 
@@ -75,6 +75,6 @@ class VirtualNodeConfig(PairTransformerConfig):
 
 
 def check_layers(config: LayersConfig) -> None:
-    """Raise ValueError where a config has no layer or no width."""
+    """Raise ValueError if a config has no layer or no width."""
     layers, embed_dim = config.encoder_layers, config.encoder_embed_dim
     check_least(1, encoder_layers=layers, encoder_embed_dim=embed_dim)

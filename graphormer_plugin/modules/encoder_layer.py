@@ -29,8 +29,8 @@ class EncoderLayer(nn.Module):
     Args:
         attention: called as `attention(x, *attention_args)`, [B, T, D] -> [B, T, D].
         ffn_dim: inner width of the feed-forward network.
-        dropout: after attention and after the feed-forward network.
-        act_dropout: inside the feed-forward network, after the activation.
+        dropout: rate after the attention and after the feed-forward network.
+        act_dropout: rate after the activation of the feed-forward network.
         pre_layernorm: normalise before each half, or after each sum, LN(h + A(h)).
         norm: width -> normalisation; `MaskedBatchNorm` reads the `rows` of `forward`.
     """

@@ -41,8 +41,8 @@ NORM_NAMES = ("batch", "layer")  # of NORMS
 POSITIONS = ("none", "laplacian", "wl")
 FORMS = ("auto", "sparse", "dense")
 
-# With fewer padded pairs to an edge, the dense form is faster: on a CPU up to about 8
-# where graphs have 120 nodes, up to about 5 where they have 15 (measured).
+# The dense form is faster with fewer padded pairs per edge: up to about 8 for graphs of 120
+# nodes, up to about 5 for graphs of 15 (measured on a CPU).
 DENSE_PAIRS_PER_EDGE = 6
 
 
@@ -52,7 +52,7 @@ class GraphTransformerLayer(nn.Module):
     Args:
         edge_features: edges have vectors e_ij, which enter the scores, w_ij = (Q h_i .
             K h_j) / sqrt(D / H) * E e_ij (Eq. 12), and are updated, O_e w_ij (Eq. 10).
-        attention_dropout: on the attention weights.
+        attention_dropout: rate on the attention weights.
         dropout, act_dropout: see `EncoderLayer`.
         norm: width -> normalisation, h' = norm(h + A(h)); norm(h' + FFN(h')) (Eq. 6-8).
     """
@@ -99,9 +99,9 @@ class GraphTransformerLayer(nn.Module):
         Args:
             edge_index: [2, E], source and target; None with `count`.
             edge: features of edges [E, D].
-            update_edges: False leaves them as they are.
-            layout, count: without features of edges, the same over all pairs: number
-                of edges [B, N, N].
+            update_edges: False: return the features of edges unchanged.
+            layout, count: layout of the nodes and number of edges [B, N, N], to compute
+                with all pairs; only without features of edges.
 
         Returns:
             Nodes and edges after the layer.
@@ -118,7 +118,7 @@ class GraphTransformerLayer(nn.Module):
 
 @dataclass
 class GraphTransformerEncoderConfig(TransformerEncoderConfig):
-    """Options of `GraphTransformerEncoder`; the defaults are of `gt_zinc`."""
+    """Options of `GraphTransformerEncoder`. The defaults are those of `gt_zinc`."""
 
     encoder_layers: int = redefault(TransformerEncoderConfig, "encoder_layers", 10)
     encoder_embed_dim: int = redefault(
@@ -170,7 +170,7 @@ class GraphTransformerEncoderConfig(TransformerEncoderConfig):
         "auto",
         "without edge features: sparse (edge by edge), dense (padded matrices and a "
         "mask), or auto, the faster form for each batch",
-        of_run=True,
+        run_only=True,
     )
 
 
@@ -182,8 +182,8 @@ class GraphTransformerEncoder(SparseEncoder):
     have vectors, and positional encodings still come from the graph itself.
 
     Args:
-        vocabularies: of nodes and bonds, e.g. `GraphStore.schema`. Without bond columns
-            and real features edges have no features (Eq. 4-8).
+        vocabularies: values of nodes and bonds, e.g. `GraphStore.schema`. Edges without
+            bond columns and real features have no features (Eq. 4-8).
 
     Example:
         >>> import torch

@@ -137,7 +137,7 @@ class GraphormerEncoder(Encoder):
     (Eq. 8-9) or, with `pre_layernorm=False`, the layers of the released second version.
 
     Args:
-        final_norm: LayerNorm after the last layer; None: where `pre_layernorm` leaves
+        final_norm: LayerNorm after the last layer; None: with `pre_layernorm`, which leaves
             the sum of all layers without a norm.
 
     Example:
@@ -256,7 +256,7 @@ class GraphormerEncoder(Encoder):
         final_norm = config.pre_layernorm if final_norm is None else final_norm
         self.final_norm = nn.LayerNorm(embed_dim) if final_norm else nn.Identity()
         depth = 1 if config.apply_graphormer_init else num_layers
-        self.initialise = partial(init_transformer, num_layers=depth)  # of a head, too
+        self.initialise = partial(init_transformer, num_layers=depth)  # heads use it
         self.apply(self.initialise)
 
     @property

@@ -121,7 +121,7 @@ class RelationEncoding(VocabularyModule):
 
     def maps(self, scale: Tensor) -> list[Tensor | None]:
         """Linear maps of real features that were divided by a scale [C], for queries, keys
-        and values, [C, H, D / H] each; None: they do not enter."""
+        and values, [C, H, D / H] each; None if the features do not enter."""
         attention, value = self.feature_attention, self.feature_value
         maps = [None, None] if attention is None else [*attention.weight.chunk(2)]
         maps.append(None if value is None else value.weight)
@@ -174,7 +174,7 @@ class GRPEEncoderConfig(VirtualNodeConfig):
 
     max_hop: int = option(5, "largest distance with a vector of its own, 1 to 253 (L)")
     perturb_noise: float = option(
-        0.0, "uniform noise within +-this on node vectors in training", of_run=True
+        0.0, "uniform noise within +-X on node vectors in training", run_only=True
     )
     independent_encodings: bool = option(
         False, "own topology and edge vectors in every layer (Table 10)"
@@ -201,9 +201,9 @@ class GRPEEncoderConfig(VirtualNodeConfig):
 class GRPEEncoder(Encoder):
     """Graph Transformer with relative positional encoding, Park et al. 2022.
 
-    Pre-LayerNorm layers over the nodes and, unless `no_virtual_node`, a virtual node
-    at position 0, which is related to every node by a vector of its own and takes no
-    part in shortest paths. The batch's `relation_index` has the same `max_hop`.
+    Pre-LayerNorm layers over the nodes and, unless `no_virtual_node`, a virtual node at
+    position 0. Its relation to every node has a vector of its own, and it takes no part in
+    shortest paths. The batch's `relation_index` has the same `max_hop`.
 
     Example:
         >>> from graphormer_plugin.data.schema import FeatureSchema
@@ -237,7 +237,7 @@ class GRPEEncoder(Encoder):
         self.virtual_is_self = config.virtual_is_self
         self.node_encoder = NodeEncoder(vocabularies, embed_dim, config.node_table_size)
         self.virtual_node = None if config.no_virtual_node else VirtualNode(embed_dim)
-        # All else starts as torch's layers do, embeddings N(0, 1).
+        # All other weights start as torch's layers do, embeddings N(0, 1).
         if self.virtual_node is not None:
             nn.init.zeros_(self.virtual_node.embedding.weight)
         self.encodings = nn.ModuleList(
@@ -292,7 +292,7 @@ class GRPEEncoder(Encoder):
         maps = (encoding.feature_attention, encoding.feature_value)
         return any(map_ is not None for map_ in maps)
 
-    def modules_of_layer(self, number: int) -> list[nn.Module]:
+    def layer_modules(self, number: int) -> list[nn.Module]:
         """See `Encoder`."""
         own = self.encodings if len(self.encodings) > 1 else ()
         return [self.layers[number], *own[number : number + 1]]

@@ -10,9 +10,9 @@ def init_transformer(module: nn.Module, num_layers: int = 1) -> None:
     """Weights of linear maps N(0, 0.02 / sqrt(num_layers)), biases 0, embeddings N(0,
     0.02).
 
-    With the depth, the initialisation of Graphormer's first release (`init_bert_params`);
-    without it, of the second release (`--apply-graphormer-init`). The paper states no
-    initialisation. Used as `model.apply(partial(init_transformer, num_layers=...))`.
+    Graphormer's first release divides by the depth (`init_bert_params`), its second release
+    does not (`--apply-graphormer-init`). The paper states no initialisation. Used as
+    `model.apply(partial(init_transformer, num_layers=...))`.
     """
     if isinstance(module, nn.Linear):
         module.weight.data.normal_(0.0, 0.02 / math.sqrt(num_layers))
@@ -28,8 +28,8 @@ def init_columns(encoder: nn.Module, averaged: bool = False) -> None:
     bonds do: xavier_uniform, each column's table on its own.
 
     Args:
-        averaged: the vectors of the columns are averaged, where OGB sums them; they
-            start larger by their number.
+        averaged: the encoder averages the vectors of the columns, and OGB sums them: they
+            start larger by the number of columns.
     """
     rows = list(encoder.table_rows)
     for table in encoder.embedding.weight.split(rows):

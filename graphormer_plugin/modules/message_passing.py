@@ -101,7 +101,7 @@ class MessagePassingLayer(nn.Module):
         self.activation_first = order == "activation first"
         self.norm = nn.Identity() if order == "neither" else norm(dim)
         self.residual = layer.residual
-        # With order "neither" the convolution drops, too.
+        # If the order is "neither", the convolution has the dropout.
         self.dropout = Dropout(0.0 if order == "neither" else layer.dropout)
         self.virtual_update = None
         if virtual_node and not layer.last:
@@ -160,8 +160,8 @@ class MessagePassingEncoderConfig(LayersConfig):
 
 
 class MessagePassingEncoder(SparseEncoder):
-    """Node vectors, and layers of message passing over the edges. Nothing is of the size
-    of all node pairs.
+    """Node vectors, and layers of message passing over the edges. Nothing has the size of
+    all node pairs.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ class NodeEncoder(VocabularyModule):
         rows = [table_size or dim for dim in node_dims]
         first = torch.tensor([0, *rows[:-1]]).cumsum(0)
         self.register_buffer("first_row", first, persistent=False)
-        self.table_rows = rows  # of each column
+        self.table_rows = rows  # a number for each column
         self.embedding = nn.EmbeddingBag(sum(rows), embed_dim, mode="sum")
 
     def forward(self, x: Tensor) -> Tensor:

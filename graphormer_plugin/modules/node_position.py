@@ -46,14 +46,12 @@ class CentralityEncoding(nn.Module):
 
 
 class LaplacianEncoding(nn.Module):
-    """Linear map of Laplacian eigenvectors; in training each eigenvector of each graph
-    gets a random sign, which is arbitrary (Dwivedi & Bresson 2021, arXiv:2012.09699).
-
-    It is given the eigenvectors and the batch's seed, from which the signs of a graph
-    follow. Without a seed they are drawn from torch's generator.
+    """Linear map of Laplacian eigenvectors. Their signs are arbitrary, so that each
+    eigenvector of each graph has a random sign in training (Dwivedi & Bresson 2021,
+    arXiv:2012.09699). The signs follow from the seeds of the graphs, if there are any.
 
     Args:
-        num_vectors: eigenvectors k that are used; a batch may have more.
+        num_vectors: number k of eigenvectors that are used; a batch may have more.
     """
 
     fields = ("lap_pe",)
@@ -92,8 +90,8 @@ class WLEncoding(nn.Module):
 
     Args:
         rounds: 1: a role is a degree, as in the released code, and higher degrees share
-            the last row. 2: a degree with the degrees of the neighbours; role r has row
-            r mod `num_rows` (see `graphormer_plugin.data.fields.weisfeiler_lehman`).
+            the last row. 2: a role is a degree with the degrees of the neighbours, and role r
+            has row r mod `num_rows` (`graphormer_plugin.data.fields.weisfeiler_lehman`).
     """
 
     def __init__(self, num_rows: int, embed_dim: int, rounds: int = 1) -> None:

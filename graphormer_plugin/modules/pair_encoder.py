@@ -30,31 +30,30 @@ RINGS = ("none", "additive", "categorical")
 class PairEncoder(nn.Module):
     """Pair features E^(0) of Menegaux et al. 2023 (section 3.3 and 3.4).
 
-    Bonds, with learned vectors for a node and itself and for nodes without a bond
+    Bond vectors, with learned vectors for a node and itself and for nodes without a bond
     (Eq. 8), or a linear map of real features of edges, are joined with a relative
     encoding: a linear map of the powers 1..p of the random-walk matrix D^-1 A (`rwse`,
     Eq. 12), a vector per distance 1..p, for beyond and for self (`spde`, Eq. 11), or
-    both. For two nodes that share a ring (section 3.4), a vector is added to the vector
-    of the bond, another if they are not bonded (`additive`); or bond types, self and no
-    bond have other vectors (`categorical`).
+    both. Two nodes that share a ring (section 3.4) have a vector added, another if they are
+    not bonded (`additive`); or bond types, self and no bond have other vectors
+    (`categorical`).
 
-    All this is linear in features that need no learning: which relation a pair has
-    (one-hot over those that occur in the batch), the walk powers, whether a ring is
-    shared, and further encodings. So E^(0) is their product with a small matrix, the
-    basis, and only the features are made for each pair.
+    All this is linear in features that need no learning: the relation of a pair (one-hot
+    over the relations of the batch), the walk powers, whether a ring is shared, and further
+    encodings. E^(0) is therefore their product with a small matrix, the basis, and only the
+    features are made for each pair.
 
     Args:
         pair_dim: width of E^(0).
         encoding: E^RPE, "rwse", "spde", "both" or "none".
         num_steps: p, at least 1.
-        encoding_dim: width of the relative encoding where it is concatenated (halved
-            for each of "both"); None: half of `pair_dim`.
+        encoding_dim: width of a concatenated relative encoding (halved for each of
+            "both"); None: half of `pair_dim`.
         combine: E^(0) = E^bond || E^RPE for "concat" (Eq. 9), E^bond + E^RPE for "sum",
             where all parts are `pair_dim` wide.
         rings: "none", "additive" or "categorical".
-        neighbours_only: pairs without a bond are forbidden, except of a node with
-            itself.
-        further: other pair encodings, as wide as E^(0) and added to it.
+        neighbours_only: forbid pairs without a bond, except of a node with itself.
+        further: other pair encodings, which are added to E^(0).
     """
 
     def __init__(
@@ -151,11 +150,11 @@ class PairEncoder(nn.Module):
 
         Args:
             batch: the fields of `required_fields`.
-            walks: [B, N, N, >= p], `walk_powers` of the `adjacency`; None without.
+            walks: [B, N, N, >= p], `walk_powers` of the `adjacency`; None without walks.
 
         Returns:
             Features [B, N, N, F]; the basis [F, pair_dim], with E^(0) = features @
-            basis; and which features forbid their pairs [F], bool.
+            basis; and a mask of the features that forbid their pairs [F], bool.
         """
         relations, index = batch["relations"], batch["relation_index"].long()
         if self.rings != "none":
@@ -206,7 +205,7 @@ class PairEncoder(nn.Module):
         return vectors
 
     def _place(self, vectors: Tensor, part: str) -> Tensor:
-        """Into the columns of its part of a concatenation: bond, spde, rwse."""
+        """Vectors in the columns of their part (bond, spde, rwse) of a concatenation."""
         if self.combine == "sum":
             return vectors
         spde = 0 if self.distances is None else self.distances.embedding_dim

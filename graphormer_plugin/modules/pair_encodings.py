@@ -1,4 +1,4 @@
-"""Encodings of node pairs that GRPE, Graphormer and CGT take beside their own.
+"""Further encodings of node pairs for GRPE, Graphormer and CGT.
 
 An encoding computes numbers for each pair of nodes. The architecture maps them linearly:
 Graphormer and GRPE to a scalar per head, added to the scores of the attention; CGT to a
@@ -25,12 +25,10 @@ class PairEncoding(nn.Module):
     of its own, which are trained with the model; CGT then computes its attention without
     the compiled function, with [B, N, N, D] in memory.
 
-    `forward` is given each of `fields` as the collator makes it: of a graph [B, ...], of
-    its nodes [B, N, ...] or of pairs [B, N, N, ...], in the types and with the padding of
-    `graphormer_plugin.data.fields`, or of a field that
-    `graphormer_plugin.data.fields.registered.register_field` adds: float32, 0 at padding.
-    It is given nothing else, neither the vectors of the nodes nor which nodes are real
-    (`node_mask` is a field).
+    `forward` takes only the batch `fields`: per graph [B, ...], node [B, N, ...] or pair
+    [B, N, N, ...]. Their types and padding are in `graphormer_plugin.data.fields`; fields of
+    `graphormer_plugin.data.fields.registered.register_field` are float32, 0 at padding.
+    `node_mask` is a field; the vectors of the nodes are not.
 
     Attributes:
         fields: batch fields that `forward` takes, in its order.
@@ -72,7 +70,7 @@ def register_pair_encoding(
     replaces the earlier class.
 
     Args:
-        name: for the option, without a comma.
+        name: value of the option, without a comma.
 
     Raises:
         ValueError: another class or module has the name, or a function without a name.
@@ -95,7 +93,7 @@ def make_pair_encodings(names: str, vocabularies: Vocabularies) -> list[PairEnco
     """Encodings by their registered names.
 
     Args:
-        names: separated by commas; empty: none.
+        names: names separated by commas; empty: none.
     """
     chosen = [name.strip() for name in names.split(",")] if names else []
     for name in chosen:
@@ -121,7 +119,7 @@ class PairTerm(nn.Module):
     """Linear map of an encoding, without bias.
 
     Args:
-        width: of the output: H for scalars per head, or the width of pair vectors.
+        width: width of the output: H for scalars per head, or the width of pair vectors.
     """
 
     def __init__(self, encoding: PairEncoding, width: int) -> None:
@@ -162,11 +160,8 @@ class PairTerms(nn.ModuleList):
     def attn_bias(
         self, batch: dict[str, Tensor], num_before: int
     ) -> tuple[Tensor, ...]:
-        """Sum of all terms as a bias [B, H, T, T] of attention; nothing without terms.
-
-        Args:
-            batch: the fields of `required_fields`.
-            num_before: virtual nodes before the others; their pairs have a bias of 0.
+        """Sum of all terms as a bias [B, H, T, T] of attention, in a tuple that is empty
+        without terms. Pairs with the first `num_before` virtual nodes have a bias of 0.
         """
         if not len(self):
             return ()

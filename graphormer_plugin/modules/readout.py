@@ -19,7 +19,7 @@ def read_out(x: Tensor, node_mask: Tensor, kind: str = "mean") -> Tensor:
     Args:
         x: [B, N, D]; rows of padding may hold anything.
         node_mask: [B, N], True where a node is real.
-        kind: out of `READOUTS`.
+        kind: a name in `READOUTS`.
 
     Returns:
         [B, D] in the type of x, zero for a graph without nodes. Sums are float32 at
@@ -84,7 +84,7 @@ class MLPHead(nn.Module):
     Args:
         widths: widths of the input, of each hidden layer, and the number of outputs C.
         activation: `relu` or `gelu`.
-        unit_norm: the output of each hidden layer is divided by its L2 norm.
+        unit_norm: divide the output of each hidden layer by its L2 norm.
     """
 
     output_names = ("projection.weight", "projection.bias")
@@ -107,8 +107,9 @@ class MLPHead(nn.Module):
     def halving(
         embed_dim: int, times: int, num_outputs: int, activation: str = "relu"
     ) -> "MLPHead":
-        """With widths D, D/2, ..., D/2^times, C, rounded down. Hidden layers have at
-        least 8 channels: with two or three, all ReLUs may be inactive at the start."""
+        """A head of widths D, D/2, ..., D/2^times, C, rounded down. Hidden layers have at
+        least 8 channels, because all of two or three ReLUs may be inactive at the start.
+        """
         hidden = [max(embed_dim >> i, 8) for i in range(1, times + 1)]
         return MLPHead([embed_dim, *hidden, num_outputs], activation)
 

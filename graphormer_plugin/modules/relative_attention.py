@@ -2,12 +2,12 @@
 
 `RelativeAttention._plain` is the formula. Which code runs instead:
 
-- on a CPU in float32 and bfloat16, with heads of at most 32 numbers: the compiled function;
-- elsewhere `_RelativeAttention`, the same operations with a backward pass of its own, which
-  keeps less. It stays until a step on a GPU has been measured with and without it.
+- on a CPU in float32 and bfloat16, with heads of at most 32 channels: the compiled function;
+- elsewhere: `_RelativeAttention`, the same operations with a backward pass of its own, which
+  keeps less. Whether it pays on a GPU has not been measured.
 
-``GRAPHORMER_COMPILED=0`` switches both off. Real features of edges, and exported programs,
-always have the formula.
+``GRAPHORMER_COMPILED=0`` switches both off. Real features of edges and exported programs
+always use the formula.
 """
 
 from typing import Any, NamedTuple
@@ -26,8 +26,8 @@ from graphormer_plugin.modules.compiled_attention import (
 from graphormer_plugin.modules.dropout import Dropout, keep_mask
 from graphormer_plugin.modules.sparse import add_by_index
 
-# The widest heads of the compiled function: with 24 it takes 0.8 times as long as the
-# operations of torch here, with 64 it takes 2.3 times as long (18 nodes, training).
+# The widest heads of the compiled function. Heads of 24 take 0.8 times as long as the
+# operations of torch, heads of 64 2.3 times (18 nodes, training).
 COMPILED_WIDTH = 32
 
 
@@ -44,7 +44,7 @@ class EdgeTerms(NamedTuple):
 
     Attributes:
         features: [B, T, T, C].
-        query, key, value: [C, H, D / H]; None: the features do not enter there.
+        query, key, value: linear maps [C, H, D / H]; None: the features do not enter.
     """
 
     features: Tensor
@@ -64,10 +64,10 @@ def heads_first(x: Tensor, num_heads: int) -> Tensor:
 class _RelativeAttention(torch.autograd.Function):
     """The attention of `RelativeAttention` with its own backward pass.
 
-    With H heads first, `s[h, b, i, j] = q_i.k_j + qr[i, rel_ij] + kr[j, rel_ij]` where
-    `qr` and `kr` are the products of every node with every relation. Autograd would
-    keep each summand and both gathered copies; this keeps the softmax, the dropout mask
-    and the attention summed per relation.
+    Heads come first: `s[h, b, i, j] = q_i.k_j + qr[i, rel_ij] + kr[j, rel_ij]`, where `qr`
+    and `kr` are the products of every node with every relation. Autograd would keep each
+    summand and both gathered copies; this keeps the softmax, the dropout mask and the
+    attention summed per relation.
     """
 
     @staticmethod
@@ -183,18 +183,18 @@ class _RelativeAttention(torch.autograd.Function):
 class RelativeAttention(nn.Module):
     """Node-aware attention with graph-encoded values, Eq. 6-9 of Park et al. 2022.
 
-    With the relation r of query node i and key node j, d = D / H, and for each head
+    For the relation r of query node i and key node j, d = D / H, each head computes
 
         a_ij = (q_i.k_j + q_i.Rq[r] + k_j.Rk[r]) / sqrt(d)
         z_i  = sum_j softmax_j(a_ij) (v_j + Rv[r])
 
-    where a row of Rq, Rk, Rv is the sum of the paper's topology and edge vectors of
-    that relation. Equal to the paper's two look-ups because both enter linearly. The
+    A row of Rq, Rk, Rv is the sum of the paper's topology and edge vectors of that
+    relation. This equals the paper's two look-ups, because both enter linearly. The
     products of nodes and relations are computed once per node, O(T R D), and looked up
     per pair.
 
     Args:
-        dropout: on the attention weights, before they are split into values and
+        dropout: rate on the attention weights, before they are split into values and
             relations; 0 <= p < 1.
         key_from_row: k_i . Rk[r] in place of k_j . Rk[r], as in GRPE's released code.
     """

@@ -67,12 +67,12 @@ LARGE_HALF = 2.0**14  # a quarter of the largest number of half precision
 def scaled_pair_features(
     batch: dict[str, Tensor], dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Real features of edges as features of pairs / scale [B, N, N, C] in a type, zero
-    without an edge and on the diagonal; and scale [C] in the type of the batch, by which
-    the weights of the features are multiplied.
+    """Real features of edges as features of pairs, divided by a scale: [B, N, N, C] in
+    `dtype`, zero without an edge and on the diagonal; and the scale [C] in the type of the
+    batch, which multiplies the weights.
 
-    The scale is 1, but in half precision, where 70,000 is infinite, for a feature with
-    large values a power of two, which changes no digit.
+    The scale is 1, except for large values in half precision, where 70,000 is infinite:
+    there it is a power of two, which changes no digit.
     """
     layout = NodeLayout(batch["node_mask"], batch["node_graph"])
     (source, target), attr = batch["edge_index"], batch["edge_attr"]

@@ -18,8 +18,8 @@ class Vocabularies(Protocol):
     Attributes:
         num_node_features: columns of the node features.
         node_dims: vocabulary size of each column; None: continuous features.
-        bond_dims: vocabulary size of each bond column; empty without.
-        bond_table: columns of each bond type but the last, which is UNKNOWN; None: the
+        bond_dims: vocabulary size of each bond column.
+        bond_table: columns of each bond type except the last, which is UNKNOWN; None: the
             types are all combinations.
         num_edge_features: real numbers per edge, instead of bond columns.
     """
@@ -45,15 +45,12 @@ class VocabularyModule(nn.Module):
     def row_labels(
         self, vocabularies: Vocabularies, weights: dict[str, Tensor]
     ) -> dict[str, "RowLabels"]:
-        """Labels of the rows of its weights.
+        """Labels of the rows of its weights, by name of the weight.
 
         Args:
-            vocabularies: of the data that the weights were trained with.
-            weights: by their names in this module; perhaps of another run, with other
+            vocabularies: vocabularies of the data of the training.
+            weights: trained weights by their names in this module, perhaps with other
                 shapes.
-
-        Returns:
-            Labels by name of the weight.
         """
         raise NotImplementedError
 
@@ -71,7 +68,7 @@ def model_row_labels(
     """Labels of all weights over vocabularies, by full name.
 
     Args:
-        vocabularies: of the data that the weights were trained with.
+        vocabularies: vocabularies of the data of the training.
         weights: a state dict of this architecture, perhaps with other vocabularies.
     """
     labels: dict[str, RowLabels] = {}
@@ -95,8 +92,8 @@ def column_labels(
     """Labels of the tables of several columns, in the order of the columns.
 
     Args:
-        num_rows: of all tables together; more than the vocabularies need if each column
-            has a table of fixed size.
+        num_rows: rows of all tables together, more than the vocabularies need if each
+            column has a table of fixed size.
         unknown: each vocabulary is followed by a row for unknown values.
 
     Returns:

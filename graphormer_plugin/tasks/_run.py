@@ -28,7 +28,7 @@ LOGGERS = (
 )
 
 
-def options_of_run(cfg: Any) -> DictConfig | None:
+def run_options(cfg: Any) -> DictConfig | None:
     """The options of the whole run, from a task's; None without fairseq's commands."""
     run = cfg._get_parent() if isinstance(cfg, DictConfig) else None
     return run if run is not None and "checkpoint" in run else None

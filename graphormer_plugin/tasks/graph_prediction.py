@@ -65,7 +65,7 @@ from graphormer_plugin.tasks._run import (
     check_common,
     check_criterion,
     check_model,
-    options_of_run,
+    run_options,
     settle_metric,
     stop_if_finished,
 )
@@ -92,7 +92,7 @@ class GraphPredictionTask(FairseqTask):
     def __init__(self, cfg: GraphPredictionConfig, **kwargs: Any) -> None:
         super().__init__(cfg)
         check_options(cfg)
-        self.run = options_of_run(cfg)
+        self.run = run_options(cfg)
         self._store: GraphStore | ShardedStore | None = None
         self._collator: GraphCollator | None = None
         self._trained_on: dict[str, Any] | None = None

@@ -12,7 +12,7 @@ from graphormer_plugin.data.fields.field_cache import compute_columns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.finetune.layerwise import scaled_learning_rates
 from graphormer_plugin.finetune.transfer import Pretrained, settle_options, translate
-from graphormer_plugin.models import build_model, layers_of_weights
+from graphormer_plugin.models import build_model, weight_layers
 from support.architectures import TARGETS, TINY, batch_of, has_option
 
 # A ring of four nodes with a tail of two; node columns and bond columns, the values of
@@ -302,36 +302,36 @@ class TestOptions:
         assert cfg.dropout == rate
 
 
-def test_layers_of_weights():
+def test_weight_layers():
     model = make_model(SOURCE, independent_encodings=True)
-    layers = layers_of_weights(model)
+    layers = weight_layers(model)
     assert layers["encoder.node_encoder.embedding.weight"] == 0
     assert layers["encoder.encodings.1.edge_value.weight"] == 2
     assert layers["encoder.layers.0.fc1.weight"] == 1
     assert layers["encoder.final_norm.weight"] == layers["head.weight"] == 3
     shared = make_model(SOURCE)
-    assert layers_of_weights(shared)["encoder.encodings.0.edge_value.weight"] == 0
+    assert weight_layers(shared)["encoder.encodings.0.edge_value.weight"] == 0
     graphormer = make_model(SOURCE, "graphormer_slim")
     for name in ("attn_bias.spatial.embedding", "positions.centrality.in_degree"):
-        assert layers_of_weights(graphormer)[f"encoder.{name}.weight"] == 0
+        assert weight_layers(graphormer)[f"encoder.{name}.weight"] == 0
     cgt = make_model(SOURCE, "cgt_zinc", rwse_dim=4, own_edge_encoding=True)
-    assert layers_of_weights(cgt)["encoder.pairs.walks.weight"] == 0
-    assert layers_of_weights(cgt)["encoder.projections.1.att.weight"] == 2
-    assert layers_of_weights(cgt)["head.hidden.0.weight"] == 3
+    assert weight_layers(cgt)["encoder.pairs.walks.weight"] == 0
+    assert weight_layers(cgt)["encoder.projections.1.att.weight"] == 2
+    assert weight_layers(cgt)["head.hidden.0.weight"] == 3
     cgt = make_model(SOURCE, "cgt_zinc", rwse_dim=4)
-    assert layers_of_weights(cgt)["encoder.projections.0.att.weight"] == 0
+    assert weight_layers(cgt)["encoder.projections.0.att.weight"] == 0
     gt = make_model(SOURCE, "gt_zinc")
     for name in ("bonds.embedding", "position.projection", "node_encoder.embedding"):
-        assert layers_of_weights(gt)[f"encoder.{name}.weight"] == 0
-    assert layers_of_weights(gt)["encoder.layers.1.edges.fc1.weight"] == 2
-    assert layers_of_weights(gt)["head.projection.weight"] == 3
+        assert weight_layers(gt)[f"encoder.{name}.weight"] == 0
+    assert weight_layers(gt)["encoder.layers.1.edges.fc1.weight"] == 2
+    assert weight_layers(gt)["head.projection.weight"] == 3
 
 
 def test_frozen_layers_have_no_gradient():
     model = make_model(SOURCE, freeze_encoder_layers=1)
     model(make_batch(model, SOURCE)).sum().backward()
     for name, parameter in model.named_parameters():
-        frozen = layers_of_weights(model)[name] <= 1
+        frozen = weight_layers(model)[name] <= 1
         assert parameter.requires_grad != frozen, name
         assert (parameter.grad is None) == frozen, name
 
@@ -363,7 +363,7 @@ def test_learning_rates_are_split_for_a_step_only():
         adam.param_groups[0]["step"] = 7
     for name, parameter in model.named_parameters():
         assert rates[id(parameter)] == 0.1 * 0.5 ** (
-            3 - layers_of_weights(model)[name]
+            3 - weight_layers(model)[name]
         ), name
     (group,) = adam.param_groups
     assert group["lr"] == 0.1 and group["step"] == 7

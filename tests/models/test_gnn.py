@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.models import build_model, layers_of_weights
+from graphormer_plugin.models import build_model, weight_layers
 from graphormer_plugin.models.gnn import PNAConfig, PNAModel
 from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
 from graphormer_plugin.modules.convolutions import Edges
@@ -276,7 +276,7 @@ def test_frozen_layers_keep_their_statistics():
     moved = {name for name in norms if not model.state_dict()[name].equal(before[name])}
     assert moved == {name for name in norms if "layers.0." not in name} != norms
     frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
-    assert frozen == {n for n, layer in layers_of_weights(model).items() if layer < 2}
+    assert frozen == {n for n, layer in weight_layers(model).items() if layer < 2}
     assert "encoder.virtual_node.weight" in frozen
     assert "encoder.layers.0.virtual_update.0.weight" in frozen
 

@@ -10,8 +10,8 @@ from cython_ext.codes import FAR
 from graphormer_plugin.modules import attn_bias as attn_bias_module
 from graphormer_plugin.modules.biased_attention import BiasedAttention
 from graphormer_plugin.modules.embedding_sum import (
-    _added_up,
-    _counts_times,
+    _counted_row_sums,
+    _row_sums,
     embedding_sum,
 )
 from support.graphormer import (
@@ -295,8 +295,8 @@ def test_both_backward_passes_of_an_embedding_sum():
     for looked_up, of_grad in zip(rows, grad):
         for row in looked_up:
             twin[row] += of_grad
-    gpu = [_counts_times(rows, grad, 5, most) for most in (1, 35, 2**24)]
-    for total in (_added_up(rows, grad, 5), *gpu):
+    gpu = [_counted_row_sums(rows, grad, 5, most) for most in (1, 35, 2**24)]
+    for total in (_row_sums(rows, grad, 5), *gpu):
         assert torch.allclose(total, twin, rtol=0, atol=1e-12)
 
 
