@@ -151,6 +151,14 @@ train t.csv --interval conformal --folds 3 | --interval conformal
 train t.csv --interval conformal --coverage 1 | --coverage 1.0: expected a number
 train t.csv --coverage 0.5 | --interval conformal
 train t.csv --target-kind text | --target-kind
+train t.csv --out . | . holds other files; name a new folder
+train t.csv | all molecules have one scaffold, so give --split random
+train t.csv --folds 3 | 1 group cannot make 3 folds; give
+train t.csv --test-file in.csv --split scaffold | labels to t.csv, or give --split random
+train t.csv --groups none | --groups none: expected one of the columns
+train t.csv --log-targets x | --log-targets x: no such target, expected auto
+train t.csv --split random --interval conformal | 3 labels in valid, --coverage 0.9 takes 9
+train few.smi | no labels; save them as CSV
 """
 # Content of a table (; ends a line), flags of graphormer-preprocess, words of the line.
 TABLES = """
@@ -218,6 +226,36 @@ smiles,y,d;C,1,01/02/2024;CC,,soon; | --split time:d | column 'd': day and month
 smiles y;CO 1;C 2; | | a single cell, 'smiles y'; separate
 smiles,y;C,1;"C,1; | | line 3: unexpected end of data; check the
 """
+# Content of a table, behind & of test.csv; flags of graphormer-train, words of the line.
+TRAININGS = f"""
+smiles,y;C,1;CC,1; | | all labels of y are equal
+smiles,y,z;C,1.5,3;CC,2,4; | | which columns are targets
+smiles,y,z;C,1.5,0;CC,2,1; | --target-columns y,z | only 0 and 1 in z, other numbers in y
+smiles,y;C1CC,1;CC,2; | | 1 molecule cannot be parsed (first: row 0, 'C1CC': SMILES
+smiles,y;CC,1;,2; | | no SMILES; --skip-invalid
+smiles,y;C1CC,1;C1CC,2; | --skip-invalid | none of 2 molecules can be parsed (first: row 0
+smiles,y;{"C" * 1001},1;CO,2; | | 1,001 atoms, above --max-atoms 1000
+smiles,y;C,yes;CC,no;CO,?;C,no;CC,yes;CO,no; | --target-columns y | column 'y' has 3 words
+smiles,y;C,low;CC,mid;CO,high;C,low;CC,mid;CO,high; | | --target-kind multiclass
+smiles,y;C,0;CC,1;CO,999; | --target-kind multiclass | class 999, but only 3 different
+smiles,y;C,no;CC,yes; | --class-weights 1,2,3 | --class-weights 1,2,3: expected 2 numbers
+smiles,y;C,0;CC,-1;CO,9; | --log-targets y | --log-targets y: 2 labels of 0 or less
+smiles,y;C,0;CC,1;CO,2; | --log-targets auto --target-kind multiclass | targets that are num
+smiles,y,log10 y;C,1,2;CC,2,3; | --target-columns y,* --log-targets y | called 'log10 y'
+smiles,y,split;C,1,train;CC,1,train;CO,2,valid;CN,3,test; | --model head | y has too few
+smiles,y,split;C,1,train;CC,2,train;CO,,valid;CN,3,test; | | no label in split valid of
+smiles,y,split;C,,train;CC,,train;CO,1,valid;CN,3,test; | | no label in split train of --split
+smiles,y,split;C,1,train;CC,2,train;CO,>1,valid;CN,3,test; | --censored | no exact label in
+smiles,y,w,split;C,1,0,train;CO,2,1,valid;CN,3,1,test; | --weight-column w | a weight above 0
+smiles,y,split;C,0,train;CC,1,train;CO,1,valid;CN,0,test; | --interval conformal | are numbers
+smiles,y,f;C,1,0;CC,2,1;CO,3,0; | --split column:f --target-columns y | has 2 folds, expected
+smiles,y,f;C,1,0;CC,2,1;CO,3,x; | --split column:f --target-columns y | column 'f'
+smiles,y,g,split;C,1,a,train;CC,2,a,test; | --groups g --target-columns y | rows of 'a' are in
+smiles,y;C,1;CC,2;&smiles,z;C,1; | --test-file test.csv | test.csv: no column 'y', the header
+smiles,y;C,1;CC,2;&smiles,y;C,1;CC,high; | --test-file test.csv | test.csv: row 1 (line 3), col
+smiles,y;C,1;CC,2;&smiles,y;C,1;,2; | --test-file test.csv | test.csv: row 1 (line 3), column
+smiles,y;C,1;CC,2;&smiles,y;C,1;C(,2; | --test-file test.csv | row 1 of test.csv, 'C('
+"""
 
 
 def rows_of(text):
@@ -269,3 +307,11 @@ def test_a_table(content, flags, words, check, root):
     Path("data.csv").write_text(content.replace(";", "\n"))
     check(f"preprocess --dataset-name data.csv --quiet {flags}", words)
     assert not any(path.is_dir() for path in root.glob("stores/*"))
+
+
+@pytest.mark.parametrize("content, flags, words", rows_of(TRAININGS))
+def test_a_training(content, flags, words, check):
+    table, _, test = content.replace(";", "\n").partition("&")
+    Path("data.csv").write_text(table)
+    Path("test.csv").write_text(test)
+    check(f"train data.csv --quiet {flags}", words)
