@@ -33,76 +33,90 @@ def line(model=FINETUNE, targets=None, settings=None, **trial):
     return experiment.fairseq_arguments(ModelRun(0, model), options)
 
 
-def test_line():
-    found = line(settings={"target_unit": "eV"}, frozen=0.5, dropout=0.2)
-    assert (
-        found
-        | {
-            "target_columns": "y one,z",
-            "target_unit": "eV",
-            "smiles_column": "smiles",
-            "split": "rows:replicate1/split.json",
-            "finetune_from_model": "/a b/start.pt",
-            "arch": "grpe_tiny",
-            "freeze_encoder_layers": 6,
-            "layerwise_lr_decay": 0.9,
-            "act_dropout": 0.2,
-            "total_num_update": 10,
-            # Otherwise batches of 30 would be cut to 24, and the rate be 0 before the end.
-            "required_batch_size_multiple": 1,
-            "criterion": "mse_loss",
-            "num_workers": 0,
-        }
-        == found
-    )
-    assert not found.keys() & {"cpu", "class_weights", "target_kind"}
-    binary = TargetSchema(["y", "z"], kind="binary")
-    found = line(SCRATCH, binary, {"device": "cpu"}, lr_decay=0.9)
-    assert (found["arch"], found["criterion"]) == ("grpe_small", "binary_logloss")
-    assert found["cpu"] and found["maximize_best_checkpoint_metric"]
-    assert "layerwise_lr_decay" not in found
-    found = line(SCRATCH, settings={"arch": "gat"}, dropout=0.2)
-    assert found["dropout"] == found["attention_dropout"] == 0.2
-    assert "act_dropout" not in found
+BINARY = TargetSchema(["y", "z"], kind="binary")
+TASTE = TargetSchema(["taste"], kind="multiclass").with_classes([["a", "b", "c"]])
+# Targets with words of their own have their order by meaning.
+OWN = BINARY.with_classes([["no", "yes"], []])
+WEIGHTED = {"weight_column": "w", "class_weights": "balanced", "largest_fragment": True}
 
 
-def test_line_of_classes():
-    options = {"weight_column": "w", "class_weights": "balanced"}
-    options["largest_fragment"] = True
-    taste = TargetSchema(["taste"], kind="multiclass").with_classes([["a", "b", "c"]])
-    found = line(targets=taste, settings=options)
-    assert (
-        found
-        | {
-            **options,
-            "criterion": "multiclass_cross_entropy",
-            "class_names": "a,b,c",
-            "best_checkpoint_metric": "accuracy",
-            "maximize_best_checkpoint_metric": True,
-        }
-        == found
-    )
-    # Targets with words of their own have their order by meaning.
-    own = TargetSchema(["y", "z"], kind="binary").with_classes([["no", "yes"], []])
-    assert "class_names" not in line(targets=own)
-    assert line(targets=own, settings={"class_names": "b,a"})["class_names"] == "b,a"
+@pytest.mark.parametrize(
+    "given, expected, absent",
+    [
+        (
+            {"settings": {"target_unit": "eV"}, "frozen": 0.5, "dropout": 0.2},
+            {
+                "target_columns": "y one,z",
+                "target_unit": "eV",
+                "smiles_column": "smiles",
+                "split": "rows:replicate1/split.json",
+                "finetune_from_model": "/a b/start.pt",
+                "arch": "grpe_tiny",
+                "freeze_encoder_layers": 6,
+                "layerwise_lr_decay": 0.9,
+                "act_dropout": 0.2,
+                "total_num_update": 10,
+                # Otherwise batches of 30 would be cut to 24, and the rate be 0 too early.
+                "required_batch_size_multiple": 1,
+                "criterion": "mse_loss",
+                "num_workers": 0,
+            },
+            {"cpu", "class_weights", "target_kind"},
+        ),
+        (
+            {"model": SCRATCH, "targets": BINARY, "settings": {"device": "cpu"}},
+            {
+                "arch": "grpe_small",
+                "criterion": "binary_logloss",
+                "cpu": True,
+                "maximize_best_checkpoint_metric": True,
+            },
+            {"layerwise_lr_decay", "finetune_from_model"},
+        ),
+        (
+            {"model": SCRATCH, "settings": {"arch": "gat"}, "dropout": 0.2},
+            {"dropout": 0.2, "attention_dropout": 0.2},
+            {"act_dropout"},
+        ),
+        (
+            {"targets": TASTE, "settings": WEIGHTED},
+            {
+                **WEIGHTED,
+                "criterion": "multiclass_cross_entropy",
+                "class_names": "a,b,c",
+                "best_checkpoint_metric": "accuracy",
+                "maximize_best_checkpoint_metric": True,
+            },
+            (),
+        ),
+        ({"targets": OWN}, {}, {"class_names"}),
+        (
+            {"targets": OWN, "settings": {"class_names": "b,a"}},
+            {"class_names": "b,a"},
+            (),
+        ),
+        ({"targets": TargetSchema(["1,2-a"])}, {"target_columns": "1?2-a"}, ()),
+    ],
+)
+def test_line(given, expected, absent):
+    options = line(**given)
+    assert options | expected == options and not options.keys() & {*absent}
 
 
 def test_names_that_look_like_flags_or_lists(tmp_path):
     """The line means the column, and no other."""
     names = ["-logKow", "logS, [mol/L]"]
     path = tmp_path / "molecules.csv"
-    path.write_text(
-        'smiles,-logKow,logS; m,"logS, [mol/L]",split1\n' + "C,1,2,3,train\n" * 3
-    )
-    found = line(targets=TargetSchema(names), settings={"target_unit": "-x"})
+    header = 'smiles,-logKow,logS; m,"logS, [mol/L]",split1\n'
+    path.write_text(header + "C,1,2,3,train\n" * 3)
+    options = line(targets=TargetSchema(names), settings={"target_unit": "-x"})
     parser = argparse.ArgumentParser()
     for flag in ("--target-columns", "--target-unit"):
         parser.add_argument(flag)
-    parsed, _ = parser.parse_known_args(training.words_of(found))
+    parsed, _ = parser.parse_known_args(training.words_of(options))
     assert parsed.target_unit == "-x"
-    options = DatasetOptions(str(path), target_columns=parsed.target_columns)
-    assert read_labels(open_table(path), options).source.target_names == names
+    asked = DatasetOptions(str(path), target_columns=parsed.target_columns)
+    assert read_labels(open_table(path), asked).source.target_names == names
 
 
 def test_script(tmp_path):
