@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
             text = str(value)  # from the file: may hold control codes for a terminal
             print_line(f"{name}: {text if text.isprintable() else ascii(text)}")
         return
-    check_output(arguments.output, arguments.input)
+    check_output(arguments.output)
     if arguments.slim:
         state = slim(read_checkpoint(arguments.input).state, arguments.vectors or ())
         text = "without training state"

@@ -10,7 +10,7 @@ import socket
 import stat
 import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -171,12 +171,6 @@ def folder_hash(folder: Path) -> str:
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
         digest.update(file_sha256(path).encode())
     return digest.hexdigest()
-
-
-def leads_out(name: str) -> bool:
-    """Whether a name in a file leads out of the folder to which it is relative."""
-    path = PurePosixPath(name)
-    return path.is_absolute() or ".." in path.parts
 
 
 def home_path(path: str | os.PathLike[str]) -> Path:

@@ -42,22 +42,17 @@ MAP_COLOURS, ATOM_COLOURS, SIGNED_COLOURS = (
 
 @dataclass
 class Molecule:
-    """A molecule whose atoms are coloured, and numbered from 1.
-
-    Attributes:
-        values: [N], with a scale below the molecule; None without colours.
-        signed: red for positive and blue for negative values; otherwise violet, and no
-            value is negative. White is 0.
-        marked: number of an atom, counted from 0, that gets a red ring.
-        notes: text beside atoms, counted from 0, in place of their numbers.
-    """
+    """A molecule whose atoms are coloured by ``values`` [N], and numbered from 1. White is 0;
+    positive values are violet, or if ``signed`` red, with blue for negative values."""
 
     title: str
     mol: Chem.Mol
-    values: np.ndarray | None
+    values: np.ndarray | None  # None: no colours, and no scale below the molecule
     signed: bool = False
-    marked: int | None = None
-    notes: Mapping[int, str] | None = None
+    marked: int | None = None  # atom, from 0, that gets a red ring
+    notes: Mapping[int, str] | None = (
+        None  # text beside atoms in place of their numbers
+    )
 
     @property
     def scale(self) -> ScalarMappable | None:
@@ -72,17 +67,12 @@ class Molecule:
 
 @dataclass
 class Map:
-    """A matrix with row 0 on top, from white for 0 to violet for its largest value.
-
-    Attributes:
-        matrix: [T, T], not negative.
-        virtual: whether row and column 0 are the virtual node's, set off by a line.
-    """
+    """A matrix [T, T] with row 0 on top, from white for 0 to violet for its largest value."""
 
     title: str
     matrix: np.ndarray
     symbols: Sequence[str]
-    virtual: bool = False
+    virtual: bool = False  # row and column 0 are the virtual node's, set off by a line
 
 
 Panel = Molecule | Map
@@ -165,9 +155,10 @@ def _draw_map(axes: Axes, panel: Map) -> ScalarMappable:
 
 def molecule_picture(panel: Molecule, image_format: str, height: int = SIZE) -> bytes:
     """The molecule of a panel (``svg`` or ``png``), without title and scale."""
-    zoom = 1 if image_format == "svg" else 2
-    kind = "MolDraw2DSVG" if image_format == "svg" else "MolDraw2DCairo"
-    canvas = getattr(rdMolDraw2D, kind)(zoom * SIZE, zoom * height)
+    is_svg = image_format == "svg"
+    zoom = 1 if is_svg else 2
+    kind = rdMolDraw2D.MolDraw2DSVG if is_svg else rdMolDraw2D.MolDraw2DCairo
+    canvas = kind(zoom * SIZE, zoom * height)
     options = canvas.drawOptions()
     options.clearBackground = False
     options.fixedBondLength = zoom * BOND
@@ -200,21 +191,16 @@ def molecule_picture(panel: Molecule, image_format: str, height: int = SIZE) -> 
         canvas.DrawEllipse(Point2D(x - 0.5, y - 0.5), Point2D(x + 0.5, y + 0.5))
     canvas.FinishDrawing()
     picture = canvas.GetDrawingText()
-    return picture.encode() if image_format == "svg" else picture
+    return picture.encode() if is_svg else picture
 
 
 @dataclass
 class Section:
-    """A molecule's part of a page.
-
-    Attributes:
-        text: line below it, e.g. the prediction.
-        groups: headings and panels; all groups but the first can be folded away.
-    """
+    """A molecule's part of a page."""
 
     title: str
-    text: str
-    groups: Sequence[Group]
+    text: str  # line below the title, e.g. the prediction
+    groups: Sequence[Group]  # all but the first can be folded away
 
 
 def page(title: str, introduction: str, sections: Sequence[Section]) -> str:

@@ -39,12 +39,12 @@ class Explainer:
     """Makes the panels that explain the prediction for a molecule.
 
     Args:
-        checkpoints: where its models lie, for `TrainingMolecules`.
-        attention: whether gradient x input and attention maps are drawn too, of a single
-            network without head; a layer, channels or atoms include it.
-        layer: layer, counted from 1, whose heads or channels are drawn one by one.
-        channels: heads or channels of that layer to draw, counted from 1; empty for all.
-        atoms: atoms, counted from 1, whose attention is drawn on the molecule.
+        checkpoints: files of the models, for `TrainingMolecules`.
+        attention: whether to draw gradient x input and attention maps, too, of a single
+            network without head. So do a layer, channels or atoms, counted from 1.
+        layer: draw each head or channel of this layer.
+        channels: heads or channels of that layer to draw; empty for all.
+        atoms: atoms whose attention is drawn on the molecule.
     """
 
     def __init__(
@@ -74,13 +74,9 @@ class Explainer:
                 "of graphormer-train --model finetune"
             )
         encoder = predictor.model.encoder
-        modules = encoder.attention_modules()
-        if not modules:
-            raise ValueError("the model has no attention maps")
-        if layer is not None and not 1 <= layer <= len(modules):
-            raise ValueError(
-                f"--layer {layer}: the model has {len(modules)} layers with attention"
-            )
+        layers = len(encoder.attention_modules())
+        if layer is not None and not 1 <= layer <= layers:
+            raise ValueError(f"--layer {layer}: the model has {layers} with attention")
         if channels and layer is None:
             raise ValueError("--channels needs --layer")
         self.virtual = predictor.model.virtual_node
@@ -154,9 +150,8 @@ class Explainer:
         return Section(smiles, text, groups)
 
     def maps(self, mol: Chem.Mol, attention: np.ndarray, smiles: str) -> list[Group]:
-        """Panels of attention maps [layers, heads or channels, T, T] of a molecule; rows of
-        the chosen atoms of the most detailed maps are drawn on the molecule. Messages name
-        its SMILES."""
+        """Panels of attention maps [layers, heads or channels, T, T]. Rows of the chosen
+        atoms in the most detailed maps are drawn on the molecule."""
         virtual = self.virtual
         symbols = [atom.GetSymbol() for atom in mol.GetAtoms()]
         adjacency = Chem.GetAdjacencyMatrix(mol).astype(float)
@@ -194,9 +189,10 @@ class Explainer:
 
 def largest(parts: Sequence[Contribution]) -> str:
     """Text of the fragments with the largest contributions; empty if there are none."""
-    known = (part for part in parts if abs(part.value) > 0)  # not 0, and not NaN
-    fragments = {part.atoms: part for part in known if part.kind in FRAGMENTS}
-    order = sorted(fragments.values(), key=lambda part: -abs(part.value))
+    # not 0, and not NaN
+    fragments = [p for p in parts if p.kind in FRAGMENTS and abs(p.value) > 0]
+    named = {part.atoms: part for part in fragments}
+    order = sorted(named.values(), key=lambda part: -abs(part.value))
     listed = ", ".join(f"{part.smiles} {part.value:+.2g}" for part in order[:NAMED])
     return f"; largest contributions: {listed}" if listed else ""
 
@@ -204,8 +200,8 @@ def largest(parts: Sequence[Contribution]) -> str:
 def contribution_panels(
     mol: Chem.Mol, parts: Sequence[Contribution], unit: str
 ) -> list[Panel]:
-    """The molecule coloured by its atoms, by its fragments of each kind, with a note at each,
-    and by its environments; white where a contribution is not known."""
+    """The molecule coloured by the contributions of its parts of each kind, which are noted
+    at fragments; white where a contribution is not known."""
     panels: list[Panel] = []
     for kind in PARTS:
         of_kind = [p for p in parts if p.kind == kind and p.value == p.value]
@@ -226,8 +222,8 @@ def titled(title: str, unit: str) -> str:
 
 
 def received(mol: Chem.Mol, attention: np.ndarray, virtual: bool) -> Molecule:
-    """The molecule coloured by the attention that its atoms receive from the virtual
-    node, or without it from all atoms: the mean over all maps."""
+    """The molecule coloured by the mean attention from the virtual node, or without it from
+    all atoms, over all maps."""
     mean = attention.mean((0, 1))
     if virtual:
         return Molecule("attention from the virtual node", mol, mean[0, 1:])

@@ -25,15 +25,12 @@ class Contribution(NamedTuple):
     """What a part of a molecule adds to its prediction.
 
     Attributes:
-        kind: key of `PARTS`.
-        atoms: numbers of its atoms, from 0. For ``environments`` the centre is the first.
-        smiles: SMILES of the part.
         value: in the unit of the target, or a difference of probabilities; NaN where
             nothing is left of the molecule, or nothing that the model reads.
     """
 
-    kind: str
-    atoms: Atoms
+    kind: str  # key of `PARTS`
+    atoms: Atoms  # from 0; the first is the centre of an environment
     smiles: str
     value: float
 
@@ -66,10 +63,8 @@ def contributions(
 
 
 def without(mol: Chem.Mol, atoms: Iterable[int]) -> str:
-    """SMILES of a molecule without some atoms, hydrogens in their place; charges stay.
-
-    Empty if nothing is left, or nothing that RDKit takes for a molecule.
-    """
+    """SMILES of a molecule without some atoms, with hydrogens in their place; charges stay.
+    Empty if RDKit takes the rest for no molecule."""
     mol, gone = Chem.Mol(mol), {*atoms}
     Chem.Kekulize(mol, clearAromaticFlags=True)
     cut = [

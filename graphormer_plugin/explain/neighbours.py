@@ -26,14 +26,8 @@ SHOWN = 4  # of each kind, our choice
 
 
 class TrainingMolecules:
-    """Labelled molecules that models of ``graphormer-train`` were fitted to.
-
-    They are read from the experiment's folder: the table of its molecules, and the rows of
-    train and valid in the splits of the models.
-
-    Args:
-        target: column of the labels; a molecule without label is left out.
-    """
+    """Molecules with a label of ``target`` that models of ``graphormer-train`` were fitted to:
+    rows of train and valid in the table of the experiment's folder."""
 
     def __init__(
         self, checkpoints: Sequence[Path], target: str, featuriser: str
@@ -64,13 +58,8 @@ class TrainingMolecules:
     def nearest(
         self, mol: Chem.Mol, unit: str, among: np.ndarray | None = None
     ) -> list[Molecule]:
-        """Panels of the most similar molecules, at most `SHOWN`.
-
-        Their titles have the name, the label in its unit, and the Tanimoto similarity of
-        Morgan counts, which is 1 for equal counts.
-
-        Args:
-            among: which training molecules count [n]; None for all.
+        """Panels of the most similar molecules, at most `SHOWN`, of those ``among`` [n] or of
+        all. Their titles have name, label, and the Tanimoto similarity of Morgan counts.
         """
         rows = np.arange(len(self.mols)) if among is None else np.flatnonzero(among)
         (counts,) = raw_features("fingerprint", None, [mol])

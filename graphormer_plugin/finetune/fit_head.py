@@ -48,8 +48,7 @@ def fit_head(
     """Fit a Gaussian process per target, or per class; see `fit_on_features`.
 
     Args:
-        targets: [n, T], NaN for a missing label; for classes 0 and 1.
-        classes: whether the targets are classes.
+        targets: [n, T], NaN for a missing label; 0 and 1 for ``classes``.
         blocks: keys of `KERNELS`.
         weights: weights of the molecules [n] or of the labels [n, T], >= 0; only their
             ratios count.
@@ -63,9 +62,8 @@ def fit_head(
             label, in the shape of ``targets``; None: all are exact.
 
     Raises:
-        ValueError: RDKit refuses a molecule, there is no such block, ``weights``,
-            ``bounds`` or ``extra`` do not fit the molecules, or a target has too few labels, see
-            `unfit_targets`.
+        ValueError: RDKit refuses a molecule, an argument does not fit the molecules, or a
+            target has too few labels, see `unfit_targets`.
     """
     labels = np.asarray(targets, np.float64)
     if labels.ndim == 1:

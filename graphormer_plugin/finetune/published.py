@@ -70,14 +70,11 @@ def load_pretrained(
 ) -> Pretrained:
     """Weights and vocabularies of a published model, or of a user's, by name.
 
-    The name of a model that comes with the package means that model. Else looks for
-    ``NAME.pt``, or the authors' name of the file, in ``folder``, in
-    ``$GRAPHORMER_PRETRAINED_DIR`` and in ``pretrained`` below the data root, or downloads a
-    model of `PUBLISHED`. The file is a checkpoint of this package or, for a model of
-    `PUBLISHED`, of its authors' code. Both are read as data; nothing in a file is executed.
-
-    Raises:
-        ValueError: unknown name, a failed download, or a bad file.
+    The name of a model that comes with the package means that model. Otherwise ``NAME.pt``,
+    or the authors' name of the file, is looked for in ``folder``, in
+    ``$GRAPHORMER_PRETRAINED_DIR`` and in ``pretrained`` below the data root, and a model of
+    `PUBLISHED` is downloaded. The file is a checkpoint of this package or, for a model of
+    `PUBLISHED`, of its authors' code. Nothing in a file is executed.
     """
     path = find_file(name, folder, data_root) or download(name, folder, data_root)
     logger.info("%s: %s", name, path)
@@ -113,11 +110,8 @@ def find_file(
 def download(
     name: str, folder: str | None = None, data_root: str | None = None
 ) -> Path:
-    """Download a model's file into the cache; it gets its name after a check.
-
-    The check reads the whole file with torch's safe loader. Several processes may ask at
-    once: the first downloads, the others wait.
-    """
+    """Download a model's file into the cache; it gets its name once it could be read. Of
+    several processes, the first downloads and the others wait."""
     looked = ", ".join(str(place) for place in folders(folder, data_root))
     if name not in PUBLISHED:
         raise ValueError(
@@ -149,7 +143,7 @@ def download(
 
 
 def convert(path: Path, published: Published) -> Pretrained:
-    """Read a checkpoint of another code; ValueError if it has other or no weights."""
+    """Read a checkpoint of another code."""
     imported = import_published(path, published.source, published.config)
     names = [f"output {number}" for number in range(imported.num_outputs)]
     return Pretrained(

@@ -28,14 +28,6 @@ def read_last(path: str | os.PathLike[str]) -> Pretrained:
 
     A damaged file is kept under another name, and the newest intact checkpoint of its
     folder takes its place. Of several processes, the first replaces it and the others wait.
-
-    Args:
-        path: ``checkpoint_last.pt``, which exists.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is damaged and there is no intact checkpoint, or it is not a
-            checkpoint of this package.
     """
     path = Path(path)
     try:
@@ -101,20 +93,19 @@ def check_components(start: Pretrained, run: DictConfig) -> None:
 def check_weights(start: Pretrained, model: GraphModel, targets: TargetSchema) -> None:
     """Raise ValueError where the weights of a checkpoint do not fit the model that resumes
     it: its targets, descriptors or vocabularies are others."""
-    shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
-    there = {name: list(tensor.shape) for name, tensor in start.weights.items()}
-    wrong = [
-        name for name in {**there, **shapes} if shapes.get(name) != there.get(name)
-    ]
-    if wrong:
-        name = wrong[0]
-        raise ValueError(
-            f"{start.path} has other weights than this run, such as {name}: "
-            f"{there.get(name, 'none')} there, {shapes.get(name, 'none')} here (targets "
-            f"there {targets_text(start.targets)}, here {targets_text(targets)}); "
-            "resume with the same data, or start from its weights with "
-            "--finetune-from-model and another --save-dir"
-        )
+    here, there = (
+        {name: list(tensor.shape) for name, tensor in weights.items()}
+        for weights in (model.state_dict(), start.weights)
+    )
+    for name in {**there, **here}:
+        if here.get(name) != there.get(name):
+            raise ValueError(
+                f"{start.path} has other weights than this run, such as {name}: "
+                f"{there.get(name, 'none')} there, {here.get(name, 'none')} here (targets "
+                f"there {targets_text(start.targets)}, here {targets_text(targets)}); "
+                "resume with the same data, or start from its weights with "
+                "--finetune-from-model and another --save-dir"
+            )
 
 
 def copy_checkpoint(source: str | os.PathLike[str], path: Path) -> None:

@@ -91,14 +91,10 @@ def starting_point(cfg: Any) -> StartingPoint | None:
     """The starting point that a task's config names; None for a new run without
     ``--finetune-from-model`` and ``--pretrained-model-name``."""
     # Without fairseq's command line, interpolations are not resolved.
+    names = "finetune_from_model save_dir checkpoint_suffix restore_file".split()
+    values = (getattr(cfg, name) for name in names)
     path, save_dir, suffix, restore = (
-        None if value is None or value.startswith("${") else value
-        for value in (
-            cfg.finetune_from_model,
-            cfg.save_dir,
-            cfg.checkpoint_suffix,
-            cfg.restore_file,
-        )
+        None if value is None or value.startswith("${") else value for value in values
     )
     name = None if cfg.pretrained_model_name == NONE else cfg.pretrained_model_name
     if path and name:
@@ -131,12 +127,8 @@ def training_identity(cfg: Any, store: GraphStore) -> dict[str, Any]:
 
 
 def check_same_training(state: dict[str, Any], cfg: Any, store: GraphStore) -> None:
-    """Check that a training can resume from a checkpoint.
-
-    Args:
-        state: `training_identity` of the checkpoint; with ``slim`` in a checkpoint without
-            the optimiser's state.
-    """
+    """Raise ValueError if a training cannot resume from a checkpoint, of which ``state`` is
+    `training_identity`, with ``slim`` if it lacks the optimiser's state."""
     if state.get("slim") and not cfg.reset_optimizer:
         raise ValueError(
             "the checkpoint is slim, without the optimiser's state: start from its weights "

@@ -74,12 +74,9 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
     """Take over the options that shape a model from the checkpoint it starts from.
 
     An option that differs from its preset was chosen for this run and stays; where a run
-    is resumed, it has to agree, as sizes always have to.
-
-    Args:
-        cfg: fairseq's options of the model, changed in place, because they go into the
-            checkpoints of this run.
-        resumes: whether it belongs to this run; then rates of dropout are taken over too.
+    is resumed, it has to agree, as sizes always have to. The options, ``cfg``, are changed
+    in place, because they go into the checkpoints of this run. Rates of dropout are taken
+    over where the run is resumed.
     """
     saved = start.options
     if not saved:
@@ -138,13 +135,10 @@ def translate(
     targets: TargetSchema,
     keep_head: bool = False,
 ) -> dict[str, Tensor]:
-    """Weights for a model from another run; logs what it did with each.
+    """Weights for a model from another run, ``start``; logs what it did with each.
 
-    Args:
-        model: freshly initialised; keeps the weights that the other run does not have.
-        start: schema and targets of the other run; its ``weights`` are not read.
-        keep_head: whether to use the other run's head, whatever the names of its targets.
-            Otherwise the head is used if the targets are the same, else initialised anew.
+    Weights that the other run does not have stay as they were initialised. So does the
+    head if the targets are others, unless ``keep_head``.
     """
     own = model.state_dict()
     labels = model_row_labels(model, start.schema, weights)
@@ -156,9 +150,7 @@ def translate(
         source = weights.get(name)
         if name in outputs and not head_kept:
             source = None
-        if (
-            source is None or name == FEATURES_WEIGHT
-        ):  # which other columns are scaled for
+        if source is None or name == FEATURES_WEIGHT:  # other columns, other scales
             result[name] = tensor
             anew.append(name)
             continue
@@ -203,29 +195,19 @@ def _move_rows(
     """The target table with the rows of the source that have the same label, and their
     numbers for the log."""
     dim = target_labels.dim
-    place = {
-        label: row
-        for row, label in enumerate(source_labels.labels)
-        if label is not None
-    }
-    pairs = [
-        (row, place[label])
-        for row, label in enumerate(target_labels.labels)
-        if label in place
-    ]
+    wanted, had = (
+        {label: row for row, label in enumerate(rows.labels) if label is not None}
+        for rows in (target_labels, source_labels)
+    )
+    pairs = [(row, had[label]) for label, row in wanted.items() if label in had]
     result = target.clone()
     if pairs:
         here, there = torch.tensor(pairs).T
         rows = source.to(target).index_select(dim, there.to(target.device))
         result.index_copy_(dim, here.to(target.device), rows)
-    wanted, had = (
-        sum(label is not None for label in rows.labels)
-        for rows in (target_labels, source_labels)
-    )
-    return result, (
-        f"{len(pairs)} of {wanted} rows "
-        f"({wanted - len(pairs)} new, {had - len(pairs)} of the checkpoint not used)"
-    )
+    new, unused = len(wanted) - len(pairs), len(had) - len(pairs)
+    counts = f"{new} new, {unused} of the checkpoint not used"
+    return result, f"{len(pairs)} of {len(wanted)} rows ({counts})"
 
 
 def _keeps_head(start: Pretrained, targets: TargetSchema, keep_head: bool) -> bool:

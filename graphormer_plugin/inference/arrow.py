@@ -27,9 +27,9 @@ class TablePredictor:
     """Function that adds predictions to a table of molecules.
 
     The new columns are as in ``graphormer-predict`` with Parquet: double, or text for
-    classes with names, and ``reason``; null where there is none. The object holds paths
-    and numbers only, so that an engine can send it to its workers. Each process loads the
-    model at its first call, and keeps it. Threads of a process take turns.
+    classes with names, and ``reason``; null where there is none. The object only holds
+    paths and numbers, so that an engine can send it to its workers. Each process loads the
+    model once, at its first call. Threads of a process take turns.
 
     Example:
         >>> predict = TablePredictor("checkpoint_best.pt")
@@ -62,17 +62,8 @@ class TablePredictor:
                 object.__setattr__(self, name, place)
 
     def __call__(self, rows: Any) -> Any:
-        """Predict.
-
-        Args:
-            rows: ``pyarrow.Table`` or ``RecordBatch``, a DataFrame of pandas, or an
-                iterator of these.
-
-        Raises:
-            ValueError: a column is missing, or there is not enough memory. A molecule
-                that cannot be predicted gets a reason.
-            OSError: see `load`.
-        """
+        """Predict a ``pyarrow.Table`` or ``RecordBatch``, a DataFrame of pandas, or an
+        iterator of these. A molecule that cannot be predicted gets a reason."""
         if isinstance(rows, Iterator):
             return map(self, rows)
         if hasattr(rows, "iloc"):
@@ -114,22 +105,13 @@ class TablePredictor:
         header = Table(Path("table"), [*table])
         column = header.find_smiles(self.smiles_column)
         with _turn:
-            predictor = _loaded(
-                self.checkpoint, self.device, self.head, self.user_data_dir
-            )
-            run = TableRun(
-                predictor,
-                header,
-                column,
-                batch_size=self.batch_size,
-                max_atoms=self.max_atoms,
-            )
+            named = self.checkpoint, self.device, self.head, self.user_data_dir
+            predictor = _loaded(*named)
+            sizes = {"batch_size": self.batch_size, "max_atoms": self.max_atoms}
+            run = TableRun(predictor, header, column, **sizes)
+            read = {column, *predictor.extra_columns}
             columns = [
-                (
-                    map(cell, values())
-                    if name in (column, *predictor.extra_columns)
-                    else [""] * count
-                )
+                map(cell, values()) if name in read else [""] * count
                 for name, values in table.items()
             ]
             rows = [list(row) for row in zip(*columns)]
@@ -139,12 +121,8 @@ class TablePredictor:
                 block = RowBlock(start, rows[start : start + size])
                 new += [row[len(table) :] for row in run(block).cells]
         cells = zip(*new) if new else [()] * len(run.names)
-        return {
-            name: array_of(column, is_number)
-            for name, column, is_number in zip(
-                run.names, cells, run.numbers, strict=True
-            )
-        }
+        new = zip(run.names, cells, run.numbers, strict=True)
+        return {name: array_of(texts, is_number) for name, texts, is_number in new}
 
 
 @functools.lru_cache(maxsize=4)

@@ -31,21 +31,12 @@ def attention_maps(model: GraphModel, batch: dict[str, Tensor]) -> Tensor:
 def gradient_times_input(
     model: GraphModel, batch: dict[str, Tensor], output: int = 0
 ) -> Tensor:
-    """Gradient of an output times the input of the first layer, summed over channels.
+    """Gradient of an output times the input of the first layer, summed over channels [N].
 
-    The input of the first layer holds the features of each node and the encodings of
-    its position. The entry of a node is the change of the output as its input is
-    scaled, d output((1 + s) input_i) / ds at s = 0; for a linear model the entries sum
-    up to the output.
-
-    Args:
-        output: column of the model's output.
-
-    Returns:
-        [N]; the virtual node is left out.
+    The entry of a node is the change of the output as its input is scaled,
+    d output((1 + s) input_i) / ds at s = 0; for a linear model the entries sum up to the
+    output. The virtual node is left out.
     """
-    if model.level != "graph":
-        raise ValueError("only predictions of graphs can be explained")
     inputs: list[Tensor] = []
 
     def _record(module: nn.Module, arguments: tuple) -> tuple:

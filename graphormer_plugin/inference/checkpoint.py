@@ -119,14 +119,8 @@ def checkpoint_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
-    """Read a checkpoint that was trained or converted with this package.
-
-    Tensors stay on disk until they are used.
-
-    Raises:
-        OSError: there is no such file.
-        ValueError: it is not a checkpoint of this package, or damaged.
-    """
+    """Read a checkpoint that was trained or converted with this package; ValueError for
+    another or a damaged file. Tensors stay on disk until they are used."""
     path = checkpoint_path(path)
     state = read_file(path)
     task_state = state.get("task_state") if isinstance(state, Mapping) else None
@@ -141,8 +135,6 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
             FeatureSchema.from_dict(task_state["schema"]),
             TargetSchema.from_dict(task_state["targets"]),
         )
-        if not checkpoint.weights:
-            raise ValueError("no weights")
         # Fails here, not later, if a part is missing.
         _ = checkpoint.arch, checkpoint.epochs, checkpoint.updates, state["cfg"]["task"]
     return checkpoint
@@ -206,17 +198,14 @@ def read_file(path: str | os.PathLike[str], mmap: bool = True) -> Any:
 
 
 def check_archive(path: Path) -> None:
-    """Compare the checksums of a zip archive, which torch does not do.
-
-    Raises:
-        ValueError, zipfile.BadZipFile: it is damaged, or was packed again with compression:
-            torch would take the compressed bytes of a memory-mapped tensor for its numbers.
-    """
+    """Raise an error for a damaged archive, whose checksums torch does not compare."""
     with zipfile.ZipFile(path) as file:
-        if any(e.compress_type for e in file.infolist() if "/data/" in e.filename):
-            raise ValueError("compressed tensors")
-        if file.testzip():
-            raise ValueError("wrong checksum")
+        # torch would take the compressed bytes of a memory-mapped tensor for its numbers.
+        compressed = any(
+            e.compress_type for e in file.infolist() if "/data/" in e.filename
+        )
+        if compressed or file.testzip():
+            raise ValueError("compressed tensors, or a wrong checksum")
 
 
 def _defect(message: str) -> str:
@@ -231,10 +220,8 @@ def _defect(message: str) -> str:
 
 
 def slim(state: Mapping[str, Any], parts: Sequence[str] = ()) -> dict[str, Any]:
-    """A checkpoint without its training state.
-
-    Leaves out the state of the optimiser with the loss scale, the state of the learning
-    rate schedule, and the meters of the log. The given state is not modified.
+    """A checkpoint without its training state: optimiser, learning rate schedule, and the
+    meters of the log. The given state is not modified.
 
     Args:
         parts: parts of the vectors that heads read, see `joined_vectors`; empty: the parts
@@ -257,9 +244,8 @@ def slim(state: Mapping[str, Any], parts: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
-def check_output(path: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
-    """Raise OSError, before anything is read, if a file cannot be written: its folder does
-    not exist, or it exists already, perhaps because it is the source itself."""
+def check_output(path: str | os.PathLike[str]) -> None:
+    """Raise OSError if a file exists already, or its folder does not."""
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path}: there is no folder {path.parent}")

@@ -38,16 +38,17 @@ def layer_vectors(
 ) -> Tensor:
     """Concatenate the output of the last layers for graphs or nodes.
 
+    The last layer counts after the encoder's final normalisation, the others do not pass
+    through it.
+
     Args:
-        layers: number of layers. The last layer counts after the encoder's final
-            normalisation, the others do not pass through it.
         fingerprint: GRPE's fingerprints: no layer's output passes through the final
             normalisation, and each layer's vector is divided by its L2 norm.
 
     Returns:
         [B, layers * D]: the virtual node, or without it the model's read-out of the
-        nodes. With `nodes` [B, N, layers * D] without the virtual node, where padding
-        has any values.
+        nodes. With `nodes` [B, N, layers * D] without the virtual node; padding may have
+        any value.
     """
     check_layers(model, layers, nodes, fingerprint)
     outputs: list[Tensor] = []
@@ -103,7 +104,7 @@ def joined_vectors(
 
 
 def widths(model: GraphModel, outputs: int, parts: Sequence[str]) -> list[int]:
-    """Numbers of some of `VECTOR_PARTS`. ValueError: there is no such part."""
+    """Lengths of some of `VECTOR_PARTS`; ValueError for another word."""
     for part in parts:
         check_choice("vectors", part, VECTOR_PARTS)
     return [outputs if part == "outputs" else model.embed_dim for part in parts]

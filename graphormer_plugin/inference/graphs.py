@@ -85,11 +85,8 @@ class ModelGraphs:
         batch_size: int,
         nodes: bool = False,
     ) -> PerGraph:
-        """Results of a function of batches, in the order of the graphs.
-
-        Returns:
-            [G, width], or with ``nodes`` a list of [N, width].
-        """
+        """Results of a function of batches, in the order of the graphs: [G, width], or with
+        ``nodes`` a list of [N, width]."""
         if batch_size < 1:
             raise ValueError(f"batch size {batch_size}, expected at least 1")
         results: list[np.ndarray] = [np.empty(0)] * len(self.sizes)

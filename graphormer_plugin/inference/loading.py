@@ -32,10 +32,8 @@ def load(
     head: str | os.PathLike[str] | None = HEAD_BESIDE_CHECKPOINT,
     domain: bool = True,
 ) -> Predictor:
-    """Load a checkpoint that was trained or converted with this package, or the models of
-    a folder with ``models.json``.
-
-    A model computes in the precision of its weights, float32 at least.
+    """Load a checkpoint of this package, or the models of a folder with ``models.json``. A
+    model computes in the precision of its weights, float32 at least.
 
     Args:
         path: the checkpoint, the folder or its content, or the name of a model that comes
@@ -47,9 +45,8 @@ def load(
 
     Raises:
         OSError: there is no such file.
-        ValueError: it is not a checkpoint of this package, ``models.json`` is damaged,
-            the head or the domain is of another checkpoint, the models predict different
-            things, or the user's folder cannot be imported.
+        ValueError: a file is damaged or is of another checkpoint, or the models predict
+            different things.
     """
     models = path if isinstance(path, ModelFolder) else models_named([path])
     if user_data_dir is not None:
@@ -67,8 +64,6 @@ def ensemble(members: list[Predictor], models: ModelFolder) -> Predictor:
     result.members = members
     result.scale, result.interval = models.scale(targets), models.intervals(targets)
     names, logs = targets.names, models.log_targets
-    if wrong := [name for name in logs if name not in names]:
-        raise ValueError(f"log_targets {wrong}, expected some of {names}")
     result.logs = sorted(names.index(name) for name in logs)
     plain = [n.removeprefix(LOG) if n in logs else n for n in names]
     result.targets = replace(targets, names=plain)
@@ -121,8 +116,8 @@ def load_member(
 
 
 def usable_device(name: str | None) -> torch.device:
-    """The device of that name; by default a GPU, or the CPU without a GPU. ValueError
-    if it cannot be used here."""
+    """The device of that name, by default a GPU where there is one; ValueError if it
+    cannot be used here."""
     name = name or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.files import leads_out, read_text, write_text
+from graphormer_plugin.data.files import read_text, write_text
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.head import HEAD_FILE
 from graphormer_plugin.heads.prediction import Interval, SpreadScale
@@ -28,8 +28,9 @@ class ModelFolder:
     """Models that predict together: content of `MODELS_FILE`, or checkpoints alone.
 
     Attributes:
-        spread_scale: factor of the spread by the name of the target, see `SpreadScale`;
-            1 where none is given. ``spread_floor`` is 0 where none is given.
+        spread_scale: factor of the spread by the name of the target, by default 1, see
+            `SpreadScale`.
+        spread_floor: its floor, by default 0.
         log_targets: targets of the models that are decadic logarithms, see `from_log`.
         coverage: share of labels in conformal intervals, see `Interval`; 0 without.
         interval: factors of these intervals by the name of the target.
@@ -60,8 +61,6 @@ class ModelFolder:
         """Conformal intervals of the targets; None where there are none."""
         if not self.interval:
             return None
-        if lacking := [name for name in targets.names if name not in self.interval]:
-            raise ValueError(f"{MODELS_FILE} has no interval of {lacking}")
         factors = [self.interval[name] for name in targets.names]
         return Interval(self.coverage, np.array(factors))
 
@@ -76,8 +75,6 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
     with invalid_checkpoint_errors(path):
         content = json.loads(read_text(path))
         names, heads = content.pop("models"), content.pop("heads", [])
-        if not names or any(map(leads_out, [*names, *heads])):
-            raise ValueError(f"models {names}, expected names inside of the folder")
         models = ModelFolder([Path(folder, name) for name in names], **content)
     for head in (Path(folder, name) for name in heads):
         if not head.exists():

@@ -166,13 +166,8 @@ def parser_of(featuriser: str, max_atoms: int | None = None) -> Parser:
 def read(
     inputs: Sequence[Any] | GraphChunk, featuriser: str, edge_kind: str = ""
 ) -> Molecules:
-    """Read molecules and graphs.
-
-    Args:
-        featuriser: key of `FEATURISERS` that made the graphs of the training; empty if
-            they were not made of SMILES.
-        edge_kind: what `edge_attr` of graphs is, see `chunks_of_graphs`.
-    """
+    """Read molecules and graphs; see `parser_of` for ``featuriser``, and for ``edge_kind``
+    `chunks_of_graphs`."""
     if isinstance(inputs, str):
         raise ValueError(f"expected a list of SMILES, got one: give [{inputs!r}]")
     if isinstance(inputs, GraphChunk):
@@ -233,17 +228,12 @@ def read_rows(
 def graph_of_molecule(
     mol: Chem.Mol, featuriser: str, messages: list[str]
 ) -> MoleculeGraph:
-    """Graph of an RDKit molecule, as of its SMILES, with the atoms in its own order.
-
-    Leaves out hydrogens that a SMILES does not write, and positions. A canonical
-    featuriser has its own order.
-    """
+    """Graph of an RDKit molecule, as of its SMILES, with the atoms in the molecule's order
+    unless the featuriser is canonical; without positions and explicit hydrogens."""
     messages.clear()
     parser = parser_of(featuriser.replace("_canonical", ""))  # its SMILES is
     try:
-        mol = without_hydrogens(
-            mol
-        )  # which also checks valences and finds aromatic rings
+        mol = without_hydrogens(mol)  # checks valences and finds aromatic rings, too
     except ValueError as error:
         raise ValueError(messages[0] if messages else str(error)) from None
     how = Featuriser.named(featuriser)
@@ -260,29 +250,27 @@ def graph_of_molecule(
 
 
 def check_vocabulary(graph: Any, featuriser: str, messages: list[str]) -> None:
-    """Check that a graph has the codes that a model was trained on.
-
-    The same number is another element in another code: 6 is carbon for PyG's
-    ``from_smiles`` and nitrogen for OGB. A graph names its code in ``vocabulary``, or is
-    compared with the graph of its ``smiles``.
-    """
+    """Raise ValueError for a graph with other codes than a model was trained on: 6 is carbon
+    for PyG's ``from_smiles`` and nitrogen for OGB. A graph names its code in
+    ``vocabulary``, or is compared with the graph of its ``smiles``."""
     featuriser = featuriser.replace("_canonical", "")
     vocabulary, smiles = (getattr(graph, n, None) for n in ("vocabulary", "smiles"))
     if featuriser in ("", vocabulary):
         return
-    defect = (
-        f"its vocabulary is {vocabulary!r}, the model was trained on {featuriser!r}"
-    )
-    if vocabulary is None and not isinstance(smiles, str):
+    if vocabulary is not None:
+        defect = (
+            f"its vocabulary is {vocabulary!r}, the model was trained on {featuriser!r}"
+        )
+    elif not isinstance(smiles, str):
         defect = f"it does not say what its codes mean: set vocabulary = {featuriser!r}"
-    elif vocabulary is None:
+    else:
         expected = parse(smiles, parser_of(featuriser), messages)
         if np.array_equal(np.asarray(graph.x), expected.x):
             return
-        defect = (
-            f"its codes are not the codes of the training for its SMILES {smiles!r}"
-        )
-    raise ValueError(f"{defect}, or give SMILES (PyG's from_smiles has other codes)")
+        defect = f"its atom features differ from those of the training for {smiles!r}"
+    raise ValueError(
+        f"{defect}, or give SMILES (PyG's from_smiles encodes atoms differently)"
+    )
 
 
 def smiles_of(inputs: Sequence[Any], featuriser: str) -> list[str]:

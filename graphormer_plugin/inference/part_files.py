@@ -20,13 +20,8 @@ class PartFiles:
     """Finished parts of a run, in a folder beside the files that it writes.
 
     The same run, started again after a kill, reads the parts that are done. The name of
-    the folder ends in the key of the run: no other run reads them.
-
-    Args:
-        key: digest of all that the predictions depend on.
-
-    Raises:
-        ValueError: a file is there already.
+    the folder ends in ``key``, the digest of all that the predictions depend on: no other
+    run reads them. ValueError if an output is there already.
     """
 
     def __init__(self, outputs: Sequence[Path], key: str) -> None:

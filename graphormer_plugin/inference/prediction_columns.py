@@ -19,30 +19,19 @@ from graphormer_plugin.heads.prediction import (
 
 
 class OutputColumn(NamedTuple):
-    """A column of a table.
-
-    Attributes:
-        cells: text of each row; empty where there is no value.
-        is_number: whether the cells are numbers, not names of classes.
-    """
+    """A column of a table, with the text of each row, empty where there is no value."""
 
     name: str
     cells: list[str]
-    is_number: bool = True
+    is_number: bool = True  # not names of classes
 
 
 class Layout(NamedTuple):
-    """Names and order of the columns in a kind of file.
+    """Names and order of the columns in a kind of file."""
 
-    Attributes:
-        value: ending of the name of a predicted value, or of the most probable class.
-        probability: text between the names of a target and of a class.
-        order: kinds of columns. Kinds of a group alternate, target by target.
-    """
-
-    value: str
-    probability: str
-    order: Sequence[Sequence[str]]
+    value: str  # ending of the name of a predicted value, or of the most probable class
+    probability: str  # text between the names of a target and of a class
+    order: Sequence[Sequence[str]]  # groups of kinds, which alternate target by target
 
 
 # graphormer-predict: a new table has no measured values, so predictions have their names.
@@ -200,17 +189,14 @@ def free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
 def format_value(
     value: float, spread: float = 0.0, digits: int = 7, of_spread: int = 8
 ) -> str:
-    """A number as text.
+    """A number as text, with at least ``digits``.
 
     With the standard deviation of its target, the text has the digits from which the
-    float32 of the standardised value is read back, however large the value is.
+    float32 of the standardised value is read back, however large the value is:
+    ``of_spread`` for a number as large as ``spread``.
 
     >>> format_value(1 / 3), format_value(2.0), format_value(1e7 + 1 / 3, spread=1.5)
     ('0.3333333', '2', '10000000.3333333')
-
-    Args:
-        digits: significant digits, at least.
-        of_spread: digits of a number as large as ``spread``.
     """
     if spread and value:
         size = math.floor(math.log10(abs(value))) - math.floor(math.log10(spread))

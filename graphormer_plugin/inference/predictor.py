@@ -53,13 +53,11 @@ class Predictor:
     model, a member of `members`.
 
     Args:
-        schema: vocabularies of nodes and bonds that it was trained on.
-        targets: names, kind, unit and standardisation of its outputs.
         featuriser: key of `FEATURISERS`, the function that made graphs of SMILES for the
             training; empty if the model takes graphs only.
         max_atoms: atoms of the largest molecule that the commands read. The methods have
             no limit.
-        domain: domain of the training molecules of a model without such a head.
+        domain: domain of the training molecules of a model without head.
         vector_parts: parts of a graph's vector that the checkpoint names, see
             `joined_vectors`.
 
@@ -142,11 +140,6 @@ class Predictor:
 
     def reader(self, max_atoms: int | None = None) -> RowReader:
         """Reader for `read_rows`, which gives a reason for a SMILES that cannot be read."""
-        for member in self.members:
-            if member.targets.level != "graph":
-                raise ValueError(f"{member.name} predicts nodes, not molecules")
-            if "pos" in member.model.batch_spec.fields:
-                raise ValueError(f"{member.name} reads 3D positions, SMILES have none")
         schemas = [member.schema for member in self.members]
         try:
             return RowReader(self.featuriser, schemas, max_atoms or self.max_atoms)
@@ -184,10 +177,9 @@ class Predictor:
             model of nodes returns a list with an array [N, C] per graph.
 
         Raises:
-            ValueError: a molecule that RDKit refuses, features outside the vocabularies
-                or with codes that may not be the training's, SMILES for
-                a model of other features or of 3D positions, or a model of substructures
-                that are not registered.
+            ValueError: RDKit refuses a molecule, features are outside the vocabularies or
+                may have other codes, SMILES are given to a model of other features or of
+                3D positions, or substructures are not registered.
         """
         molecules = self.read(inputs)
         if self.targets.level == "graph":
@@ -205,12 +197,7 @@ class Predictor:
         extra: Extra = None,
     ) -> Prediction:
         """Predict, with the spread of a head or of several models, and the likeness to the
-        training molecules; see `predict` and `read` for the arguments.
-
-        Raises:
-            ValueError: as `predict`; a model of nodes, or a head that needs SMILES which
-                are not given.
-        """
+        training molecules; see `predict` and `read` for the arguments and errors."""
         if self.targets.level != "graph":
             raise ValueError("predictions of nodes have neither spread nor domain")
         molecules = self.read(inputs, smiles)
@@ -307,9 +294,6 @@ class Predictor:
 
             Several models give their vectors side by side; models with equal weights,
             such as the start of several heads, count once.
-
-        Raises:
-            ValueError: as `predict`, or see `check_layers`.
         """
         inputs = self.read(inputs)
         if len(self.members) > 1:
@@ -353,9 +337,6 @@ class Predictor:
             An array [layers, heads or channels, T, T] for each graph. Row i has the
             weights with which node i sums over all nodes: the virtual node first, then
             the atoms in the order of the SMILES; T = N if the model has no virtual node.
-
-        Raises:
-            ValueError: as `predict`, or a model without attention.
         """
         molecules = self.read(inputs)
         maps = [
@@ -374,10 +355,6 @@ class Predictor:
             An array [N] for each molecule: the derivative of the output with respect to a
             factor on the atom's input of the first layer. For regression the output is
             in the target's unit, else it is the logit.
-
-        Raises:
-            ValueError: as `predict`.
-            IndexError: no such output.
         """
         if self.head is not None:
             raise ValueError(

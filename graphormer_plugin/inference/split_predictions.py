@@ -45,10 +45,9 @@ def write_predictions(
 
     ``predictions_<split>.csv`` has a line for every graph (at node level for every
     node), in the order of the split. Columns: ``row`` of the source, SMILES and name
-    where the source has them, ``node`` at node level, and `prediction_columns`.
-
-    For a split with hidden labels, also writes the file that OGB's website takes, if
-    every graph of the split was predicted.
+    where the source has them, ``node`` at node level, and `prediction_columns`. A split
+    with hidden labels has the file that OGB's website takes, too, if every graph was
+    predicted.
 
     Args:
         folder: created if missing; files of the same names are replaced.
@@ -66,11 +65,9 @@ def write_predictions(
     labels = [outputs[graph][1].reshape(-1, len(targets.names)) for graph in graphs]
     none = np.empty((0, targets.num_outputs))
     values_of_all = values_of(np.concatenate([none, *values]), targets)
+    labels_of_all = np.concatenate(labels or [none[:, : len(targets.names)]])
     predicted = prediction_columns(
-        targets,
-        values_of_all,
-        labels=np.concatenate(labels) if labels else none[:, : len(targets.names)],
-        layout=VALIDATED,
+        targets, values_of_all, labels=labels_of_all, layout=VALIDATED
     )
     header = ["row", *columns]
     first = [[row, *(known[row] if columns else [])] for row in rows]

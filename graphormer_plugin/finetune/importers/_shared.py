@@ -30,9 +30,9 @@ class Imported(NamedTuple):
 
 
 class Weights:
-    """Named weights that an importer takes one by one from a published state dict; `finish`
-    checks that none is left. `new` has those under this package's names; ``prefix`` is left
-    out of the published names."""
+    """Weights that an importer takes one by one from a published state dict, whose names lose
+    ``prefix``, and puts into `new` under this package's names; `finish` checks that none is
+    left."""
 
     def __init__(self, state: Mapping[str, Tensor], prefix: str = "") -> None:
         self.state = {name.removeprefix(prefix): state[name] for name in state}
@@ -102,9 +102,8 @@ def molecule_schema(config: Mapping[str, Any]) -> FeatureSchema:
 
 
 def require(config: Mapping[str, Any], system: str, **examples: Any) -> None:
-    """Raise ValueError where a config lacks an option that weights do not show; the message
-    names the published code, ``system``, and an example of the option's value, as JSON.
-    """
+    """Raise ValueError where a config lacks an option that weights of the published code,
+    ``system``, do not show; the message has an example of its value, as JSON."""
     for name, example in examples.items():
         if name not in config:
             raise ValueError(
@@ -113,13 +112,9 @@ def require(config: Mapping[str, Any], system: str, **examples: Any) -> None:
             )
 
 
-def columns_of(table: Tensor, first: int, columns: int, name: str) -> Tensor:
-    """Rows of ``columns`` feature columns; the first column starts at row ``first``."""
+def columns_of(table: Tensor, first: int, columns: int) -> Tensor:
+    """Rows of ``columns`` feature columns, from row ``first`` on."""
     rows = COLUMN_STRIDE * columns
-    if len(table) < rows:
-        raise ValueError(
-            f"{name} has {len(table)} rows, {columns} feature columns need {rows}"
-        )
     wanted = table[first : first + rows]
     # The highest values of the last column may lie beyond the released table.
     missing = table.new_zeros(rows - len(wanted), table.shape[1])

@@ -53,7 +53,6 @@ def import_graphormer(
     """Convert weights of Graphormer's released second version.
 
     Args:
-        state: the weights; their names begin with ``encoder.``.
         config: options that the weights do not show: ``multi_hop_max_dist`` (5 if
             absent), ``spatial_pos_max`` (1024), ``activation_fn`` (gelu), dropout
             rates, and ``node_dims`` and ``bond_dims`` of data other than OGB's
@@ -66,7 +65,7 @@ def import_graphormer(
 
     atoms = weights.take(features + "atom_encoder.weight")
     new["encoder.node_encoder.embedding.weight"] = columns_of(
-        atoms, 2, schema.num_node_features, "atom_encoder"
+        atoms, 2, schema.num_node_features
     )
     for end in ("in", "out"):  # degree + 1, 0 pads; here higher degrees share the last
         table = weights.take(f"{features}{end}_degree_encoder.weight")
@@ -139,7 +138,7 @@ def _move_pair_bias(
         new["encoder.attn_bias.edges.weight"] = steps
         steps = steps[:max_steps]
     new["encoder.attn_bias.edges.bonds.embedding.weight"] = columns_of(
-        edges, 3 if multi_hop else 2, len(schema.bond_dims), "edge_encoder"
+        edges, 3 if multi_hop else 2, len(schema.bond_dims)
     )
     table = distance_table(distance, edges[0], steps)
     new["encoder.attn_bias.spatial.embedding.weight"] = table
@@ -147,9 +146,8 @@ def _move_pair_bias(
 
 
 def distance_table(distance: Tensor, no_edge: Tensor, steps: Tensor | None) -> Tensor:
-    """Distance table with rows unreachable, 0 hops, 1 hop, ...
-
-    Each row includes the contribution of "no edge" at its distance.
+    """Distance table with rows unreachable, 0 hops, 1 hop, ..., each with the contribution of
+    "no edge" at its distance.
 
     Args:
         distance: [rows, H]; row 0 pads, row h + 1 is h hops, 511 unreachable.

@@ -64,7 +64,7 @@ def import_grpe(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Impor
         nodes = weights.take("node_emb.weight")
         width = nodes.shape[1]
         new["encoder.node_encoder.embedding.weight"] = columns_of(
-            nodes, 1, schema.num_node_features, "node_emb"
+            nodes, 1, schema.num_node_features
         )
     weights.rename({"task_token": "encoder.virtual_node.embedding"})
 
