@@ -18,7 +18,7 @@ runs without the GIL:
 Two rules hold everywhere:
 
 - Node 0 is a node like any other; "none" is -1 among nodes and 0 among bond types.
-- Of several shortest paths to a node ``j``, the path that arrives from the
+- If several shortest paths lead to a node ``j``, the path that arrives from the
   lowest-numbered node counts.
 """
 

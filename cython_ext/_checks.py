@@ -1,4 +1,4 @@
-"""Checks of single arguments; a message names the argument, its value and the allowed ones."""
+"""Checks of single arguments. A message names the argument, its value and what is allowed."""
 
 import operator
 from typing import Any

@@ -8,7 +8,7 @@ def gomp_parallel() -> int:
 
     It is looked up in the running process, where torch has loaded it, and not linked:
     a second OpenMP library would bring threads of its own, and two teams on the same
-    cores are ten times slower than one.
+    cores are ten times slower than a single team.
     """
     try:
         function = ctypes.CDLL(None).GOMP_parallel

@@ -10,7 +10,7 @@ from cython_ext._team import gomp_parallel
 
 # Whether the compiler has vector types, as GCC and clang have.
 HAS_ATTENTION: bool = bool(_attention.COMPILED)
-PARTS = 32  # of a batch; a thread takes one after another
+PARTS = 32  # parts of a batch; a thread takes one after another
 FLOAT = (np.dtype(np.float32),)
 INDEX = (np.dtype(np.int64),)
 
@@ -42,21 +42,21 @@ def relative_attention(
 ) -> np.ndarray:
     """Computes attention with relations (GRPE), with a bias (Graphormer), or both.
 
-    With the relation r of nodes i and j, and for each of H heads of width d
+    For the relation r of nodes i and j, each of H heads of width d computes
 
         a_ij = (q_i.k_j + q_i.Rq[r] + k_j.Rk[r]) / sqrt(d) + bias_ij
         z_i  = sum_j dropout(softmax_j(a_ij)) (v_j + Rv[r])
 
-    One graph after another, with everything of it in the processor's cache, and eight
+    The kernel takes one graph after another, which stays in the processor's cache, and eight
     heads at a time in vector instructions.
 
     Args:
         qkv: float32 ``[B, T, 3 D]``, queries, keys and values, head after head.
-        relations: Without them all pairs are allowed.
+        relations: Relations of the pairs; None allows all pairs.
         attn_bias: float32 ``[B, H, T, T]``.
-        key_from_row: k_i in place of k_j next to Rk.
+        key_from_row: Take k_i instead of k_j next to Rk.
         dropout: Probability p of dropping a weight; the others are divided by 1 - p.
-        seed: 0..2^64 - 1. With graph, head, i, j and T it decides which weights are dropped.
+        seed: 0..2^64 - 1; decides with graph, head, i, j and T which weights are dropped.
         num_threads: Threads of the caller's OpenMP team, if the process has a team
             (serial otherwise). They change nothing in the results.
 
@@ -87,7 +87,7 @@ def relative_attention_gradient(
     between the two calls.
 
     Args:
-        grad: Of the result, float32 ``[B, T, D]``.
+        grad: Gradient of the result, float32 ``[B, T, D]``.
         **options: The keywords of `relative_attention`.
 
     Returns:

@@ -13,7 +13,7 @@ stated otherwise. Bond types are uint8, or uint16 if ``num_bond_types > 255``.
 | `in_degree`, `out_degree` | [B, N] int16 | distinct neighbours: parallel edges |
 | | | count once, and so does a self-loop |
 | `dist` | [B, N, N] uint8 | hops, `FAR` or `UNREACHABLE`; padding is `UNREACHABLE` |
-| `bond` | [B, N, N] bond type | of the edge, the lowest of parallel ones; |
+| `bond` | [B, N, N] bond type | of the edge, the lowest of parallel edges; |
 | | | 0 for none and on the diagonal |
 | `path_bond` | [B, N, N, L] bond type | of the first `L` edges of the shortest path; |
 | | | 0 past its end |
@@ -152,7 +152,7 @@ def build_batch(
     if "node_graph" in fields:
         out["node_graph"] = np.repeat(np.arange(len(ids)), job.node_count)
     if "relation_index" in fields:
-        # Of padding, and of the virtual node that a model may add.
+        # Padding has this relation, and so has the virtual node that a model may add.
         seen[RELATION_VIRTUAL] = 1
         out["relations"] = np.flatnonzero(seen)
         position = np.cumsum(seen, dtype=np.int64) - 1

@@ -9,7 +9,7 @@ from cython_ext._checks import checked_array, checked_integer
 from cython_ext._team import gomp_parallel
 from cython_ext.attention import FLOAT, HAS_ATTENTION, PARTS
 
-LANES = 8  # channels of a vector of the processor
+LANES = 8  # channels that a vector instruction takes
 
 
 def channel_attention(
@@ -22,14 +22,14 @@ def channel_attention(
     *,
     num_threads: int = 1,
 ) -> np.ndarray:
-    """Computes the attention of CGT: with E^att = features @ att and
-    E^val = features @ val, for channel c of head h
+    """Computes the attention of CGT, with E^att = features @ att and E^val = features @ val,
+    for channel c of head h:
 
         w_ijc = softmax_j(base_ijh + E^att_ijc)
         z_ic  = sum_j keep_ij w_ijc (v_jc + E^val_ijc)
 
-    One receiver i after another, with all of it in the processor's cache. A feature that
-    is 0 costs nothing and adds nothing, not even where the map has an infinity.
+    The kernel takes one receiver i after another, which stays in the processor's cache. A
+    feature that is 0 costs nothing and adds nothing, even if the map has an infinity.
 
     Args:
         base: float32 ``[B, N, N, H]``, or ``[B, 1, N, H]`` for all receivers.
@@ -38,7 +38,7 @@ def channel_attention(
         att: float32 ``[F, D]``.
         val: Like ``att``; None: E^val is 0.
         keep: float32 ``[B, N, N]``; None: 1.
-        num_threads: As in `relative_attention`.
+        num_threads: See `relative_attention`.
 
     Returns:
         z, float32 ``[B, N, D]``.
@@ -67,7 +67,7 @@ def channel_attention_gradient(
     between the two calls.
 
     Args:
-        grad: Of the result, float32 ``[B, N, D]``.
+        grad: Gradient of the result, float32 ``[B, N, D]``.
 
     Returns:
         The gradients of base, v, att and val.
@@ -110,7 +110,7 @@ def _run(
         )
     num_threads = checked_integer("num_threads", num_threads, 1)
 
-    parts = min(batch, PARTS)  # of the graphs; few graphs are split by receivers
+    parts = min(batch, PARTS)  # parts of the graphs; few graphs are split by receivers
     slices = min(nodes, PARTS // max(parts, 1))
     v, att = _padded(v), _padded(att)
     val = None if val is None else _padded(val)
@@ -153,7 +153,7 @@ def _summed(parts: np.ndarray | None, width: int) -> np.ndarray | None:
 
 
 def _padded(array: np.ndarray) -> np.ndarray:
-    """With zeros after the channels, up to a multiple of `LANES`."""
+    """The array with zeros after the channels, up to a multiple of `LANES`."""
     missing = -array.shape[-1] % LANES
     if not missing:
         return array

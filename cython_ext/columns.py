@@ -1,6 +1,6 @@
 """The flat columns that hold many graphs: their types, their checks, order of edges.
 
-The only place that checks the layout of columns. The values of a column of edges are checked
+No other module checks the layout of columns. The values of a column of edges are checked
 by the kernels, on a private copy, when they read it.
 """
 
@@ -50,8 +50,8 @@ def edge_order(
 ) -> np.ndarray:
     """Sorts the edges of several graphs by source, target and bond type.
 
-    `cython_ext.build_batch` reads the edges of each graph in this order: it makes
-    the edge with the lowest bond type the first of parallel edges.
+    `cython_ext.build_batch` reads the edges of each graph in this order. The lowest bond
+    type comes first among parallel edges.
 
     Args:
         num_edges: Edges of each graph ``[G]``.
@@ -74,7 +74,7 @@ def edge_order(
 def checked_columns(
     columns: Mapping[str, np.ndarray], names: Iterable[str]
 ) -> dict[str, np.ndarray]:
-    """Returns some columns as plain arrays; all but the values of rows is checked.
+    """Returns some columns as plain arrays; checks everything except the values of rows.
 
     Raises:
         ValueError: If a column is missing or has a wrong type or shape, or if the

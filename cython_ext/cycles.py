@@ -1,4 +1,4 @@
-"""Cycles without chords, of stored graphs."""
+"""Cycles without chords in stored graphs."""
 
 from collections.abc import Mapping
 
@@ -40,7 +40,7 @@ def chordless_cycles(
         max_size: Largest number of nodes of a cycle, 3 or more.
         first: First graph.
         last: Graph after the last graph; None for all.
-        max_steps: Largest number of steps of the search in one graph.
+        max_steps: Largest number of steps of the search in a graph.
 
     Returns:
         Number of cycles of each graph, int64 ``[last - first]``; number of nodes of

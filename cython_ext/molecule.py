@@ -30,8 +30,8 @@ def read_molecule(
 
     Args:
         binary: ``Mol.ToBinary(0)``, format 16.
-        atom_codes: int64 ``[9, 256]``, the code of each value of `ATOM_COLUMNS`, as
-            RDKit numbers them; a negative charge counts from the end. A value
+        atom_codes: int64 ``[9, 256]``, the code of each value of `ATOM_COLUMNS` in
+            RDKit's numbering; a negative charge counts from the end. A value
             above 255 has the last code. A negative code refuses the molecule.
         bond_codes: int64 ``[3, 256]`` for `BOND_COLUMNS`.
 

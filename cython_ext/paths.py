@@ -64,15 +64,14 @@ def shortest_paths(
 def floyd_warshall(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Computes distances and predecessors between all pairs of a dense weighted graph.
 
-    For weighted graphs of yours, with `extract_paths`: no batch field has weights.
+    It is for weighted graphs of yours, with `extract_paths`: no batch field has weights.
 
-    Floyd-Warshall, O(n^3). Of several shortest paths, those with the fewest edges count,
-    and of these the path with the lowest predecessor: ``pred[i, j]`` is the lowest ``u``
-    that comes just before ``j`` on any of them. For equal positive weights this is the
-    rule of `shortest_paths`. With weights of 0 the lowest predecessor alone could
-    lead in a circle, hence the number of edges. The rule is exact where sums of weights
-    are, as for integers. Otherwise two paths are equally short if their rounded
-    sums, in the order of the algorithm, are equal.
+    Floyd-Warshall, O(n^3). Among several shortest paths, the paths with the fewest edges
+    count: ``pred[i, j]`` is the lowest ``u`` that comes just before ``j`` on any of them.
+    For equal positive weights this is the rule of `shortest_paths`. For weights of 0 the
+    lowest predecessor alone could lead in a circle, hence the number of edges. The rule is
+    exact if sums of weights are, as for integers. Otherwise two paths are equally short if
+    their rounded sums, in the order of the algorithm, are equal.
 
     Args:
         weights: float64 ``[n, n]``, C-contiguous; ``weights[i, j]`` is the length of
@@ -133,7 +132,7 @@ def extract_paths(
     Returns:
         int32 ``[n, n, max_length]``. Without ``values``, ``[i, j]`` holds the nodes of
         the path from ``i`` to ``j``, both included (``i`` alone if ``i == j``), and -1
-        past its end or where there is no path. With ``values``, it holds one value per
+        past its end or where there is no path. With ``values``, it holds the value of each
         step and 0 past the end.
 
     Raises:

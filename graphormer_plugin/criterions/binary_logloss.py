@@ -17,9 +17,9 @@ class BinaryLogLoss(GraphCriterion):
     """Cross-entropy of ``C`` binary tasks; the model returns one logit for each.
 
     ``loss`` is the mean over the present labels, as in OGB's own training code.
-    ``roc_auc`` and ``ap`` are logged in evaluation: computed on the whole split, the
-    mean over the tasks that have both classes. ``accuracy`` is the mean over tasks of
-    the share of right predictions at probability 1/2.
+    ``roc_auc`` and ``ap`` are logged in evaluation, over the whole split: the mean over the
+    tasks that have both classes. ``accuracy`` is the share of right predictions at
+    probability 1/2, the mean over tasks.
     """
 
     name = "binary_logloss"

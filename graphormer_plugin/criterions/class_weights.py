@@ -37,11 +37,8 @@ def weight_table(text: str, task: Any) -> Tensor:
 
 
 def class_weights(text: str, targets: TargetSchema, labels: NDArray) -> NDArray:
-    """Weights of the classes of each target, float64 [T, classes].
-
-    Args:
-        labels: [n, T] of the training, NaN where missing; only ``balanced`` reads them.
-    """
+    """Weights of the classes of each target, float64 [T, classes]. Only ``balanced`` reads
+    the labels of the training [n, T], NaN where missing."""
     given = given_weights(text, targets)
     if given is not None:
         return np.tile(given, (len(targets.names), 1))
@@ -51,7 +48,7 @@ def class_weights(text: str, targets: TargetSchema, labels: NDArray) -> NDArray:
         )
     classes = range(count_classes(targets))
     counts = np.stack([(labels == number).sum(0) for number in classes], axis=1)
-    # sklearn's formula; the mean weight of the labels of a target is 1.
+    # sklearn's formula: the mean weight of the labels of a target is 1.
     present = (counts > 0).sum(1, keepdims=True)
     weights = counts.sum(1, keepdims=True) / np.maximum(present * counts, 1)
     weights[counts == 0] = 0
@@ -59,7 +56,7 @@ def class_weights(text: str, targets: TargetSchema, labels: NDArray) -> NDArray:
 
 
 def given_weights(text: str, targets: TargetSchema) -> list[float] | None:
-    """The numbers of a text, one for each class, or None for ``balanced``."""
+    """The weights of the classes that a text lists; None for ``balanced``."""
     if text == BALANCED:
         return None
     try:

@@ -12,15 +12,10 @@ from graphormer_plugin.processes import gather_objects, several_processes
 
 @dataclass
 class EvaluatedGraphs:
-    """Outputs and targets of some graphs of a split.
+    """Outputs and targets of some graphs of a split."""
 
-    Attributes:
-        graph_ids: int64 ``[B]`` number of each graph in the store.
-        output: float32 ``[B, C]`` or ``[B, N, C]``, as the model returns it.
-    """
-
-    graph_ids: NDArray[np.int64]
-    output: NDArray[np.float32]
+    graph_ids: NDArray[np.int64]  # [B], numbers in the store
+    output: NDArray[np.float32]  # [B, C] or [B, N, C]
     target: NDArray
 
 
@@ -28,7 +23,7 @@ class EvaluatedGraphs:
 class Evaluation:
     """Collects `EvaluatedGraphs` batch by batch.
 
-    A graph counts once, however often it comes: fairseq gives a process that runs out
+    A graph counts once, even if it comes repeatedly: fairseq gives a process that runs out
     of data a batch of another process, so that all do the same number of steps.
     """
 
@@ -41,10 +36,8 @@ class Evaluation:
         self.batches.append(EvaluatedGraphs(*arrays))
 
     def take(self) -> "Evaluation":
-        """Graphs that any process has collected since the last call, the same on each.
-
-        Every process must call it at the same point.
-        """
+        """Graphs that all processes have collected since the last call; every process must
+        call it at the same point."""
         batches, self.batches = self.batches, []
         if several_processes():
             batches = [batch for part in gather_objects(batches) for batch in part]

@@ -26,22 +26,18 @@ DIVERGED = 1000  # times the loss of the first update, or times 1 if that is sma
 class GraphCriterion(FairseqCriterion):
     """A loss per label, summed over the labels that are not missing.
 
-    fairseq divides the gradient by the sample size, here the number (or, with
-    `weights`, the summed weight) of the labels that are present in the whole update, on
-    all processes. A subclass computes the loss of each label and adds its metrics:
+    fairseq divides the gradient by the sample size: the number (or summed weight, see
+    `weights`) of the labels that are present in the whole update, on all processes. A
+    subclass computes the loss of each label (`entry_loss`), values of a batch that can be
+    summed (`batch_metrics`), and the metrics of the log from these sums (`log_metrics`).
 
-    - `entry_loss`: output and labels to the loss of every label;
-    - `batch_metrics`: values of one batch that can be summed, e.g. a total and a count;
-    - `log_metrics`: the metrics of the log, from the sums.
-
-    A criterion whose metrics need the whole split at once (ROC-AUC) sets
-    `keeps_outputs`: in evaluation, each logging output then holds outputs and targets
-    of its batch under ``outputs``, and the task collects them over batches and
-    processes.
+    A criterion whose metrics need the whole split at once (ROC-AUC) sets `keeps_outputs`.
+    Each logging output of an evaluation then holds outputs and targets of its batch under
+    ``outputs``, and the task collects them over batches and processes.
 
     Args:
         task: has ``targets``, the `TargetSchema` of the dataset or of the checkpoint.
-        class_weights: see `CLASS_WEIGHTS`; for losses with that option.
+        class_weights: see `CLASS_WEIGHTS`.
     """
 
     name: ClassVar[str]
@@ -82,18 +78,15 @@ class GraphCriterion(FairseqCriterion):
     ) -> dict[str, Tensor]:
         """Sums over this batch, float64; fairseq adds them up over batches and processes.
 
-        Args:
-            output: output of the model, as float32.
-            labels: in their own unit, 0 where missing.
-            present: bool, in the shape of ``labels``.
+        The output is float32. The labels are in their own unit, 0 where ``present`` is False.
         """
         raise NotImplementedError
 
     def log_metrics(
         self, sums: dict[str, Tensor], evaluation: Evaluation | None
     ) -> None:
-        """Log metrics from the sums of `batch_metrics`, and in evaluation, if
-        `keeps_outputs`, from the outputs and targets of all graphs of these batches."""
+        """Log metrics from the sums of `batch_metrics` and, in an evaluation that
+        `keeps_outputs`, from the outputs and targets of all graphs."""
         raise NotImplementedError
 
     def known_metrics(self) -> list[str]:
@@ -107,10 +100,10 @@ class GraphCriterion(FairseqCriterion):
         """Summed loss of a sample (see `GraphCollator`), the number or weight of its present
         labels, and the logging output.
 
-        Without any present label the loss is 0 and still has an autograd graph, so that
-        every process has a gradient to reduce.
+        The loss of a sample without labels is 0 and has an autograd graph, because every
+        process needs a gradient to reduce.
         """
-        # The loss and its sum are float32, also for bfloat16 and float16 outputs.
+        # The loss and its sum are float32, even for bfloat16 and float16 outputs.
         output = model(**sample["net_input"])
         half, output = output.dtype == torch.float16, output.float()
         labels, present = self.labels(sample["target"])
@@ -126,7 +119,7 @@ class GraphCriterion(FairseqCriterion):
             present = present if self.training else exact
             beyond = bound * (self.targets.restore(output.double()) - labels) > 0
             entries = entries.masked_fill(beyond, 0)
-        if self.class_weights is not None:  # float32 on any device, so not a buffer
+        if self.class_weights is not None:  # not a buffer, which would become half
             self.class_weights = self.class_weights.to(output.device)
         weights = self.weights(labels, present)
         sample_size = present.sum()
@@ -135,7 +128,7 @@ class GraphCriterion(FairseqCriterion):
                 f"weights of classes have shape {list(weights.shape)}, the labels "
                 f"{list(labels.shape)}"
             )
-        if "weight" in sample:  # of the rows of the table
+        if "weight" in sample:  # weights of the rows of the table
             rows = sample["weight"].to(entries.dtype)
             rows = rows.view(-1, *[1] * (entries.dim() - 1)).expand_as(entries)
             weights = rows if weights is None else weights * rows
@@ -145,7 +138,7 @@ class GraphCriterion(FairseqCriterion):
         # `where`, not a product: 0 times an infinite loss would be NaN.
         entries = entries.where(present, 0)
         loss = entries.sum()
-        # With float16 fairseq leaves out such batches, until its loss scale is too small.
+        # fairseq leaves out such float16 batches, until its loss scale is too small.
         checked = self.training and not half and loss.device.type == "cpu"
         if checked and not torch.isfinite(loss):
             finite = torch.isfinite(entries).reshape(len(entries), -1).all(1)
@@ -179,10 +172,8 @@ class GraphCriterion(FairseqCriterion):
         logging_outputs: Sequence[dict[str, Any]],
         evaluation: Evaluation | None = None,
     ) -> None:
-        """Log the metrics of this criterion; called by the task.
-
-        fairseq's `reduce_metrics` is a class method, which does not know the targets.
-        """
+        """Log the metrics of this criterion. The task calls it, because fairseq's
+        `reduce_metrics` is a class method and does not know the targets."""
         if self.training:
             self.check_loss(logging_outputs)
         fixed = {"loss", "sample_size", "ntokens", "nsentences"}
@@ -217,16 +208,15 @@ class GraphCriterion(FairseqCriterion):
 class RegressionCriterion(GraphCriterion):
     """A loss on values at the scale of training, with errors in each target's unit.
 
-    A label that is a bound has no loss where the output lies beyond it, as in chemprop's
-    bounded losses, and counts in training alone, in no metric.
+    A label that is a bound has no loss if the output lies beyond it, as in chemprop's bounded
+    losses. No metric counts it.
 
-    ``loss`` is the mean over the targets, standardised (dimensionless) unless
-    ``--target-scale none`` leaves them as they are. ``mae`` and
-    ``rmse`` are over the whole split in the target's unit, e.g. eV; with several
-    targets the mean of ``mae_<target>``, each over the rows that have that target.
-    ``nrmse``, of several standardised targets, is the mean of ``rmse_<target>`` in units
-    of the target's standard deviation in training.
-    Labels of nodes are ``[B, N]``, NaN where missing or padding.
+    ``loss`` is the mean over the targets, standardised (dimensionless) or raw
+    (``--target-scale none``). ``mae`` and ``rmse`` are over the whole split in the target's
+    unit, e.g. eV: the mean of ``mae_<target>``, each over the rows that have that target.
+    ``nrmse`` of several standardised targets is the mean of ``rmse_<target>`` divided by the
+    target's standard deviation in training. Labels of nodes are ``[B, N]``, NaN where
+    missing or padding.
     """
 
     target_kinds = ("regression",)
@@ -291,8 +281,8 @@ class ClassCriterion(GraphCriterion):
     """A loss on classes, one label per graph or per node.
 
     Graph labels are a float64 column ``[B, 1]`` with NaN where missing, node labels
-    int64 ``[B, N]`` with -1 where missing or padding. ``accuracy`` is the share of
-    labels that are predicted (a fraction), over the whole split.
+    int64 ``[B, N]`` with -1 where missing or padding. ``accuracy`` is the fraction of
+    labels that are predicted, over the whole split.
     """
 
     target_kinds = ("multiclass",)

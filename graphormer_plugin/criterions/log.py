@@ -7,7 +7,7 @@ fairseq never resumes an evaluation.
 
 fairseq keeps a meter whose name starts with an underscore, but does not print it. It
 computes the values of its aggregators after every update, although it prints only some
-of them: a metric that is dear, or has a value per target, belongs to `whole_split` only.
+of them: only `whole_split` gets a metric that is expensive or has a value per target.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,9 +27,9 @@ from graphormer_plugin.data.schema import mean_of_defined
 def whole_split() -> list[MetersDict]:
     """The aggregator of the epoch or of the evaluated split, in a list, which may be empty.
 
-    It is the outermost: fairseq's commands open it for a split and read it at the end.
-    The trainer opens others inside it, for every batch and for the updates since the last
-    line of the log. The aggregator called default is always active.
+    fairseq's commands open this outermost aggregator for a split and read it at the end. The
+    trainer opens others inside it, for every batch and for the updates since the last line
+    of the log. The aggregator called default is always active.
     """
     # By name: a resumed run has another object of that name in `metrics.get_meters`.
     active = metrics._active_aggregators.items()
@@ -37,8 +37,8 @@ def whole_split() -> list[MetersDict]:
 
 
 def on_cpu(logs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Logging outputs with their tensors on the CPU, as float64; a GPU is waited for once,
-    not for each of them."""
+    """Logging outputs with their tensors on the CPU, as float64; waits once for a GPU, not
+    for each tensor."""
     found = [x for log in logs for x in log.values() if isinstance(x, Tensor)]
     if not found:
         return [*map(dict, logs)]
@@ -59,9 +59,11 @@ def log_sums(
     derived: Mapping[str, Callable[..., float]],
     at_the_end: Mapping[str, Callable[..., float]] | None = None,
 ) -> None:
-    """Log metrics that are functions of sums over everything seen so far: of the tensors in
-    ``sums``, whose shapes stay the same, as keyword arguments. Metrics in ``at_the_end`` are
-    those of `whole_split` only; names of the kept sums begin with ``prefix``."""
+    """Log metrics that are functions of sums over everything seen so far.
+
+    The functions take the sums of the tensors in ``sums``, whose shapes stay the same, as
+    keyword arguments. Only `whole_split` gets the metrics in ``at_the_end``. The names of
+    the kept sums begin with ``prefix``."""
     zeros = {}
     for name, value in sums.items():
         value = value.detach().double().cpu()
@@ -88,7 +90,7 @@ def log_sums(
 
 
 def mean_over_columns(hits: Tensor, labelled: Tensor) -> float:
-    """Mean of the columns' own shares; NaN if no column has a value."""
+    """Mean over columns of their shares; NaN if no column has a value."""
     return mean_of_defined((hits / labelled).tolist())
 
 
@@ -101,15 +103,10 @@ def log_mean_error(
 ) -> None:
     """Log an error that is averaged per target over everything seen so far.
 
-    Logs ``name``, the mean over targets of each target's own mean. With several targets
-    also logs ``name_<target>`` for each, spelt as in `metric_names`, at the end of a
-    split. A target without any value is NaN and does not count in the mean.
-
-    Args:
-        name: e.g. ``mae``.
-        columns: names of the ``C`` targets; empty logs ``name`` alone.
-        totals: summed error of each target, float64 ``[C]``, in its unit.
-        root: whether the error of a target is the square root of its mean.
+    Logs ``name``, the mean over targets of each target's own mean (its square root with
+    ``root``), from the summed errors ``totals`` ``[C]`` in the targets' units. Several
+    ``columns`` also get ``name_<target>`` at the end of a split, spelt as in
+    `metric_names`. A target without any value is NaN and does not count in the mean.
     """
 
     def _per_target(total: Tensor, count: Tensor) -> list[float]:
@@ -131,7 +128,7 @@ def log_mean_error(
 
 
 def log_accuracy(hits: Tensor, labelled: Tensor) -> None:
-    """Log the share of right predictions, ``hits`` among ``labelled`` of each target [C];
+    """Log the share of right predictions, ``hits`` among ``labelled`` of each target [C]:
     the mean over targets that have any label."""
     sums = {"hits": hits, "labelled": labelled}
     log_sums("accuracy", sums, {"accuracy": mean_over_columns})
@@ -143,14 +140,9 @@ def log_weighted_accuracy(
     """Log the accuracy of PATTERN and CLUSTER: the mean over classes of their recall.
 
     ``weighted_accuracy`` takes the whole split at once. ``weighted_accuracy_batch`` is
-    the number of the benchmark's own code (Dwivedi et al. 2020, arXiv:2003.00982),
-    which averages over batches, whatever their size, so that it depends on the batch
-    size, and here on the order of evaluation, by the sizes of the graphs; it also divides
-    by classes that a batch only predicts.
-
-    Args:
-        hits: right predictions of each class, ``[classes]``.
-        batch_total: sum over batches of `batch_recall`, a scalar.
+    the number of the benchmark's own code (Dwivedi et al. 2020, arXiv:2003.00982), the mean
+    over batches of their `batch_recall`, whose sum is ``batch_total``. It depends on the
+    batch size, and here on the order of evaluation, by the sizes of the graphs.
     """
     sums = {"hits": hits, "labelled": labelled}
     log_sums("recall", sums, {"weighted_accuracy": mean_over_columns})
@@ -166,10 +158,8 @@ def batch_recall(hits: Tensor, labelled: Tensor, predicted: Tensor) -> Tensor:
 
 
 class OutputsMeter(Meter):
-    """Keeps outputs and targets, and computes metrics from them on demand.
-
-    Its own value is the number of graphs.
-    """
+    """Keeps outputs and targets, and computes metrics from them on demand. Its own value is
+    the number of graphs."""
 
     def __init__(self) -> None:
         self.reset()
@@ -200,8 +190,8 @@ class OutputsMeter(Meter):
 def log_ranking(evaluation: Evaluation) -> None:
     """Log ROC-AUC and average precision of all graphs seen so far in this evaluation.
 
-    Only `whole_split` gets them: ranking single batches would cost more than the model
-    and would warn of classes that a batch lacks.
+    Only `whole_split` gets them: ranking single batches would cost more than the model,
+    and warn of classes that a batch lacks.
     """
     for aggregator in whole_split():
         if "_outputs" not in aggregator:

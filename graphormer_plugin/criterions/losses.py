@@ -11,8 +11,8 @@ VALUE_LOSSES = {
 
 
 def present_labels(target: Tensor) -> tuple[Tensor, Tensor]:
-    """Labels, 0 where missing, and a mask of the same shape, True where present: neither
-    NaN nor, of integers, negative."""
+    """Labels, 0 where missing, and a mask of the same shape, True where present. NaN, or a
+    negative integer, is missing."""
     present = ~torch.isnan(target) if target.is_floating_point() else target >= 0
     return target.where(present, 0), present
 

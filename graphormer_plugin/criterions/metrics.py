@@ -1,6 +1,6 @@
 """Metrics by the names of logs and reports, and metrics over a whole split.
 
-Shares, such as accuracy and ROC-AUC, are fractions from 0 to 1. An undefined metric is
+Accuracies, ROC-AUC and average precision are fractions from 0 to 1. An undefined metric is
 NaN, and a log line says why.
 """
 
@@ -41,9 +41,9 @@ def metric_names(columns: Sequence[str]) -> list[str]:
 def roc_auc(scores: NDArray[np.floating], targets: NDArray[np.floating]) -> float:
     """Area under the ROC curve, the mean over targets that have both classes.
 
-    The metric of ogbg-molhiv (Hu et al. 2020, arXiv:2005.00687); equals OGB's
-    ``Evaluator``, which raises an error where this is NaN: if no target has both classes,
-    or a score is not finite.
+    The metric of ogbg-molhiv (Hu et al. 2020, arXiv:2005.00687) equals OGB's ``Evaluator``.
+    It is NaN if no target has both classes or a score is not finite, where OGB raises an
+    error.
 
     Args:
         scores: ``[n, C]``, larger for class 1, such as logits.
@@ -57,10 +57,8 @@ def roc_auc(scores: NDArray[np.floating], targets: NDArray[np.floating]) -> floa
 def average_precision(
     scores: NDArray[np.floating], targets: NDArray[np.floating]
 ) -> float:
-    """Average precision, the mean over targets that have both classes.
-
-    The metric of ogbg-molpcba; otherwise as `roc_auc`.
-    """
+    """Average precision, the mean over targets that have both classes: the metric of
+    ogbg-molpcba, with the arguments of `roc_auc`."""
     from sklearn.metrics import average_precision_score
 
     return _mean_over_tasks("ap", average_precision_score, scores, targets)
@@ -86,12 +84,12 @@ def _mean_over_tasks(
     if not values:
         what = "the target has" if tasks == 1 else f"each of the {tasks} targets has"
         logger.warning(
-            "%s is undefined: %s labels of one class only, or none", name, what
+            "%s is undefined: %s labels of only one class, or none", name, what
         )
         return math.nan
     if len(values) < tasks:
         logger.info(
-            "%s is the mean over %d of %d targets; the others have one class only",
+            "%s is the mean over %d of %d targets; the others have only one class",
             name,
             len(values),
             tasks,

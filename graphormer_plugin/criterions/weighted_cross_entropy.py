@@ -18,10 +18,10 @@ class WeightedCrossEntropy(ClassCriterion):
     The loss of the benchmark (Dwivedi et al. 2020, arXiv:2003.00982): in a batch of V
     labels, n_r of them of class r, a label of class r weighs (V - n_r) / V, and the
     sum is divided by the sum of the weights used. A batch of one class has no weight
-    and contributes zero (the benchmark's code divides 0 by 0). In training, V and n_r are
-    counted over the batches of all processes. With ``--update-freq``, and in
-    evaluation, each batch has its own class weights, and the sum over all of them is
-    divided by the sum of all weights.
+    and contributes zero (the benchmark's code divides 0 by 0). A training counts V and n_r
+    over the batches of all processes. Each pass of ``--update-freq``, and each batch of an
+    evaluation, has its own class weights; the sum over all of them is divided by the sum of
+    all weights.
 
     Metrics: ``accuracy``, and the metrics of `log_weighted_accuracy`.
     """
@@ -34,7 +34,7 @@ class WeightedCrossEntropy(ClassCriterion):
         if self.training:
             count = gathered(count).sum(0)
         total = count.sum().clamp(min=1)
-        weight = (total - count) / total  # of classes that do not occur: never used
+        weight = (total - count) / total  # unused for classes that do not occur
         return weight.to(torch.float32)[labels]
 
     def batch_metrics(

@@ -1,7 +1,7 @@
 """Graphormer v2's names for the losses of a task with FLAG.
 
-In Graphormer v2 the loss passed the perturbation to the model. Here the task does, so
-each class is the plain loss under a second name.
+The loss of Graphormer v2 passed the perturbation to the model. Here the task does, so each
+class is the plain loss under a second name.
 """
 
 from fairseq.criterions import register_criterion

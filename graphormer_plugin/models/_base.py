@@ -43,13 +43,13 @@ class EncoderConfig(LayersConfig):
 
     freeze_encoder_layers: int = option(
         0,
-        "number of first layers that are not trained, nor are embeddings; 0: all are",
+        "number of first layers that are not trained, like the embeddings; 0: train all",
         run_only=True,
     )
     layerwise_lr_decay: float = option(
         1.0,
-        "learning rate of a layer over the rate of the layer above, 0 < x <= 1; the head "
-        "has --lr, the embeddings are below the first layer",
+        "learning rate of a layer relative to the layer above, 0 < x <= 1; the head has "
+        "--lr, the embeddings are below the first layer",
         run_only=True,
     )
 
@@ -74,16 +74,15 @@ class PairConfig(PairTransformerConfig, TransformerConfig):
 class GraphModel(nn.Module):
     """An encoder of nodes, and a head on graphs or on each node.
 
-    Every architecture derives from it. Graphs are read out at the virtual node; where
-    the encoder has none, from their nodes.
+    Every architecture derives from it. Graphs are read out at the virtual node or, without
+    it, from their nodes.
 
     Args:
         encoder: see `Encoder`.
         head: [..., D] -> [..., C], C targets or classes, with `output_names`: its
             weights that belong to single outputs, the matrix first.
-        level: `graph` or `node`, the owner of the targets.
-        readout: without a virtual node, `mean`, `sum` or `max` over the nodes of a
-            graph.
+        level: `graph` or `node`, which have the targets.
+        readout: `mean`, `sum` or `max` over the nodes of a graph without virtual node.
 
     Attributes:
         batch_spec: the batch fields that the model reads.
@@ -120,8 +119,8 @@ class GraphModel(nn.Module):
             perturb: [B, N, D], added to the encoded node features (FLAG).
 
         Returns:
-            [B, C], or [B, N, C] at node level, where padded nodes have any values; in
-            regression at the scale of training (standardised, or in the target's unit).
+            [B, C], or [B, N, C] at node level, where padded nodes have any values.
+            Regression has the scale of training (standardised, or the target's unit).
         """
         x = self.encoder(batch, perturb)
         if self.level == "node":
@@ -158,8 +157,8 @@ class GraphModel(nn.Module):
     ):
         """Loads weights; see `nn.Module`.
 
-        The task sets `translate` where the next weights are another run's: fairseq's
-        trainer loads the weights of `--finetune-from-model`, and they pass through it.
+        The weights of `--finetune-from-model`, which fairseq's trainer loads, pass through
+        `translate`, which the task has set.
         """
         if self.translate is not None:
             state_dict, self.translate = self.translate(state_dict), None
@@ -167,7 +166,7 @@ class GraphModel(nn.Module):
 
 
 def sizes(layers: int, width: int, heads: int) -> dict[str, int]:
-    """Sizes of a Transformer; the feed-forward network has its width."""
+    """Sizes of a Transformer whose feed-forward network has the same width."""
     return {
         "encoder_layers": layers,
         "encoder_embed_dim": width,

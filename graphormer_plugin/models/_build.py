@@ -13,7 +13,7 @@ from graphormer_plugin.models._registry import ARCHITECTURES
 
 
 def model_config(arch: str, **options: Any) -> Any:
-    """Config of a registered architecture: its preset, and options that differ from it."""
+    """Config of a registered architecture: its preset with other values of ``options``."""
     if arch not in ARCHITECTURES:
         raise ValueError(
             f"unknown architecture {arch!r}; see python -m graphormer_plugin"
@@ -31,12 +31,8 @@ def model_config(arch: str, **options: Any) -> Any:
 def model_from_options(
     options: Mapping[str, Any], schema: FeatureSchema, targets: TargetSchema
 ) -> GraphModel:
-    """The model of a checkpoint's options, with random weights.
-
-    Args:
-        options: fields of its config, and the architecture under ``_name``; unknown
-            options have no effect.
-    """
+    """The model of a checkpoint's options, with random weights. The options have the
+    architecture under ``_name``; unknown options have no effect."""
     _, model, config, _ = ARCHITECTURES[options["_name"]]
     names = {entry.name for entry in dataclasses.fields(config)} & options.keys()
     config = config(**{name: options[name] for name in names})
@@ -56,7 +52,7 @@ def build_model(
         schema: vocabularies of nodes and bonds, e.g. `GraphStore.schema`.
         targets: names, kind and scale, e.g. `GraphStore.targets`.
         log_degree: see `ModelTask`.
-        **options: fields of the architecture's config that differ from the preset.
+        **options: values of the config that differ from the preset.
 
     Raises:
         ValueError: unknown architecture or option, or options that do not fit.
@@ -68,7 +64,7 @@ def build_model(
 
 
 def check_targets(targets: TargetSchema) -> None:
-    """Raise ValueError for several targets of classes: a model has the classes of one."""
+    """Raise ValueError for several targets of classes: a model predicts a single target."""
     if targets.kind == "multiclass" and len(targets.names) > 1:
         raise ValueError(
             f"{len(targets.names)} targets of classes ({listed(targets.names, 3)}), but a "

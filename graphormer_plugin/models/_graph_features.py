@@ -15,11 +15,11 @@ FEATURES_WEIGHT = "joined.weight"  # among the weights
 def join_graph_features(
     model: GraphModel, schema: FeatureSchema, targets: TargetSchema
 ) -> None:
-    """Let a model read the numbers of graphs that the schema names; none: no change.
+    """Let a model read the numbers of graphs that the schema names, if there are any.
 
-    They join the input of the output layer: a linear map of them, which starts at zero,
-    is added to the output, as if they were concatenated to the input of the last linear
-    map of the head. Other forward hooks of the model, such as `--clamp-max`, get the sum.
+    A linear map of them, which starts at zero, is added to the output. This equals joining
+    them to the input of the last linear map of the head. Other forward hooks of the model,
+    such as `--clamp-max`, get the sum.
     """
     width = len(schema.graph_features)
     if not width:

@@ -10,7 +10,7 @@ class Architecture(NamedTuple):
     """A name for ``--arch``.
 
     Attributes:
-        family: name of the model whose preset it is; its own name without a preset.
+        family: name of the model of which this is a preset, or its own name.
         preset: values of options that are not the defaults of ``config``.
     """
 
@@ -36,9 +36,7 @@ def register_model(
     Args:
         name: name for ``--arch`` with the defaults of the config. A name that is taken
             keeps its model, as in fairseq.
-        config: dataclass of its options.
-        **presets: further names, with the values of options that differ from the
-            defaults.
+        **presets: further names, with the values that differ from the defaults.
     """
 
     def _register(model: type[GraphModel]) -> type[GraphModel]:

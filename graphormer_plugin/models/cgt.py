@@ -2,24 +2,24 @@
 Transformers (Menegaux et al. 2023).
 
 https://hal.science/hal-04105101. The attention (CSA) equals the released code
-(inria-thoth/csa), which is followed where the paper is silent:
+(inria-thoth/csa). Details that the paper leaves open come from this code:
 
-- A linear map with bias follows the attention. At 16 layers of width 256 that makes
-  8.6M weights, as in the released code, where the paper says 8.2M (Table 6) and 8.3M
-  (Table 3); `--output-projection low_rank` has 8.1M.
+- A linear map with bias follows the attention. 16 layers of width 256 then have 8.6M
+  weights, as in the released code; the paper says 8.2M (Table 6) and 8.3M (Table 3), and
+  `--output-projection low_rank` has 8.1M.
 - The head for graphs has two hidden layers of D / 2 and D / 4, the head for nodes two of
   width D, the output of each divided by its L2 norm, which GraphGym does by default.
 - The presets of PCQM4Mv2 have GELU, in the feed-forward network and in the head.
-- `--dropout` acts inside the feed-forward network, too, and "attention dropout" of
-  Table 6 drops connections (`--attention-dropout`).
-- Pair features are as wide as the nodes; half of it is the relative encoding.
+- `--dropout` also acts inside the feed-forward network, and "attention dropout" of Table 6
+  drops connections (`--attention-dropout`).
+- Pair features are as wide as the nodes; half of the width is the relative encoding.
 - Additive rings: a vector is added, in the half of the bonds, to pairs in a common ring;
   bonded pairs have a vector of their own.
 - Table 6 has 16 layers for CSA-small, which would be 8M weights; 2.8M are five.
-- Weights start as torch's layers do; the columns of a molecule's atoms and bonds, where
-  there are several, as OGB's encoders (xavier_uniform).
+- Weights start as torch's layers do. Several columns of a molecule's atoms or bonds start
+  as OGB's encoders (xavier_uniform).
 
-Here differently:
+Differences from the released code:
 
 - Rings are cycles without chords, as the paper says, in any graph (`data/fields/rings.py`).
 - Categorical rings double "self" and "no bond" as well as the bond types.
@@ -27,9 +27,9 @@ Here differently:
 - The map of random walks and the shared maps to E^att and E^val have no bias. Classes
   of nodes (PATTERN, CLUSTER) have an embedding, not a linear map with bias. Columns of
   bonds are averaged, not summed.
-- The bias of the last map of the head for graphs is added once a graph, after the sum
-  over its nodes (`--head-before-readout`: once a node).
-- PATTERN has two classes and a mean by their weights, not one logit and a plain mean.
+- The bias of the last map of the head for graphs is added once per graph, after the sum
+  over its nodes (`--head-before-readout`: once per node).
+- PATTERN has two classes and a mean by their weights, not a single logit and a plain mean.
 - The recipes change the learning rate per update, not per epoch.
 - `--neighbours-only` leaves each node itself among its neighbours.
 """
@@ -45,7 +45,7 @@ from graphormer_plugin.modules import CGTEncoder, CGTEncoderConfig, MLPHead, opt
 
 @dataclass
 class CGTConfig(CGTEncoderConfig, PairConfig):
-    """Options of CGT: of its encoder, head and read-out."""
+    """Options of CGT's encoder, head and read-out."""
 
     head_layers: int = option(
         2, "hidden layers of the head for graphs, >= 0, each half as wide as its input"
@@ -55,11 +55,11 @@ class CGTConfig(CGTEncoderConfig, PairConfig):
     )
     head_before_readout: bool = option(
         False,
-        "nodes pass through the head's last map, too, before they are read out, as in "
-        "the released code, so that a sum has its bias once a node; for checkpoints "
+        "nodes also pass through the head's last map before they are read out, as in "
+        "the released code: a sum then has its bias once per node; for checkpoints "
         "imported from it",
     )
-    readout: str = option("sum", "of the nodes of a graph: sum, mean or max")
+    readout: str = option("sum", "read-out of the nodes of a graph: sum, mean or max")
 
 
 # Table 6. Optimiser: AdamW, cosine schedule with warm-up.

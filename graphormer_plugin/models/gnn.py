@@ -11,15 +11,15 @@ of weights are as published. Differences:
   of the width and a vector of twice the width; 17,920 of 387,155 and 42,240 of 480,805).
 - PNA's flag "divide the input among the towers" is False in its command, but read as
   True; the published number needs True, and so it is here.
-- GatedGCN: edges are not updated in the last layer, where nobody reads them (156 weights
-  of 505,011). Without bonds all edges start from one vector, where the released code maps
-  the number 1 (D weights more).
+- GatedGCN: the last layer does not update edges, because nothing reads them (156 weights
+  of 505,011). Without bonds all edges start from one vector; the released code maps the
+  number 1 (D weights more).
 - GIN: the 17 biases of its read-out are one (16 of 509,549).
-- Dropout is on the term that a layer adds, where the 500k models of Dwivedi et al. have
-  it on the sum, and GAT also on its input; all are trained with rate 0.
-- Without neighbours a node gets zeros, a case that the benchmarks do not have.
-- Laplacian eigenvectors (GatedGCN): a random sign per graph and eigenvector, where the
-  released code draws one per batch and eigenvector.
+- Dropout is on the term that a layer adds. The 500k models of Dwivedi et al. have it on the
+  sum, and GAT also on its input; all are trained with rate 0.
+- A node without neighbours gets zeros; the benchmarks do not have such nodes.
+- Laplacian eigenvectors (GatedGCN) have a random sign per graph and eigenvector; the
+  released code draws a sign per batch and eigenvector.
 
 `gcn_pcqm4m` and `gin_pcqm4m` are the baselines of OGB's large-scale challenge (Hu et al.
 2021, arXiv:2103.09430): 5 layers of width 600, bonds in the messages, tables that start
@@ -70,7 +70,7 @@ _PCQM4M = {
 class MessagePassingConfig(MessagePassingEncoderConfig, EncoderConfig):
     """Options of all baselines."""
 
-    readout: str = option("mean", "of the nodes of a graph: mean, sum or max")
+    readout: str = option("mean", "read-out of the nodes of a graph: mean, sum or max")
     head_style: str = option(
         "mlp",
         "mlp, with hidden layers of D / 2 and D / 4; linear; or layers, a linear map "
@@ -78,8 +78,8 @@ class MessagePassingConfig(MessagePassingEncoderConfig, EncoderConfig):
     )
     clamp_max: float = option(
         0.0,
-        "in evaluation, predictions are clamped to 0..this, in the unit of the "
-        "targets, which are numbers; 0: they are not",
+        "largest prediction in evaluation, in the unit of the targets, which must be "
+        "numbers; predictions are clamped to 0..X; 0: off",
         run_only=True,
     )
 
@@ -88,7 +88,7 @@ class MessagePassingModel(GraphModel):
     """`MessagePassingEncoder` with a head on graphs or nodes."""
 
     conv = ""
-    # Least and largest output, at the scale of training.
+    # Lowest and largest output, at the scale of training.
     clamp_range: Tensor | None = None
 
     @classmethod
@@ -130,12 +130,12 @@ class MessagePassingModel(GraphModel):
 
     @staticmethod
     def conv_options(cfg: Any, task) -> dict[str, Any]:
-        """Arguments of the layer beside width and norm."""
+        """Arguments of the layer, except width and norm."""
         return {}
 
 
 def _clamp(model: MessagePassingModel, arguments: Any, output: Tensor) -> Tensor:
-    """Forward hook, so that it comes after `join_graph_features`."""
+    """Forward hook, because it must come after `join_graph_features`."""
     if model.training:
         return output
     least, largest = model.clamp_range.to(output)
@@ -258,7 +258,7 @@ class PNAModel(MessagePassingModel):
     """Principal neighbourhood aggregation with bonds.
 
     It scales by degree, relative to the mean log degree of the training split. The task
-    measures it for a new model, and it is a buffer, so that weights bring their own.
+    measures this mean for a new model; it is a buffer, which the weights bring with them.
     Without data (`build_model` from Python) it is 1 until weights are loaded.
     """
 

@@ -1,35 +1,33 @@
 """GT: A Generalization of Transformer Networks to Graphs (Dwivedi & Bresson 2021).
 
-https://arxiv.org/abs/2012.09699. Where the paper is silent, the released code
-(graphdeeplearning/graphtransformer) is followed, with which an imported model agrees:
+https://arxiv.org/abs/2012.09699. Details that the paper leaves open come from the released
+code (graphdeeplearning/graphtransformer), with which an imported model agrees:
 
 - Scores are clamped to [-5, 5] before the exponential ("the outputs after taking
-  exponents", says the paper); with edge features 1e-6 is added to the denominator.
+  exponents", says the paper). 1e-6 is added to the denominator if edges have features.
 - The scores per channel go on as edge features, before the sum over a head and before
   the clamp. Nothing reads the edges of the last layer.
 - Embeddings are tables; queries, keys, values and the edge projection have no bias.
 - The head has two hidden layers, of D / 2 and D / 4.
-- The full graph has no edge from a node to itself. Where edges have features, all its
-  pairs start with one constant vector, which the layers update: that makes the 588,929
-  weights that Table 1 has on ZINC, though its text says that edge features are discarded
-  (`--no-pair-features` does without).
-- A WL role is a degree: of the two rounds that the code computes, it keeps the first.
-  The tables have 37 rows on ZINC and 100 on PATTERN and CLUSTER. `--wl-rounds 2` has the
-  degrees of the neighbours, too.
+- The full graph has no edge from a node to itself. If edges have features, all its pairs
+  start with one constant vector, which the layers update. Table 1 has these 588,929 weights
+  on ZINC, although its text says that edge features are discarded (`--no-pair-features`).
+- A WL role is a degree: the code computes two rounds and keeps the first. The tables have 37
+  rows on ZINC and 100 on PATTERN and CLUSTER. `--wl-rounds 2` adds the degrees of the
+  neighbours.
 - Weights start as torch's layers do.
 
-Here differently:
+Differences from the released code:
 
 - A node without edges gets the bias of O_h instead of NaN.
-- Dropout is where a Transformer's layer has it (rates are 0 in the paper).
+- Dropout is at the places of a Transformer's layer (rates are 0 in the paper).
 - Roles are the same in all graphs; the released code numbers the roles of each graph
   anew, in the order of a checksum. Degrees above the table share its last row.
 - Each eigenvector of each graph has a random sign in training; in the released code all
   graphs of a batch share the signs.
 
-With eigenvectors a prediction depends on the numbering of the nodes: their signs, and their
-basis where eigenvalues are equal, are a choice. Another numbering changed the prediction
-of 72 % of molecules, in the mean by 0.4 % of the target's deviation (measured here).
+A prediction from eigenvectors depends on the numbering of the nodes: their signs are a
+choice, and so is their basis if eigenvalues are equal (examples/models has figures).
 """
 
 from dataclasses import dataclass
@@ -46,9 +44,9 @@ from graphormer_plugin.modules import (
 
 @dataclass
 class GraphTransformerConfig(GraphTransformerEncoderConfig, TransformerConfig):
-    """Options of GT: of its encoder, and of its read-out."""
+    """Options of GT's encoder and read-out."""
 
-    readout: str = option("mean", "of the nodes of a graph: mean, sum or max")
+    readout: str = option("mean", "read-out of the nodes of a graph: mean, sum or max")
 
 
 @register_model(

@@ -1,40 +1,39 @@
 """Graphormer: Do Transformers Really Perform Bad for Graph Representation? (Ying et al.
 2021).
 
-https://arxiv.org/abs/2106.05234, and its released code (microsoft/Graphormer), whose
-second version gives the names of the options. There are two families of presets:
+https://arxiv.org/abs/2106.05234, and its released code (microsoft/Graphormer). The names of
+the options are those of its second version. There are two families of presets:
 
 - `graphormer_paper_{slim,small,base,deep}` are the paper's networks (Eq. 5-9):
-  LayerNorm before each half of a layer; a linear head; dropout 0.1, but none inside the
-  feed-forward network or on the embeddings; linear maps start from N(0, 0.02 / sqrt(L)),
-  as in the first version of the code.
+  LayerNorm before each half of a layer; a linear head; dropout 0.1, except inside the
+  feed-forward network and on the embeddings; linear maps start from
+  N(0, 0.02 / sqrt(L)), as in the first version of the code.
 - `graphormer_{slim,base,large}` are the networks of the second version, under its names:
   LayerNorm after each half unless `--pre-layernorm`, and on the embeddings
   (`--encoder-normalize-before`); a head with a hidden layer and LayerNorm (`--head-style
-  transform`); inner dropout 0.1 and dropout 0.0, which acts on the embeddings, too;
+  transform`); inner dropout 0.1 and dropout 0.0, which also acts on the embeddings;
   linear maps start from N(0, 0.02) (`--apply-graphormer-init`); 512 rows for every
   column and 128 path steps; GELU and softmax in float32.
 
-Embeddings start from N(0, 0.02) in both. Where paper and code differ further:
+Embeddings start from N(0, 0.02) in both. Other differences between paper and code:
 
 - Paths of the edge encoding are cut at `--multi-hop-max-dist` edges and averaged over
   the rest, as in the released code; the paper averages over the whole path.
-- The released code reads embeddings of "no edge", an untrained row of its table, into
-  the bias of pairs without an edge. Here they are zero; an imported model keeps them
-  in its distance table, which is equal.
+- The released code adds the embedding of "no edge", an untrained row of its table, to the
+  bias of pairs without an edge. Here it is zero; an imported model has it in its distance
+  table, which is equal.
 - One vector per in-degree and one per out-degree of the true, directed graph (Eq. 5);
   the released code takes the same number for both.
 - Paths through the first node keep their edges; the released code loses them, because
   0 also stands for "no node between".
-- The presets slim and large of the second version leave `--dropout` at 0.1 and
-  `--act-dropout` at 0.0 where a command does not name them; its own commands all name
-  0.0 and 0.1, which are the presets' values here.
+- The presets slim and large of the second version have `--dropout` 0.1 and `--act-dropout`
+  0.0 by default. All its own commands set 0.0 and 0.1, which are the presets' values here.
 - The released code leaves graphs of more than 128 nodes out of all splits.
 - A LayerNorm follows the last layer of the networks with `--pre-layernorm` and a linear
   head, as in the first version of the code; no equation of the paper has it.
 
-Where several shortest paths join two nodes, the edge encoding reads the first that the
-compiled function finds, which depends on the numbering of the nodes; distances do not.
+If several shortest paths join two nodes, the edge encoding reads the first that the
+compiled function finds. It depends on the numbering of the nodes; distances do not.
 
 GELU comes from the released code; the paper states no activation.
 """
@@ -62,7 +61,7 @@ HEAD_STYLES = ("linear", "transform")
 
 @dataclass
 class GraphormerConfig(GraphormerEncoderConfig, PairConfig):
-    """Options of Graphormer: of its encoder and head, and without effect."""
+    """Options of Graphormer's encoder and head, and options of v2 without effect."""
 
     head_style: str = option(
         "linear", "linear (paper), or transform, with a hidden layer (code)"
@@ -90,8 +89,8 @@ WITHOUT_EFFECT = {
 _PAPER = {"pre_layernorm": True, "input_dropout": 0.0}
 # Pre-trained for MolPCBA (section B.2.2).
 _DEEP = {**_PAPER, **sizes(layers=18, width=1024, heads=32), "attention_dropout": 0.3}
-# Tables of the first release for ZINC, without which the model would have more than the
-# 500k parameters that the benchmark allows.
+# Tables of the first release for ZINC. Larger tables would exceed the 500k parameters that
+# the benchmark allows.
 _SLIM_TABLES = {"num_in_degree": 64, "num_out_degree": 64, "num_spatial": 40}
 
 # The networks of the second version.

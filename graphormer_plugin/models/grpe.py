@@ -1,14 +1,13 @@
 """GRPE: Relative Positional Encoding for Graph Transformer (Park et al. 2022).
 
-https://arxiv.org/abs/2201.12787. The model is the paper's. Where the released code
-(lenscloth/GRPE) differs, the paper is followed:
+https://arxiv.org/abs/2201.12787. The model is the paper's. The released code
+(lenscloth/GRPE) differs from it:
 
 - The key term of Eq. 6-7 takes the key of the attended node j; the code takes the key
   of the row i (`--key-from-row`).
-- The virtual node is virtually related to itself, too; in the code it is related to
+- The virtual node also has the virtual relation to itself; in the code it is related to
   itself as a node is (`--virtual-is-self`).
-- A pair of identical nodes has an edge vector of its own; the code overwrites it by
-  "no edge".
+- A node and itself have an edge vector of their own; the code overwrites it by "no edge".
 - Distances beyond L have a vector of their own, P_far; the code gives them the vector
   of L.
 - A node column has a row for each of its codes; the code for molecules has 512
@@ -17,7 +16,7 @@ https://arxiv.org/abs/2201.12787. The model is the paper's. Where the released c
 
 A LayerNorm follows the last layer, as in the released code; no equation of the paper has it.
 
-The paper states none of these, and they come from the code: weights start as torch's
+The paper does not state these details, which come from the code: weights start as torch's
 layers do (linear maps uniform within +-1 / sqrt(inputs), all embeddings N(0, 1), the
 virtual node zero), GELU, and the dropout rates.
 """
@@ -37,7 +36,7 @@ from graphormer_plugin.modules import (
 
 @dataclass
 class GRPEConfig(GRPEEncoderConfig, PairConfig):
-    """Options of GRPE: of its encoder, and of its head."""
+    """Options of GRPE's encoder and head."""
 
     head_layers: int = option(
         0,

@@ -11,8 +11,8 @@ from graphormer_plugin.optim.adamw import AdamW
 
 @register_optimizer("adam_l2", dataclass=FairseqAdamConfig)
 class AdamL2(AdamW):
-    """`torch.optim.Adam`: `--weight-decay` times the weights is added to the gradient, as
-    the released code of PNA trains; in fairseq's `adam` it shrinks the weights (AdamW).
+    """`torch.optim.Adam`, which adds `--weight-decay` times the weights to the gradient, as
+    in PNA's released code. fairseq's `adam` shrinks the weights instead (AdamW).
     """
 
     @staticmethod

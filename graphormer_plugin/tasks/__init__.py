@@ -1,4 +1,4 @@
-"""Tasks; importing them registers all that this package adds to fairseq.
+"""Tasks. Importing them registers everything that this package adds to fairseq.
 
 fairseq imports every file here whose name does not start with _.
 """

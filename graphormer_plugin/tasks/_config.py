@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
     """Options of ``--task graph_prediction``; the names are Graphormer v2's.
 
-    None of them is required on the command line, because fairseq-validate parses the
-    same options and takes the values from the checkpoint. The task checks them.
+    All of them are optional on the command line, because fairseq-validate parses the same
+    options and takes the values from the checkpoint. The task checks them.
     """
 
     num_classes: Optional[int] = option(
@@ -64,8 +64,8 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
     )
     load_pretrained_model_output_layer: bool = option(
         False,
-        "with --finetune-from-model or --pretrained-model-name: keep the output "
-        "layer, whatever the targets are called; their number must agree",
+        "keep the output layer of --finetune-from-model or --pretrained-model-name for "
+        "targets of other names; their number must agree",
     )
     train_epoch_shuffle: bool = option(
         False, "option of Graphormer v2 without effect: every epoch has new batches"
@@ -83,7 +83,7 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
 
 
 def check_flags(cfg: Any, **least: float) -> None:
-    """Raise ValueError where an option is below its lowest value; None is not checked."""
+    """Raise ValueError if an option is below its lowest value; None is not checked."""
     for name, low in least.items():
         value = getattr(cfg, name)
         if value is not None and not value >= low:

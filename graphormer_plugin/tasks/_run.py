@@ -29,14 +29,15 @@ LOGGERS = (
 
 
 def run_options(cfg: Any) -> DictConfig | None:
-    """The options of the whole run, from a task's; None without fairseq's commands."""
+    """The options of the run to which a task's options belong; None without fairseq's
+    commands."""
     run = cfg._get_parent() if isinstance(cfg, DictConfig) else None
     return run if run is not None and "checkpoint" in run else None
 
 
 def check_common(common: DictConfig) -> None:
-    """Raise ValueError where this machine cannot train with the type of the weights, or log
-    where fairseq's options ``common`` say."""
+    """Raise ValueError if this machine cannot train with the type of the weights, or lacks
+    a logger, that fairseq's options ``common`` name."""
     if common.tpu and find_spec("torch_xla") is None:
         raise ValueError("--tpu: fairseq needs torch_xla, which is not installed")
     gpu = torch.cuda.is_available() and not common.cpu
@@ -58,7 +59,7 @@ def check_common(common: DictConfig) -> None:
 
 
 def check_for_graphs(flag: str, component: type | None, example: str) -> None:
-    """Raise ValueError where a flag names a component of fairseq, which is for text."""
+    """Raise ValueError if a flag names a component of fairseq, which is for text."""
     if component is not None and component.__module__.startswith("fairseq."):
         raise ValueError(
             f"{flag} is one of fairseq's for text; name one for graphs, e.g. {example} "
@@ -67,8 +68,8 @@ def check_for_graphs(flag: str, component: type | None, example: str) -> None:
 
 
 def check_model(cfg: Any) -> None:
-    """Raise ValueError where ``--arch`` is one of fairseq's, some of which have ``arch`` in
-    place of ``_name``."""
+    """Raise ValueError if ``--arch`` is a model of fairseq; some have ``arch`` instead of
+    ``_name``."""
     name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
     model = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
     check_for_graphs(f"--arch {name}", model, "grpe_small")
@@ -77,8 +78,8 @@ def check_model(cfg: Any) -> None:
 def check_criterion(
     criterion: FairseqCriterion, name: str, results_path: str | None
 ) -> None:
-    """Raise ValueError where a criterion is one of fairseq's, or ``--results-path`` is given
-    and it is not a `GraphCriterion`, which alone keeps outputs."""
+    """Raise ValueError for a criterion of fairseq, and for ``--results-path`` without a
+    `GraphCriterion`, because other criterions do not keep outputs."""
     check_for_graphs(f"--criterion {name}", type(criterion), "l1_loss")
     if not results_path:
         return
@@ -106,7 +107,7 @@ def settle_metric(run: DictConfig, criterion: FairseqCriterion) -> None:
         flag = "--maximize-best-checkpoint-metric"
         raise ValueError(f"{flag}: {name} is better when it is smaller; leave it out")
     if name in RISING and not maximize:
-        for options in (run.checkpoint, run.lr_scheduler):  # the second: of plateaus
+        for options in (run.checkpoint, run.lr_scheduler):  # a schedule by plateaus
             if "maximize_best_checkpoint_metric" in options:
                 options.maximize_best_checkpoint_metric = True
         logger.info(

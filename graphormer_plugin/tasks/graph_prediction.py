@@ -107,7 +107,7 @@ class GraphPredictionTask(FairseqTask):
 
     @classmethod
     def setup_task(cls, cfg: GraphPredictionConfig, **kwargs: Any):
-        """Make the task; opens the data unless it comes with a checkpoint."""
+        """Make the task, and open the data unless it comes with a checkpoint."""
         with one_line_errors():
             task = cls(cfg, **kwargs)
             if not kwargs.get("from_checkpoint", False):
@@ -125,10 +125,8 @@ class GraphPredictionTask(FairseqTask):
 
     @property
     def store(self) -> GraphStore | ShardedStore:
-        """The graph store of the dataset, or several stores, prepared on first use.
-
-        Of several processes that ask at once, the first builds it and the others wait.
-        """
+        """The graph store of the dataset, or several stores, prepared on first use. If
+        several processes ask at once, the first builds it and the others wait."""
         if self._store is None:
             if not self.cfg.dataset_name:
                 raise ValueError("no dataset: give --dataset-name")
@@ -203,9 +201,9 @@ class GraphPredictionTask(FairseqTask):
 
     @property
     def bucket_ratio(self) -> float:
-        """Width of the buckets of training batches. With buckets BatchNorm has the
-        statistics of graphs of equal size, not of the data: after four epochs of ZINC the
-        MAE of GT on its training graphs is 0.77 with buckets, 0.61 without."""
+        """Width of the buckets of training batches. Buckets give BatchNorm the statistics of
+        graphs of equal size, not of the data: after four epochs of ZINC the MAE of GT on its
+        training graphs is 0.77 with buckets, 0.61 without."""
         if self.cfg.bucket_ratio is not None:
             return self.cfg.bucket_ratio
         return math.inf if self.mixes_sizes else BUCKET_RATIO
@@ -228,7 +226,7 @@ class GraphPredictionTask(FairseqTask):
         return self._collator
 
     def give_fields(self) -> None:
-        """Give the collator the model's fields; it makes no batch before that."""
+        """Give the collator the model's fields, without which it cannot make a batch."""
         spec = self._collator.spec = self.batch_spec
         if spec is None:
             return
@@ -283,7 +281,7 @@ class GraphPredictionTask(FairseqTask):
         return iterator
 
     def update_freq(self, epoch: int) -> int:
-        """``--update-freq`` in an epoch; fairseq's trainer takes it in this way, too."""
+        """``--update-freq`` in an epoch, as fairseq's trainer takes it."""
         values = self.cfg.update_freq
         return int(values[min(epoch, len(values)) - 1])
 
@@ -331,8 +329,8 @@ class GraphPredictionTask(FairseqTask):
     ):
         """Forward and backward passes over a batch; see fairseq's method.
 
-        Adds ``seed`` to the batch, from which random numbers of a graph come. With
-        ``ignore_grad`` nothing of the batch counts: the process has run out of batches in
+        Adds ``seed`` to the batch, from which random numbers of a graph come. If
+        ``ignore_grad``, nothing of the batch counts: the process has run out of batches in
         the last update of an epoch.
         """
         seed = graph_seeds(self.cfg.seed, update_num, sample["id"])
@@ -346,7 +344,7 @@ class GraphPredictionTask(FairseqTask):
             except RuntimeError as error:
                 if not is_out_of_memory(error):
                     raise
-                # torch's own: fairseq would skip the batch, in every epoch.
+                # fairseq would skip the batch after torch's own error, in every epoch.
                 raise MemoryError(str(error)) from error
         with filler_batch() if several_processes() else running_statistics_kept():
             loss, size, log = self.passes(*arguments)
@@ -378,7 +376,7 @@ class GraphPredictionTask(FairseqTask):
         return criterion
 
     def valid_step(self, sample, model, criterion):
-        """Loss and metrics of a batch; keeps outputs that a metric needs."""
+        """Loss and metrics of a batch; keeps the outputs that a metric needs."""
         if not sample:  # a process that ran out of data, in fairseq-validate
             return 0.0, 0, {}
         loss, sample_size, log = super().valid_step(sample, model, criterion)
@@ -389,7 +387,7 @@ class GraphPredictionTask(FairseqTask):
     def reduce_metrics(self, logging_outputs, criterion) -> None:
         """Log the loss, and the metrics of a `GraphCriterion`.
 
-        A user's criterion of another kind logs what its own `reduce_metrics` does.
+        A user's criterion of another kind logs the metrics of its own `reduce_metrics`.
         """
         logging_outputs = on_cpu([log for log in logging_outputs if log])
         super().reduce_metrics(logging_outputs, criterion)
@@ -440,8 +438,8 @@ class GraphPredictionTask(FairseqTask):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take vocabularies and targets from a checkpoint, before the model is built.
 
-        fairseq calls this when it loads a model to evaluate it. When it resumes, it
-        calls `set_checkpoint_dict`, which compares the data.
+        fairseq calls this when it loads a model to evaluate it. A resumed training calls
+        `set_checkpoint_dict`, which compares the data.
         """
         self._trained_on = state_dict
         self._schema = FeatureSchema.from_dict(state_dict["schema"])
@@ -460,7 +458,7 @@ class GraphPredictionTask(FairseqTask):
         """Refuse to resume another training; see `check_same_training`.
 
         fairseq does not call this with ``--finetune-from-model`` or
-        ``--reset-dataloader``, where other data are the point.
+        ``--reset-dataloader``, which are for other data.
         """
         with one_line_errors():
             check_same_training(state, self.cfg, self.store)

@@ -35,8 +35,8 @@ class GraphPredictionWithFlagTask(GraphPredictionTask):
 
     Each update passes ``flag_m`` times over its batch. A perturbation of the encoded
     node features, ``[B, N, D]``, starts uniform and takes a step of ``flag_step_size``
-    along the sign of its gradient between two passes; with ``flag_mag`` each node's
-    vector is projected back onto the ball of that radius. The gradient of the weights is
+    along the sign of its gradient between two passes. Each node's vector is projected back
+    onto the ball of radius ``flag_mag``, unless that is 0. The gradient of the weights is
     the mean over all passes. The log shows the last pass, which has the strongest
     perturbation. Validation is not perturbed.
     """
@@ -73,8 +73,8 @@ class GraphPredictionWithFlagTask(GraphPredictionTask):
     def first_perturbation(self, node_mask: Tensor, seed: Tensor) -> Tensor:
         """Uniform float32 ``[B, N, D]`` by the seed of each graph, zero at padding.
 
-        Each entry lies within ``flag_mag / sqrt(D)``, so that no norm exceeds
-        ``flag_mag``, or within ``flag_step_size`` where the norm is not limited.
+        Each entry lies within ``flag_mag / sqrt(D)``, so that norms are at most
+        ``flag_mag``, or within ``flag_step_size`` if ``flag_mag`` is 0.
         """
         bound = self.cfg.flag_step_size
         if self.cfg.flag_mag > 0:

@@ -10,10 +10,10 @@ from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
 class NodePredictionTask(GraphPredictionTask):
     """Predicts a class or a value for every node.
 
-    Has the encoders of `GraphPredictionTask`, with the head on each node: the model
+    The encoders are those of `GraphPredictionTask`, with the head on each node: the model
     returns ``[B, N, classes]``, or ``[B, N, 1]`` in regression. The target is ``[B, N]``:
-    classes int64 with -1, or values float64 with NaN, at padding and missing labels,
-    which losses and metrics leave out.
+    int64 classes or float64 values. Losses and metrics leave out padding and missing labels,
+    -1 or NaN.
     """
 
     level = "node"
