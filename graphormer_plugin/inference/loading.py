@@ -51,9 +51,12 @@ def load(
     models = path if isinstance(path, ModelFolder) else models_named([path])
     if user_data_dir is not None:
         import_user_data(home_path(user_data_dir))
-    paths = models.checkpoints
-    loaded = {path: load_member(path, head, domain) for path in dict.fromkeys(paths)}
-    return ensemble([loaded[path] for path in paths], models)
+    shared: dict[str, GraphModel] = {}
+    loaded = {
+        path: load_member(path, head, domain, shared)
+        for path in dict.fromkeys(models.checkpoints)
+    }
+    return ensemble([loaded[path] for path in models.checkpoints], models)
 
 
 def ensemble(members: list[Predictor], models: ModelFolder) -> Predictor:
@@ -88,11 +91,21 @@ def check_agreement(first: Predictor, other: Predictor) -> None:
 
 
 def load_member(
-    path: Path, head: str | os.PathLike[str] | None, domain: bool
+    path: Path,
+    head: str | os.PathLike[str] | None,
+    domain: bool,
+    shared: dict[str, GraphModel],
 ) -> Predictor:
-    """Load a checkpoint and the files beside it; see `load`."""
+    """Load a checkpoint and the files beside it; see `load`.
+
+    Args:
+        shared: models of the members before this one, which gets theirs where it is
+            equal: replicates of a head have one start, and compute its vectors once.
+    """
     checkpoint = read_checkpoint(path)
-    model = load_model(checkpoint, path)
+    owner = weights_digest(checkpoint.weights)
+    key = repr((owner, checkpoint.state["cfg"]["model"], *checkpoint[1:]))
+    model = shared[key] = shared.get(key) or load_model(checkpoint, path)
     task_state = checkpoint.state["task_state"]
     with invalid_checkpoint_errors(path):
         parts = tuple(task_state.get("vectors", ()))
@@ -100,7 +113,6 @@ def load_member(
         max_atoms = int(checkpoint.state["cfg"]["task"].get("max_atoms", MAX_ATOMS))
     head, beside = head_file(path, head), domain_file(path)
     has_domain = domain and head is None and beside.exists()
-    owner = weights_digest(checkpoint.weights) if head or has_domain else ""
     return Predictor(
         model,
         checkpoint.schema,

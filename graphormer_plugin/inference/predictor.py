@@ -12,7 +12,6 @@ from graphormer_plugin.data.graph_features import PREFIX, with_descriptors
 from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.pyg_graphs import edge_kind_of
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.head import Head
 from graphormer_plugin.heads.prediction import (
@@ -134,8 +133,8 @@ class Predictor:
 
     def bfloat16(self) -> "Predictor":
         """Multiply matrices of the layers in bfloat16; returns this object."""
-        for member in dict.fromkeys(self.members):
-            multiply_in_bfloat16(member.model)
+        for model in {member.model for member in self.members}:
+            multiply_in_bfloat16(model)
         return self
 
     def reader(self, max_atoms: int | None = None) -> RowReader:
@@ -208,8 +207,9 @@ class Predictor:
     ) -> Prediction:
         """Prediction of all members; ``domain``: with the likeness to the training."""
         numbers = extra_values(self.extra_columns, extra, len(molecules))
+        vectors: dict[tuple[GraphModel, int], np.ndarray] = {}  # of heads on one model
         each = [
-            member._estimate(molecules, batch_size, numbers, domain)
+            member._estimate(molecules, batch_size, numbers, domain, vectors)
             for member in self.members
         ]
         result = each[0] if len(each) == 1 else combined(each)
@@ -218,21 +218,22 @@ class Predictor:
         return from_log(result, self.logs) if self.logs else result
 
     def _estimate(
-        self, molecules: Molecules, batch_size: int, numbers: np.ndarray, domain: bool
+        self,
+        molecules: Molecules,
+        batch_size: int,
+        numbers: np.ndarray,
+        domain: bool,
+        vectors: dict[tuple[GraphModel, int], np.ndarray],
     ) -> Prediction:
-        """Prediction of this member's model."""
-        graphs = self._graphs(molecules)
+        """Prediction of this member's model; adds to ``vectors``."""
         if self.head is not None:
-            layers = self.head.layers
-            vectors = graphs.collect(
-                lambda batch: self._vectors(batch, layers),
-                self.vector_width(layers),
-                batch_size,
-            )
+            key = self.model, self.head.layers
+            if key not in vectors:
+                vectors[key] = self._embed(molecules, self.head.layers, batch_size)
             raw = self._raw(molecules, numbers)
-            raw["vectors"] = np.asarray(vectors, np.float32)
+            raw["vectors"] = np.asarray(vectors[key], np.float32)
             return self.head.predict_features(raw)
-        graphs = self._joined(graphs, molecules, numbers)
+        graphs = self._joined(self._graphs(molecules), molecules, numbers)
         if self.domain is None or not domain:
             return Prediction(self._values(graphs, batch_size))
         width = self.targets.num_outputs
@@ -297,20 +298,31 @@ class Predictor:
         """
         inputs = self.read(inputs)
         if len(self.members) > 1:
-            distinct = {weights_digest(m.model.state_dict()): m for m in self.members}
+            distinct = {member.model: member for member in self.members}
             options = (layers, nodes, batch_size, fingerprint)
             parts = [m.embed(inputs, *options) for m in distinct.values()]
             if nodes:
                 return [np.concatenate(graph, 1) for graph in zip(*parts, strict=True)]
             return np.concatenate(parts, 1)
         layers = self.own_layers(nodes or fingerprint) if layers is None else layers
-        vectors = self._graphs(inputs).collect(
+        vectors = self._embed(inputs, layers, batch_size, nodes, fingerprint)
+        return inputs.to_source_order(vectors, [0]) if nodes else vectors
+
+    def _embed(
+        self,
+        molecules: Molecules,
+        layers: int,
+        batch_size: int,
+        nodes: bool = False,
+        fingerprint: bool = False,
+    ) -> PerGraph:
+        """Vectors of this member's model, see `embed`."""
+        return self._graphs(molecules).collect(
             lambda batch: self._vectors(batch, layers, nodes, fingerprint),
             self.vector_width(layers),
             batch_size,
             nodes,
         )
-        return inputs.to_source_order(vectors, [0]) if nodes else vectors
 
     def own_layers(self, of_layers: bool = False) -> int:
         """Number of layers that `embed` takes by default; ``of_layers``: for vectors of

@@ -17,6 +17,7 @@ from graphormer_plugin.heads.domain import domain_file, read_domain, save_domain
 from graphormer_plugin.heads.head import read_head
 from graphormer_plugin.heads.kernels import raw_features
 from graphormer_plugin.inference import loading, model_folder
+from graphormer_plugin.inference import predictor as predictor_module
 from graphormer_plugin.inference.model_folder import write_folder
 from support.tables import rows
 
@@ -93,9 +94,10 @@ def test_without_head(folder, capsys):
 
 
 def test_a_molecule_is_parsed_once(folder, monkeypatch):
-    """For the graph, the fingerprint and the domain, of all members."""
-    write_folder(".", [MEMBER] * 3)
-    parsed, described, folders = [], [], []
+    """For the graph, the vectors, the fingerprint and the domain, of all members."""
+    shutil.copytree("member1", "member2")
+    write_folder(".", [MEMBER, f"member2/{Path(MEMBER).name}", MEMBER])
+    parsed, described, folders, batches = [], [], [], []
 
     def watch(owner, name, seen):
         function = getattr(owner, name)
@@ -109,8 +111,9 @@ def test_a_molecule_is_parsed_once(folder, monkeypatch):
     watch(Chem, "MolFromSmiles", parsed)
     watch(kernels, "morgan_counts", described)
     watch(model_folder, "read_folder", folders)
+    watch(predictor_module, "layer_vectors", batches)
     assert main([".", "in.csv", "out.csv", "--quiet", "--workers", "0"]) == 0
-    assert parsed == NEW and len(folders) == 1
+    assert parsed == NEW and len(folders) == len(batches) == 1
     assert [len(mols) for mols in described] == [len(NEW) - 1]  # one is refused
     hub.load(".").predict(TRAIN)
     assert parsed == NEW + TRAIN
