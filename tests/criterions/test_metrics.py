@@ -131,7 +131,7 @@ def test_accuracy_equals_ogb(ogb, rng):
 def test_one_class_only_is_undefined_and_says_so(caplog):
     scores, targets = np.zeros((4, 1), np.float32), np.zeros((4, 1))
     assert math.isnan(roc_auc(scores, targets))
-    assert "roc_auc is undefined: the target has labels of one class" in caplog.text
+    assert "roc_auc is undefined: the target has labels of only one" in caplog.text
     assert math.isnan(average_precision(scores, np.full((4, 1), np.nan)))
     assert "ap is undefined" in caplog.text
 
