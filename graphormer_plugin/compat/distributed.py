@@ -22,17 +22,8 @@ _fairseq_call_main = utils.call_main
 # Classes, beside tensors, in a checkpoint that fairseq's first process reads and sends to the
 # others. Reading them runs no code.
 CHECKPOINT_CLASSES = [
-    utils._TensorPlaceholder,
-    DictConfig,
-    ListConfig,
-    ContainerMetadata,
-    Metadata,
-    AnyNode,
-    Any,
-    collections.defaultdict,
-    dict,
-    list,
-    int,
+    *(utils._TensorPlaceholder, DictConfig, ListConfig, ContainerMetadata, Metadata),
+    *(AnyNode, Any, collections.defaultdict, dict, list, int),
 ]
 
 

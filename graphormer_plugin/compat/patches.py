@@ -1,7 +1,7 @@
 """List of all that this package replaces in fairseq, and adds to torch's safe classes.
 
-With another version of fairseq, `tests/compat/test_patches.py` says which functions have
-gone or have other arguments.
+`tests/compat/test_patches.py` says which functions have gone, or have other arguments, in
+another version of fairseq.
 """
 
 import torch

@@ -197,9 +197,7 @@ class FeaturisedRows:
             arrays["descriptors"] = self.descriptors
         rest = {name: getattr(self, name) for name in _REST}
         rest_bytes = np.frombuffer(json.dumps(rest).encode(), np.uint8)
-        small = {
-            n: _smallest(array) for n, array in arrays.items() if array is not None
-        }
+        small = {name: _smallest(array) for name, array in arrays.items()}
         return small | {"rest": rest_bytes}
 
     @classmethod

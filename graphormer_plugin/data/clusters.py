@@ -18,9 +18,9 @@ MOST_BUTINA = 5000
 def clusters_of(
     smiles: Sequence[str], largest_fragment: bool = False, most: int = MOST_BUTINA
 ) -> list[str]:
-    """Name of each molecule's cluster: of Butina (1999, doi:10.1021/ci9803381), or for
-    more than ``most`` molecules of the most similar of RDKit's leaders, molecules of which
-    no two are neighbours. The order of the molecules decides ties."""
+    """Name of each molecule's cluster, by Butina (1999, doi:10.1021/ci9803381). More than
+    ``most`` molecules join the most similar of RDKit's leaders, which are no neighbours of
+    each other. The order of the molecules decides ties."""
     generator = GetMorganGenerator(radius=2, fpSize=2048)
     read = Featuriser(largest_fragment=largest_fragment).mol
     prints = [generator.GetFingerprint(read(text)) for text in smiles]

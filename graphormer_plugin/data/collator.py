@@ -104,8 +104,8 @@ class GraphCollator:
         )
         if "graph_features" in self.spec.fields:
             arrays["graph_features"] = columns["graph_features"][ids]
-        # fairseq's --fp16 halves float32, not float64. As halves, positions would be off
-        # by 0.01 at 10 angstrom, and features infinite above 65,504.
+        # fairseq's --fp16 halves float32, not float64. Halves of positions would be off by
+        # 0.01 at 10 angstrom, and halves of features infinite above 65,504.
         for name in ("x", "pos", "edge_attr", "graph_features"):
             if name in arrays and arrays[name].dtype == np.float32:
                 arrays[name] = arrays[name].astype(np.float64)

@@ -40,25 +40,24 @@ ATOM = re.compile(r"\[(?!H\])[^\]]*\]|Br|Cl|[BCNOPSFIbcnops*]")
 
 @dataclass(frozen=True)
 class LimitedParser:
-    """A parser that refuses molecules of more than ``max_atoms``, before RDKit reads them: it
-    crashes on a chain of 20,000."""
+    """A parser that refuses molecules of more than ``max_atoms`` with ValueError, before RDKit
+    reads them: it crashes on a chain of 20,000."""
 
     parser: Parser
     max_atoms: int
 
     def __call__(self, smiles: str) -> MoleculeGraph:
-        """Raises ValueError for a larger molecule."""
+        """The graph of a SMILES."""
         if len(smiles) > self.max_atoms:  # an atom has at least one character
             written, *_ = smiles.split(maxsplit=1) or [""]
             # The parser may leave out all fragments but one.
             largest = max(written.split("."), key=len)
-            self.check(len(ATOM.findall(largest)))
+            self._check(len(ATOM.findall(largest)))
         graph = self.parser(smiles)
-        self.check(len(graph.x))
+        self._check(len(graph.x))
         return graph
 
-    def check(self, atoms: int) -> None:
-        """Raises ValueError for too many atoms."""
+    def _check(self, atoms: int) -> None:
         if atoms > self.max_atoms:
             raise ValueError(f"{atoms:,} atoms, above --max-atoms {self.max_atoms}")
 

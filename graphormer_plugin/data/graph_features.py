@@ -19,8 +19,8 @@ def graph_features(
     rows: int,
     described: Sequence[np.ndarray] = (),
 ) -> dict[str, Any]:
-    """Names and values of the numbers that join the output layer, for those of the ``rows``
-    that are ``kept``, and `describe_smiles` of these, part by part."""
+    """Names and values of the numbers that join the output layer. The ``kept`` of the ``rows``
+    are graphs; ``described`` has their `describe_smiles`, part by part."""
     names, values = list(source.graph_features), given_values(source, rows)[kept]
     if described:
         names += feature_names()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from graphormer_plugin.data.batches import cut_batches
 from graphormer_plugin.data.dataset import GraphDataset
+from graphormer_plugin.data.options import check_least
 
 logger = logging.getLogger(__name__)
 
@@ -195,18 +196,14 @@ def batch_iterator(
     ``--required-batch-size-multiple`` (8 by default); here that multiple shortens full
     batches only.
 
-    The options have the tasks' names; others are those of fairseq's iterator, except for
-    ``update_freq`` and ``errors`` of `GraphBatchIterator`. ``max_positions`` is not read:
+    The options have the tasks' names; ``update_freq`` and ``errors`` belong to
+    `GraphBatchIterator`, all others to fairseq's iterator. ``max_positions`` is not read:
     fairseq puts ``max_tokens`` into it in training only.
     """
-    for flag, value, least in (
-        ("--batch-size", max_sentences, 1),
-        ("--max-tokens", max_tokens, 1),
-        ("--max-pairs", max_pairs, 1),
-        ("--num-workers", num_workers, 0),
-    ):
-        if value is not None and value < least:
-            raise ValueError(f"{flag} {value}: expected {least} or more")
+    check_least("batch_size", max_sentences, 1)
+    check_least("max_tokens", max_tokens, 1)
+    check_least("max_pairs", max_pairs, 1)
+    check_least("num_workers", num_workers, 0)
     cores = len(os.sched_getaffinity(0))
     if num_workers > cores:  # recipes for large machines ask for 16 and more
         logger.info("--num-workers %d: %d, one per core", num_workers, cores)

@@ -159,7 +159,7 @@ class TableOptions:
 
     @property
     def featuriser(self) -> Featuriser:
-        """What reads the molecules."""
+        """The reader of the molecules."""
         return Featuriser(self.canonical_smiles, self.largest_fragment)
 
     @property
@@ -292,6 +292,12 @@ def table_options(options: TableOptions, **changed: Any) -> dict[str, Any]:
 def flag_of(name: str) -> str:
     """The flag of an option."""
     return "--" + name.replace("_", "-")
+
+
+def check_least(name: str, value: float | None, least: float) -> None:
+    """ValueError where an option is below its lowest value; None is not checked."""
+    if value is not None and not value >= least:
+        raise ValueError(f"{flag_of(name)} {value}: expected {least} or more")
 
 
 def add_flag(parser: Any, one: dataclasses.Field, name: str = "") -> None:

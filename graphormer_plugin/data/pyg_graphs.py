@@ -27,7 +27,7 @@ def attribute_column(name: str) -> str:
 
 
 def edge_kind_of(schema: FeatureSchema) -> str:
-    """What ``edge_attr`` is for a model with these columns, see `chunks_of_graphs`."""
+    """The kind of ``edge_attr`` for a model with these columns, see `chunks_of_graphs`."""
     return "real" if schema.num_edge_features else "category"
 
 

@@ -164,20 +164,17 @@ class RegisteredDataset:
 
 
 DATASETS: dict[str, RegisteredDataset] = {}
+# Options that a user's own dataset may read.
+USER_OPTIONS = tuple(
+    "seed split smiles_column target_columns target_kind target_unit".split()
+)
 
 
 def register_dataset(
     name: str,
     *,
     source: str = "user",
-    options: Sequence[str] = (
-        "seed",
-        "split",
-        "smiles_column",
-        "target_columns",
-        "target_kind",
-        "target_unit",
-    ),
+    options: Sequence[str] = USER_OPTIONS,
     content: Callable[[DatasetOptions], dict[str, Any]] | None = None,
     files: Sequence[str | os.PathLike[str]] = (),
     sources: Sequence[str] = (),

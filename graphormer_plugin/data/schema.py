@@ -40,7 +40,7 @@ def beyond_float32(values: Any) -> Any:
 class FeatureSchema:
     """Columns of nodes and edges.
 
-    Bond types are numbered from 1. With all ranges known and their product at most
+    Bond types are numbered from 1. If all ranges are known and their product is at most
     254 (OGB's bonds: 5 x 6 x 2 = 60), the type is the mixed-radix number of the
     columns, first column most significant: it depends on no data set, and a checkpoint
     meets no unknown type. Otherwise the combinations that occur at preparation are
@@ -290,8 +290,8 @@ def target_statistics(
     """Mean and population standard deviation per column over the present labels of graphs, or
     nodes, of the training split.
 
-    A column without labels has mean 0 and deviation 1; a column that is constant but for
-    rounding noise has deviation 1.
+    A column without labels has mean 0 and deviation 1. The deviation is also 1 if labels
+    differ by rounding noise only.
     """
     return pooled_statistics(
         target.shape[1], lambda column: [target[graph_ids, column]]

@@ -197,7 +197,7 @@ def mol_of_any_smiles(smiles: str) -> Any:
 
 
 def _without_valence_rules(mol: Any) -> Any:
-    """A molecule that was read without sanitisation, sanitised but for these rules."""
+    """A molecule that was read without sanitisation, sanitised except for these rules."""
     without_map_numbers(mol).UpdatePropertyCache(strict=False)
     mol = Chem.RemoveHs(mol, sanitize=False)
     everything = Chem.SanitizeFlags.SANITIZE_ALL
@@ -326,7 +326,7 @@ def is_molecule(smiles: str) -> bool:
 
 def murcko_scaffold(mol: Any, stereo: bool = False) -> str:
     """Bemis-Murcko scaffold, as SMILES, of a molecule whose rings are known; empty without
-    rings. With ``stereo`` marks it is the scaffold of ogbg-molhiv's official split.
+    rings. The scaffolds of ogbg-molhiv's official split have ``stereo`` marks.
 
     Equal to RDKit's ``MurckoScaffoldSmiles``, which refuses the valences of molecules
     that were parsed without sanitisation.

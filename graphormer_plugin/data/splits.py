@@ -69,17 +69,17 @@ def scaffold_split(
     """Split by Bemis-Murcko scaffold, or by other groups: no group is in two splits.
 
     Groups of equal scaffold, in their order, fill train up to its share of the labels,
-    then valid up to its own; the rest is test. Of several targets, the mean over them
-    counts, weighted by the share of each target's labels that the group has.
+    then valid up to its own; the rest is test. Several targets count by their mean,
+    weighted by the share of each target's labels that the group has.
 
     Without a seed, the groups are sorted by size and then by first molecule, both
     descending: MoleculeNet's and OGB's rule, which reproduces the official ogbg-molhiv
     split. The last molecules of a table, of scaffolds that occur once, are then train,
-    and the first ones test. With a seed, groups with more than half as many molecules as
-    valid or test may have come first, and the others after them, both in random order
-    (our choice: a large group that comes late would make a large test set). A group that
-    is larger than train may be is train alone, and few groups leave one for valid and one
-    for test.
+    and the first molecules test. A seed puts groups with more than half as many molecules as
+    valid or test may have first, and the others after them, both in random order (our
+    choice: a large group that comes late would make a large test set). A group that is
+    larger than train may be is train alone, and few groups leave one for valid and one for
+    test.
 
     Molecules of a split are ascending; with ``labels`` [molecules, T] they have the
     `molecule_order`, which leaves out molecules without a label.
@@ -102,7 +102,7 @@ def scaffold_split(
         groups.sort(key=len, reverse=True)
         rest = ratios[1] / (ratios[1] + ratios[2])
         up_to_train, up_to_valid = largest, largest + rest * (total - largest)
-    splits: dict[str, list[list[int]]] = {"train": [], "valid": [], "test": []}
+    splits: dict[str, list[list[int]]] = {name: [] for name in SPLITS}
     trained = seen = np.zeros(len(total))
     for group in groups:
         count = known[group].sum(0)

@@ -7,7 +7,7 @@ from typing import Any, Optional
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 
-from graphormer_plugin.data.options import DatasetConfig, flag_of
+from graphormer_plugin.data.options import DatasetConfig, check_least
 from graphormer_plugin.data.schema import TARGET_SCALES
 from graphormer_plugin.finetune.published import NONE
 from graphormer_plugin.modules.choices import check_choice
@@ -85,9 +85,7 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
 def check_flags(cfg: Any, **least: float) -> None:
     """Raise ValueError if an option is below its lowest value; None is not checked."""
     for name, low in least.items():
-        value = getattr(cfg, name)
-        if value is not None and not value >= low:
-            raise ValueError(f"{flag_of(name)} {value}: expected {low} or more")
+        check_least(name, getattr(cfg, name), low)
 
 
 def check_options(cfg: GraphPredictionConfig) -> None:

@@ -9,7 +9,7 @@ from graphormer_plugin.data.smiles import OGB, parse_smiles
 
 import_modules(sys.modules[__name__])
 
-# What makes a graph of a SMILES, by the name that checkpoints carry.
+# Parsers of SMILES, by the name that checkpoints carry.
 FEATURISERS = {
     **{name: functools.partial(parse_smiles, how=how) for name, how in OGB.items()},
     "zinc": parse_zinc_smiles,

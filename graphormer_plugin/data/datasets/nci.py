@@ -41,14 +41,13 @@ def nci() -> DatasetSource:
 
     target = z(logP) - z(SA) - z(cyc), dimensionless, higher is better. logP is
     Crippen's, SA the synthetic accessibility of Ertl & Schuffenhauer 2009
-    (doi:10.1186/1758-2946-1-8), and cyc = max(0, `longest_cycle` - 6). As in Jin et al.
-    2018 (arXiv:1802.04364), the source of ZINC's target, each term is standardised: z
-    subtracts the mean and divides by the population standard deviation of
-    this dataset's training split.
+    (doi:10.1186/1758-2946-1-8), and cyc = max(0, `longest_cycle` - 6). Each term is
+    standardised (z) by the mean and the population standard deviation of the training split,
+    as in Jin et al. 2018 (arXiv:1802.04364), the source of ZINC's target.
 
-    RDKit refuses 8 of the 4,999 rows (`NCI_REFUSED`), which are left out. Of the others,
-    rows ending in 8 are valid, those ending in 9 test, the rest train. A molecule that
-    another release of RDKit refuses therefore moves no other molecule.
+    RDKit refuses 8 of the 4,999 rows (`NCI_REFUSED`), which are left out. Rows that end in 8
+    are valid, rows that end in 9 test, the others train. A molecule that another release of
+    RDKit refuses therefore moves no other molecule.
     """
     lines = nci_file().read_text(encoding="utf-8").splitlines()
     rows = np.arange(len(lines))

@@ -155,13 +155,8 @@ def _as_ogb() -> dict[str, Any]:
 
 _GRAPHS = "http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download"
 _SPLIT = tuple(f"split/scaffold/{name}.csv.gz" for name in SPLITS)
-_RAW = tuple(
-    f"raw/{name}.csv.gz"
-    for name in (
-        *("edge", "num-node-list", "num-edge-list"),
-        *("node-feat", "edge-feat", "graph-label"),
-    )
-)
+_COLUMNS = "edge num-node-list num-edge-list node-feat edge-feat graph-label"
+_RAW = tuple(f"raw/{name}.csv.gz" for name in _COLUMNS.split())
 _MAPPING = "mapping/mol.csv.gz"  # names of the tasks, if it is there
 
 

@@ -1,7 +1,7 @@
 """MNIST and CIFAR10 as graphs of superpixels (Dwivedi et al. 2020, arXiv:2003.00982).
 
 The files come from PyG's `GNNBenchmarkDataset`. Nodes are superpixels, with their mean
-intensities and position; edges join near ones, with a real weight. The datasets
+intensities and position; edges join near superpixels, with a real weight. The datasets
 ``mnist-tenths`` and ``cifar10-tenths`` have the weights as the released code of GRPE
 (grpe/dataset/gnnbenchmark.py): tenths, rounded down, which are categories.
 """

@@ -45,10 +45,10 @@ FIELDS: dict[str, Field] = {
     # A path follows the direction of the edges. Codes: cython_ext/codes.py.
     "dist": Field("[B, N, N]", "uint8", "UNREACHABLE", "hops from i to j, or a code"),
     # The lowest type of parallel edges. The diagonal is 0, also with a self-loop.
-    # With `number_edges` an edge's number in the batch from 1, int32, takes the place of
-    # its type, here and in path_bond.
+    # `number_edges` puts an edge's number in the batch from 1, int32, in the place of its
+    # type, here and in path_bond.
     "bond": Field("[B, N, N]", "uint8|uint16", "0", "type of edge i -> j, 0 = none"),
-    # Of several shortest paths, the path that arrives from the lowest-numbered node.
+    # The path that arrives from the lowest-numbered node, if several are shortest.
     "path_bond": Field(
         "[B, N, N, L]", "uint8|uint16", "0", "types of the first L edges from i to j"
     ),

@@ -95,8 +95,8 @@ def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]
     """`compute_columns` of a store, computed once and memory-mapped afterwards.
 
     They lie beside the store in ``<store>.<key>/``, a ``.npy`` per column, with a record of
-    what they were made from; with another record they are computed again. Of several
-    processes that ask at once, the first computes and the others wait. Where this user cannot
+    what they were made from; with another record they are computed again. If several
+    processes ask at once, the first computes and the others wait. Where this user cannot
     write, each process computes them in memory, with a warning.
     """
     made = {}

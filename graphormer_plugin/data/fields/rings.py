@@ -121,7 +121,7 @@ def substructure_sets(
 def _found_by(
     find: Finder, columns: Columns, max_size: int, graphs: range
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """As `chordless_cycles`, from a user's function."""
+    """The arrays of `chordless_cycles`, from a user's function."""
     counts, sets = [], [np.zeros(0, np.int32)]
     for graph in graphs:
         size = int(np.diff(columns["node_offset"][graph : graph + 2])[0])

@@ -45,6 +45,7 @@ from graphormer_plugin.data.errors import StoreError, counted, named_damage
 from graphormer_plugin.data.files import file_sha256, read_text
 from graphormer_plugin.data.graph_columns import columns_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.splits import SPLITS
 
 FORMAT = "graphormer_plugin.GraphStore"
 FORMAT_VERSION = 1
@@ -63,7 +64,7 @@ class GraphStore:
             prediction; empty if there is none.
         fingerprint: Hash (64 hexadecimal digits) of everything that is trained on:
             columns, splits and schemas. Equal fingerprints mean the same graphs in the
-            same order. The manifest keeps that of the files under `with_splits`, too.
+            same order. The manifest keeps the fingerprint of the files.
 
     A store that is sent to another process is opened again there.
     """
@@ -156,8 +157,8 @@ def describe(store: GraphStore) -> str:
         ``nci: 3,993 train / 499 valid / 499 test graphs, target penalised_logp
         (dimensionless), fingerprint 1a2b3c4d5e6f``
     """
-    order = {"train": 0, "valid": 1, "test": 2}
-    names = sorted(store.splits, key=lambda name: (order.get(name, 3), name))
+    others = sorted(store.splits.keys() - {*SPLITS})
+    names = [name for name in (*SPLITS, *others) if name in store.splits]
     counts = " / ".join(f"{len(store.splits[name]):,} {name}" for name in names)
     targets = store.targets
     if len(targets.names) > 3:

@@ -231,7 +231,7 @@ def _of_graphs(
     width: int,
     described: Sequence[np.ndarray] = (),
 ) -> DatasetSource:
-    """The source with a row per graph, from those of its ``rows`` that are ``kept``."""
+    """The source with a row per graph: the ``kept`` of its ``rows``."""
     values = {name: getattr(source, name) for name in ("weights", "bounds")}
     values = {n: None if v is None else np.asarray(v)[kept] for n, v in values.items()}
     values |= graph_features(source, kept, rows, described)
@@ -269,7 +269,7 @@ def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSour
 def _featurised(
     writer: StoreWriter, source: DatasetSource, options: DatasetOptions
 ) -> Iterator[FeaturisedRows]:
-    """Yields all rows, in parts that the writer has: first those of a stopped build."""
+    """Yields all rows, in parts that the writer has: first the parts of a stopped build."""
     first, describe = 0, None
     for piece in writer.finished():
         first = piece.end

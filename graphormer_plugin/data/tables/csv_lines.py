@@ -15,8 +15,8 @@ def write_lines(
     r"""Write rows of cells, which end in ``\n``, to a file that is open with ``newline=""``.
 
     Readers end a row at ``\r`` too, unless it is quoted. Before February 2024 (gh-67044),
-    Python quoted the characters of its own line terminator only, hence ``\r\n`` here, of
-    which ``\n`` is left.
+    Python quoted the characters of its own line terminator only: hence ``\r\n`` here, which
+    becomes ``\n``.
     """
     lines = SimpleNamespace(write=lambda line: file.write(line[:-2] + "\n"))
     csv.writer(lines, delimiter=delimiter).writerows(rows)

@@ -193,8 +193,8 @@ class TableRows:
 def columns_of_whole(
     table: Table, names: Sequence[str], *reading: Any
 ) -> dict[str, ParsedColumn]:
-    """Columns of a table. Of words, only the first of each column is kept, so that memory is
-    bounded; ``reading`` has the further arguments of `ParsedColumn`."""
+    """Columns of a table. Each column keeps its first word only, so that memory is bounded;
+    ``reading`` has the further arguments of `ParsedColumn`."""
     columns = [ParsedColumn(name, *reading) for name in names]
     for _, _, cells in table.rows(names):
         for column, cell in zip(columns, cells, strict=True):

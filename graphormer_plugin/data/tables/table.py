@@ -33,8 +33,8 @@ class Table:
         header: Names of its columns; None: they are in the file.
 
     Attributes:
-        header: Names of the columns. Of several with one name, all but the first have the
-            number of the column behind it, and none can be used.
+        header: Names of the columns. A repeated name gets the number of the column behind
+            it, and no column of that name can be used.
         notes: What is unusual about the way it is read, a line each.
     """
 
@@ -119,8 +119,7 @@ class Table:
         )
 
     def find_name(self, smiles_column: str) -> list[str]:
-        """List of the column, other than that of SMILES, that names the molecules; empty if
-        there is none."""
+        """List of the column that names the molecules; empty without such a column."""
         lower = {name.lower(): name for name in self.header if name != smiles_column}
         return [lower[name] for name in NAMES if name in lower][:1]
 
