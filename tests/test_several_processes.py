@@ -10,6 +10,7 @@ from fairseq_cli import train as fairseq_train
 
 from support.training import (
     TINY,
+    assert_same_weights,
     forget,
     logged,
     run,
@@ -97,6 +98,10 @@ def trained(data, tmp_path_factory):
         folder = tmp_path_factory.mktemp(f"{group}_on_{world_size}")
         systems = {name: SYSTEMS[name] for name in NAMES[group]}
         systems = runs(data, folder, world_size, **systems)
+        if world_size == 2:  # stopped after an epoch, and resumed
+            parts = [*systems["graphormer"], "--save-dir", str(folder / "parts")]
+            begun = [*parts, "--max-update", str(UPDATES // 2)]
+            systems |= {"begun": begun, "resumed": parts}
         return folder, train_several(systems, world_size, folder / "runs.json")
 
     return train
@@ -127,6 +132,17 @@ def test_losses_and_metrics_are_those_of_one_process(trained, world_size, name):
     assert {"valid_loss"} < metrics
     for key in metrics:
         assert found[key] == pytest.approx(expected[key], rel=error), key
+
+
+def test_two_processes_resume(trained):
+    folder, logs = trained(2, 2)
+    whole, resumed = (
+        [log["loss"] for log in logged(logs[name], "train_inner")]
+        for name in ("graphormer", "resumed")
+    )
+    assert resumed == whole[UPDATES // 2 :]
+    last = "checkpoint_last.pt"
+    assert_same_weights(folder / "graphormer" / last, folder / "parts" / last)
 
 
 def test_update_freq_changes_nothing_without_batchnorm(data, tmp_path, monkeypatch):
