@@ -23,8 +23,9 @@ from graphormer_plugin.data.files import atomic_write
 
 
 def fold_hydrogens(smiles: str) -> str:
-    """Canonical SMILES without explicit hydrogens, of a SMILES with all hydrogens as atoms
-    and perhaps coordinates (CXSMILES). An atom that lacks a hydrogen stays a radical.
+    """Canonical SMILES without explicit hydrogens, from a SMILES that has all hydrogens
+    as atoms and perhaps coordinates (CXSMILES). An atom that lacks a hydrogen stays a
+    radical.
 
     Raises:
         ValueError: RDKit cannot read it.
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments = parser.parse_args(argv)
     RDLogger.DisableLog("rdApp.*")
-    # Text, so that gaps keep their digits.
+    # Read as text, so that gaps keep their digits.
     table = pd.read_csv(arguments.input, dtype=str, keep_default_na=False)
     if missing := [name for name in arguments.columns if name not in table]:
         raise ValueError(

@@ -18,12 +18,8 @@ COLUMNS = "recipe variant seed checkpoint updates metric split value".split()
 Curve = dict[str, list[tuple[float, float]]]  # of a split: (updates, value) per epoch
 
 
-def of_log(log: Path, metric: str) -> Curve:
-    """The curves of a training's log.
-
-    Raises:
-        ValueError: no epoch in it, or another metric.
-    """
+def log_curves(log: Path, metric: str) -> Curve:
+    """The curves of a training's log; ValueError if it has no epoch or no such metric."""
     curves = plot_training.read(log.read_text("utf-8", errors="replace"))
     if metric not in curves:
         raise ValueError(f"{log}: no {metric} of a finished epoch")
@@ -31,7 +27,7 @@ def of_log(log: Path, metric: str) -> Curve:
 
 
 def append(path: Path, row: dict, curve: Curve) -> None:
-    """Add the curve of the run of a row of results, unless the table has all of it."""
+    """Add the curve of a run in the results, unless the table has it already."""
     run = [str(row[name]) for name in COLUMNS[:4]]
     lines = [
         [*run, f"{updates:.0f}", row["metric"], split, f"{value:g}"]
@@ -42,14 +38,11 @@ def append(path: Path, row: dict, curve: Curve) -> None:
     tsv.append(path, COLUMNS, [line for line in lines if tuple(line) not in known])
 
 
-def of_table(path: Path, what: str, metric: str) -> dict[tuple[str, ...], Curve]:
-    """By recipe and seed: the longest training of each, without a variant.
+def table_curves(path: Path, what: str, metric: str) -> dict[tuple[str, ...], Curve]:
+    """The longest training of each recipe and seed, without variants.
 
     Args:
         what: A recipe (`zinc/grpe_small`), or a benchmark (`zinc`) for all of its recipes.
-
-    Raises:
-        ValueError: the table has none.
     """
     runs: dict[tuple[str, ...], dict[str, Curve]] = {}
     for row in tsv.read(path):

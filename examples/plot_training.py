@@ -4,9 +4,8 @@ each metric and one for the learning rate, training and validation, against upda
     fairseq-train ... 2>&1 | tee train.log
     python examples/plot_training.py train.log curves.png
 
-Reads what fairseq prints on a terminal, into a file (`--log-file` too), and with
-`--log-format json`. For those who have no TensorBoard; `--tensorboard-logdir` writes the
-same numbers.
+Reads fairseq's output on a terminal or in a file (`--log-file`), also with
+`--log-format json`. `--tensorboard-logdir` writes the same numbers for TensorBoard.
 """
 
 import argparse
@@ -19,7 +18,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 UPDATES = "num_updates"
-# Speed and sizes, which a curve does not explain.
+# Speed and sizes, which are not drawn.
 LEFT_OUT = re.compile(r"wps|ups|wpb|bsz|gnorm|clip|loss_scale|.*wall|best_.*|gb_free")
 
 Curves = dict[str, dict[str, list[tuple[float, float]]]]
@@ -31,7 +30,7 @@ def read(text: str) -> Curves:
     epoch: the last value counts."""
     curves: dict = defaultdict(lambda: defaultdict(dict))
     for line in re.split(r"[\r\n]+", text):
-        split, stats = of_line(line)
+        split, stats = line_numbers(line)
         if UPDATES not in stats:
             continue
         for name, value in stats.items():
@@ -43,7 +42,7 @@ def read(text: str) -> Curves:
     }
 
 
-def of_line(line: str) -> tuple[str, dict[str, float]]:
+def line_numbers(line: str) -> tuple[str, dict[str, float]]:
     """Split and numbers of a line that closes an epoch; no numbers for other lines."""
     found = re.search(r"epoch \d+ \| (?:valid on '([^']*)' subset \| )?(.*)", line)
     if found:
@@ -64,7 +63,7 @@ def of_line(line: str) -> tuple[str, dict[str, float]]:
 
 
 def numbers(stats: dict[str, object]) -> dict[str, float]:
-    """Those values that are numbers."""
+    """The values that are numbers."""
     found = {}
     for name, value in stats.items():
         try:
@@ -75,8 +74,8 @@ def numbers(stats: dict[str, object]) -> dict[str, float]:
 
 
 def plot(curves: Curves, path: str) -> None:
-    """Write a picture; its format is that of the file's name."""
-    # The learning rate, which only training has, comes last.
+    """Write a picture in the format of the file's ending."""
+    # The learning rate comes last; only training has it.
     names = sorted(curves, key=lambda name: (name == "lr", name != "loss", name))
     columns = min(3, len(names))
     rows = -(-len(names) // columns)
@@ -98,7 +97,7 @@ def plot(curves: Curves, path: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("log", help="what fairseq-train printed")
+    parser.add_argument("log", help="output of fairseq-train")
     parser.add_argument("output", help="picture, e.g. curves.png")
     arguments = parser.parse_args()
     try:

@@ -3,9 +3,9 @@
     python examples/record.py CHECKPOINT --subset test --metric mae --recipe zinc/grpe_small
 
 The curve of `train.log` beside the checkpoint joins `curves.tsv` beside the table.
-Every value but the names of the recipe is read from the checkpoint, the repository and
-fairseq-validate's output. A checkpoint that is in the table already is not tested again;
-if it has been trained on since and no epoch was better, a line says so with its value.
+All values except the names of the recipe are read from the checkpoint, the repository
+and fairseq-validate's output. A checkpoint that is in the table is not tested again. If
+a longer training had no better epoch, its row repeats the value.
 """
 
 import argparse
@@ -38,7 +38,7 @@ PLUGIN = Path(graphormer_plugin.__file__).parent
 class Numbers(logging.Handler):
     """Keeps the last line of fairseq's progress bar: the metrics of the split.
 
-    Before it come lines of batches, one in 100, with lists of sums.
+    The lines before it are of every 100th batch and have lists of sums.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ def device_name() -> str:
 
 
 def commit() -> str:
-    """Of the sources in use; `+` where they differ from it."""
+    """Commit of the sources, with `+` if they differ from it."""
 
     def git(*words: str) -> str | None:
         command = ["git", "-C", str(PLUGIN), *words]
@@ -111,7 +111,7 @@ def commit() -> str:
 
 
 def epochs(count: int, updates: int, budget: dict[str, Any]) -> str:
-    """Their number; `<N` where the rate ended a training of N, for each seed elsewhere."""
+    """Number of epochs; `<N` if the schedule ended a training of N early."""
     longest, most = budget["max_epoch"] or math.inf, budget["max_update"] or math.inf
     if budget["stop_min_lr"] > 0 and count < longest < math.inf and updates < most:
         return f"<{longest}"
@@ -119,7 +119,7 @@ def epochs(count: int, updates: int, budget: dict[str, Any]) -> str:
 
 
 def describe(path: Path, recipe: str, variant: str, devices: int) -> dict[str, Any]:
-    """All columns but the measurements."""
+    """All columns except the measurements."""
     model = hub.load(path).model
     trained = read_checkpoint(path)
     cfg = trained.state["cfg"]
@@ -187,10 +187,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         row["value"] = tested[0]["value"]
     else:
         row["value"] = measure(path, arguments.subset, arguments.metric)
-    # Before the row, after which this run counts as recorded.
+    # Written before the row, after which this run counts as recorded.
     curves = arguments.results.with_name(learning_curves.NAME)
     try:
-        curve = learning_curves.of_log(path.with_name("train.log"), arguments.metric)
+        curve = learning_curves.log_curves(
+            path.with_name("train.log"), arguments.metric
+        )
     except (OSError, ValueError) as error:
         print(f"no curve of this run for {curves}: {error}")
     else:

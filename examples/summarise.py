@@ -1,11 +1,11 @@
-"""Tables and curves out of `results.tsv`, so that no number is typed by hand.
+"""Tables and curves from `results.tsv`, so that no number is typed by hand.
 
     python examples/summarise.py              # print the tables
     python examples/summarise.py --write      # put them into the READMEs
     python examples/summarise.py --curves curves.png cluster --metric weighted_accuracy
     python examples/summarise.py --curves curves.png runs/zinc/*/seed1/train.log
 
-`papers.tsv` holds what the papers report. A table stands between the lines
+`papers.tsv` holds the figures of the papers. A table stands between the lines
 `<!-- results: zinc -->` and `<!-- end -->` of a README, the order of the models of each
 benchmark at `<!-- results: order -->`, electronic gaps of few molecules at
 `<!-- results: gaps -->`.
@@ -82,11 +82,11 @@ def value_cell(rows: list[Row], metric: str) -> str:
 
 
 def groups(results: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:
-    """Runs that differ in the seed alone; of each seed the last run."""
+    """Runs that differ only in the seed; the last run of each seed."""
     same = "recipe variant source fingerprint arch batch epochs subset metric"
     found: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in results:
-        # Where the schedule says when to end, each seed has its own number of updates.
+        # If the schedule ends the training, each seed has its own number of updates.
         updates = "" if ended_early(row) else row["updates"]
         key = (*(row[name] for name in same.split()), row["parameters"], updates)
         found.setdefault(key, {})[row["seed"]] = row
@@ -119,7 +119,7 @@ def ended_early(row: Row) -> bool:
 
 
 def length(group: list[Row]) -> tuple[int, int]:
-    """For sorting: epochs, and the updates of the first run."""
+    """Key for sorting: epochs, and the updates of the first run."""
     return epochs(group[0]), int(group[0]["updates"])
 
 
@@ -128,11 +128,11 @@ def training(row: Row) -> str:
     length = f"{epochs(row)} epoch" + ("s" if epochs(row) != 1 else "")
     if ended_early(row):
         length = "fewer than " + length
-    return of_source(length, row)
+    return with_source(length, row)
 
 
-def of_source(budget: str, row: Row) -> str:
-    """A budget with the graphs, where they are not the benchmark's."""
+def with_source(budget: str, row: Row) -> str:
+    """A budget, with its graphs if they are not the benchmark's."""
     return f"{budget} of {row['source']}" if row["source"] else budget
 
 
@@ -211,8 +211,8 @@ def runs_of_systems(
 
 
 def equal_epochs(reported: dict[str, Row], results: list[Row]) -> list[Comparison]:
-    """Benchmark, runs of each recipe, and what training all of them have had: the epochs
-    that most recipes have had, of several the most."""
+    """Benchmark, runs of each recipe, and their common number of epochs: the number
+    that most recipes have had, the largest if there are several."""
     equal: dict[tuple, dict[str, list[Row]]] = {}
     for data, recipe, group in runs_of_systems(reported, results):
         key = (*data, group[0]["batch"], epochs(group[0]))
@@ -246,13 +246,13 @@ def equal_time(reported: dict[str, Row], results: list[Row]) -> list[Comparison]
         if len(budgets) > 1 and minutes[-1] <= EQUAL_TIME * minutes[0]:
             row = next(iter(found.values()))[0]
             after = f"{minutes[0]:.0f} to {minutes[-1]:.0f} minutes each"
-            chosen.append((benchmark, found, of_source(after, row)))
+            chosen.append((benchmark, found, with_source(after, row)))
     return chosen
 
 
 def orders(papers: list[Row], results: list[Row]) -> str:
-    """The four systems on each benchmark, best first: in the papers, and here after equal
-    epochs or time. Pairs that are equal in the papers do not count, those that
+    """The four systems on each benchmark, best first: in the papers, and here after
+    equal epochs or time. Pairs that are equal in the papers do not count; pairs that
     are equal here have no order."""
     head = "| benchmark | in the papers, best first | measured here "
     lines = [head + "| pairs in the same order | after |", "|---" * 5 + "|"]
@@ -260,7 +260,7 @@ def orders(papers: list[Row], results: list[Row]) -> str:
     compared = equal_epochs(reported, results) + equal_time(reported, results)
     for benchmark, found, after in sorted(compared, key=lambda entry: entry[0]):
         metric = next(iter(found.values()))[0]["metric"]
-        sign = -1 if metric in PERCENT else 1  # the best one is the least
+        sign = -1 if metric in PERCENT else 1  # the best has the least
         paper = {name: sign * float(reported[name]["value"]) for name in found}
         here = {
             name: sign * statistics.fmean(float(run["value"]) for run in group)
@@ -332,10 +332,10 @@ def curves_figure(logs: list[str], metric: str, papers: list[Row]) -> Figure:
     for log in map(Path, logs):
         if log.is_file():
             recipe = "/".join(log.parts[-4:-2])
-            curves.append((recipe, learning_curves.of_log(log, metric)))
+            curves.append((recipe, learning_curves.log_curves(log, metric)))
         else:
             table = EXAMPLES / learning_curves.NAME
-            found = learning_curves.of_table(table, str(log), metric)
+            found = learning_curves.table_curves(table, str(log), metric)
             curves += [(key[0], curve) for key, curve in found.items()]
     finals = {
         row["recipe"]: float(row["value"])

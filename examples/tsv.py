@@ -16,9 +16,9 @@ def read(path: Path) -> list[Row]:
 
 
 def append(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Add rows to a table, in one write: a kill leaves all of them or none.
+    """Add rows to a table in a single write: a kill leaves all of them or none.
 
-    An empty table gets the header first. Safe beside other processes.
+    An empty table gets the header first. Several processes may append at once.
     """
     with open(path, "a", newline="", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""The picture of a report in README.md, from the folder that its first command leaves.
+"""Make the picture of the report in README.md from the folder of its first command.
 
     python examples/graphormer_train/report_picture.py activity-model/report.html
 

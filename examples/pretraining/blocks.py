@@ -3,20 +3,20 @@ components of the Morgan counts, each block with its share of the loss.
 
     python examples/pretraining/blocks.py runs/pretraining --labels labels.csv.gz
 
-reads the table of prepare.py and what teacher.py wrote beside it, and writes
-blocks.parquet (smiles, split, a column per target) and blocks.txt (the columns, as
---target-columns takes them). `--shares labels=0.5 ...` takes these blocks alone,
-`--output NAME` writes NAME.parquet and NAME.txt.
+reads the table of prepare.py and the files of teacher.py beside it, and writes
+blocks.parquet (smiles, split, a column per target) and blocks.txt (the columns, for
+--target-columns). `--shares labels=0.5 ...` takes only these blocks, `--output NAME`
+writes NAME.parquet and NAME.txt.
 
 Our choices:
 
 - A column is standardised by the training rows and cut at 6 deviations, labels at 4.
-- The squared error counts each target that is there once. Columns are therefore
-  multiplied by the root of the block's share over its targets per molecule: a molecule
-  has 512 numbers of the teacher, but about half a label.
-- Labels are one column per source and endpoint, the median of equal molecules. Two
-  molecules are equal if their SMILES are, as the label files write them.
-- Labels that are no logarithms become logarithms or logits, see `transformed`.
+- The squared error counts each present target once, and a molecule has 512 numbers of the
+  teacher but about half a label. Columns are therefore multiplied by the square root of
+  the block's share over its targets per molecule.
+- Labels are a column per source and endpoint, the median of equal molecules. Two molecules
+  are equal if their SMILES in the label files are.
+- Labels that are not logarithms become logarithms or logits, see `transformed`.
 - Components are the first 256 of a singular value decomposition of log(1 + counts) of
   Morgan fingerprints (radius 2, 2,048 columns).
 """
@@ -41,23 +41,23 @@ from graphormer_plugin.data.descriptors import morgan_counts
 from graphormer_plugin.data.files import atomic_write
 
 SHARES = {"descriptors": 1.0, "teacher": 1.0, "labels": 0.5, "substructures": 1.0}
-SCALE = 300  # of all squared targets of a block with share 1, per molecule
+SCALE = 300  # sum of all squared targets of a block with share 1, per molecule
 CUT, CUT_LABELS = 6, 4  # deviations
-FEWEST = 50  # training labels of a column; one with fewer is left out
+FEWEST = 50  # least training labels of a column that is kept
 COMPONENTS, BITS, FIT_SPLITS = (
     256,
     2048,
     20_000,
 )  # rows that the components are fitted to
 PART = 1000  # of teacher.py
-SMALLEST = 1e-3  # of an IC50 in µM, of a bound and of an unbound fraction
+SMALLEST = 1e-3  # smallest IC50 in µM, bound and unbound fraction
 
 
 def transformed(endpoint: str, values: np.ndarray) -> np.ndarray:
     """Labels on a scale on which their errors are about equal.
 
-    PharmaBench has IC50 of CYP in µM, which become -log10, and bound fractions, which
-    become logits; the others are logarithms or classes already.
+    PharmaBench's IC50 of CYP in µM become -log10, and its bound fractions become
+    logits; the others are logarithms or classes already.
     """
     if endpoint.startswith("cyp_") and endpoint.endswith("_reg"):
         return -np.log10(np.maximum(values, SMALLEST))
@@ -133,7 +133,7 @@ def substructures(smiles: Sequence[str], train: np.ndarray) -> np.ndarray:
 
 
 def scaled(values: np.ndarray, train: np.ndarray, share: float) -> np.ndarray:
-    """Columns [n, C] that get the share of a squared error."""
+    """Columns [n, C], scaled to the share of a squared error."""
     present = np.isfinite(values[train]).sum() / train.sum()
     return values * np.sqrt(SCALE * share / present)
 
@@ -141,7 +141,7 @@ def scaled(values: np.ndarray, train: np.ndarray, share: float) -> np.ndarray:
 def make(
     folder: Path, label_file: Path, shares: Mapping[str, float], output: str
 ) -> None:
-    """The two files of this name in the folder."""
+    """Write the two files of this name into the folder."""
     with gzip.open(folder / "molecules.csv.gz", "rt", newline="") as file:
         header = next(csv.reader(file))
     types = dict.fromkeys(header[2:], np.float32)
@@ -170,7 +170,7 @@ def make(
         file.write(",".join([*columns][2:]) + "\n")
 
 
-def share_of(text: str) -> tuple[str, float]:
+def read_share(text: str) -> tuple[str, float]:
     """``BLOCK=SHARE``. Raises ValueError for another text."""
     block, _, share = text.partition("=")
     if block not in SHARES:
@@ -192,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--shares",
         nargs="+",
-        type=share_of,
+        type=read_share,
         default=SHARES.items(),
         metavar="BLOCK=SHARE",
         help="of the loss; default: "

@@ -22,7 +22,7 @@ from graphormer_plugin.inference.checkpoint import packaged_models, read_checkpo
 PAGE = Path(__file__).with_name("README.md")
 
 
-def kind_of(target: str) -> str:
+def target_kind(target: str) -> str:
     """Kind of a target of prepare.py or blocks.py."""
     if target in dict(Descriptors.descList):
         return "descriptors"
@@ -49,7 +49,7 @@ def figures(name: str, path_of_table: Path) -> list[tuple[str, str]]:
     predicted = hub.load(path).predict(valid.smiles.tolist())
     found = pd.Series(determination(truth, predicted))
     kinds = []
-    for kind, part in found.groupby([kind_of(target) for target in names]):
+    for kind, part in found.groupby([target_kind(target) for target in names]):
         low, middle, high = part.quantile((0.25, 0.5, 0.75))
         text = f"{middle:.3f} ({low:.3f}, {high:.3f})"
         kinds.append((f"validation R² of {len(part)} {kind}: median (quartiles)", text))

@@ -3,9 +3,9 @@
     python examples/pretraining/mixture.py mixture.smi --most 250000 \\
         0.35=labels.csv.gz 0.45=chembl_a.smi.gz,chembl_b.smi.gz 0.2=others.smi.gz
 
-A source is one file or several, as prepare.py reads them. Each different SMILES counts for
-the first source that has it. Any first part of the list has the shares, as far as the
-sources last: a longer list of the same seed begins with the shorter one.
+A source is one or more files, as prepare.py reads them. Each different SMILES counts
+for the first source that has it. Every beginning of the list has the shares, as far as
+the sources last: a longer list of the same seed begins with the shorter list.
 """
 
 import argparse
@@ -24,7 +24,8 @@ from graphormer_plugin.data.files import atomic_write
 def mixed(
     sources: Sequence[Sequence[str]], shares: Sequence[float], seed: int
 ) -> Iterator[str]:
-    """All molecules, each from a source drawn by the shares of those that are left."""
+    """All molecules, each from a source drawn by the shares of the sources that are
+    left."""
     rng = random.Random(seed)
     left = {}
     for number, source in enumerate(sources):

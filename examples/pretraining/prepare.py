@@ -3,22 +3,22 @@
     python examples/pretraining/prepare.py runs/pretraining a.csv b.smi --leave-out c.csv
 
 writes molecules.csv.gz (smiles, split, a column per descriptor), targets.txt (the
-columns, as --target-columns takes them) and descriptors.csv (which descriptors were
-kept, which not, and why) to the folder. Interrupted, it goes on where it was when the
-same command is typed again: finished parts stay in the folder ``parts``.
+columns, for --target-columns) and descriptors.csv (which descriptors were kept, which
+not, and why) to the folder. The same command goes on after an interruption: finished
+parts stay in the folder ``parts``.
 
 Our choices:
 
 - Two molecules are the same if their largest fragments (`choose_fragment`) have the same
   constitution: the first block of the InChIKey, which does not depend on stereo,
-  isotopes, counter-ions or protonation. The first of equal molecules is kept. Those of
-  --leave-out are not, nor those that --leave-out-keys names, whole or as a fragment.
+  isotopes, counter-ions or protonation. The first of equal molecules is kept. Molecules of
+  --leave-out are left out, and so are the molecules and fragments of --leave-out-keys.
 - Descriptors become normal scores: the standard normal quantile of the share of
   training rows with a smaller value, plus half of the rows with the same value.
   (scikit-learn's ``QuantileTransformer`` would put the lowest value at -5.2, even if
   99 % of the molecules have it, as with counts of rare groups.)
-- A descriptor is left out if it stands in `LEFT_OUT`, is nearly constant, is often not
-  finite, or repeats an earlier one; the limits are constants below. A single value that is
+- A descriptor is left out if it is in `LEFT_OUT`, is nearly constant, is often not finite,
+  or repeats an earlier descriptor; the limits are constants below. A single value that is
   not finite (partial charges of some metals) becomes an empty cell: no target.
 - A hash of seed and constitution draws the validation rows, so that a molecule stays in
   its split when others are added.
@@ -52,11 +52,11 @@ from graphormer_plugin.heads.kernels import mid_ranks
 
 DESCRIPTORS = [name for name, _ in Descriptors.descList]
 LEFT_OUT = {"Ipc": "grows beyond 1e50 with the size and overflows; AvgIpc stays finite"}
-MIN_SHARE = 0.001  # of training rows that differ from the commonest value
-MAX_MISSING = 0.05  # share of rows where a descriptor is not finite
-MAX_CORRELATION = 0.999  # of ranks with an earlier descriptor, in absolute value
-COMPARED = 20_000  # training rows, the first ones, for that correlation
-PART = 1000  # molecules that a process computes at a time
+MIN_SHARE = 0.001  # least share of training rows that differ from the commonest value
+MAX_MISSING = 0.05  # largest share of rows where a descriptor is not finite
+MAX_CORRELATION = 0.999  # absolute correlation of ranks with an earlier descriptor
+COMPARED = 20_000  # first training rows, which give that correlation
+PART = 1000  # number of molecules that a process computes at a time
 KEYS = "3"  # version of `key` and `whole`; a part of another version is computed again
 
 
@@ -80,8 +80,8 @@ def constitution(mol: Chem.Mol) -> str:
 
 
 def first_block(mol: Chem.Mol) -> str:
-    """First block of the InChIKey; where InChI refuses the molecule, its canonical SMILES
-    without stereo and isotopes."""
+    """First block of the InChIKey, or the canonical SMILES without stereo and isotopes
+    if InChI refuses the molecule."""
     return Chem.MolToInchiKey(mol)[:14] or Chem.MolToSmiles(mol, isomericSmiles=False)
 
 
@@ -89,7 +89,7 @@ def constitutions(paths: Sequence[Path]) -> set[str]:
     """`constitution` of all molecules of some files that RDKit can parse."""
     found = set()
     for smiles in (smiles for path in paths for smiles in molecules(path)):
-        # Nor can a molecule that RDKit refuses be in the table.
+        # A molecule that RDKit refuses is not in the table either.
         with contextlib.suppress(ValueError):
             found.add(constitution(mol_of_smiles(smiles)))
     return found
@@ -114,10 +114,9 @@ def compute(smiles: list[str], folder: Path) -> Path:
     """Descriptors of some molecules as a file, which is named after them.
 
     Returns:
-        Path of arrays smiles [n], key [n] (`constitution`), whole [n] (`first_block` of the
-        molecule with all its fragments), value float64 [n, descriptors], without the
-        molecules that RDKit refuses (their number is ``refused``), and the seconds that it
-        took.
+        Path of arrays smiles [n], key [n] (`constitution`), whole [n] (`first_block` of
+        the molecule with all its fragments) and value float64 [n, descriptors], without
+        the molecules that RDKit refuses (``refused`` is their number); and the seconds.
     """
     RDLogger.DisableLog("rdApp.*")
     text = "\n".join([rdBase.rdkitVersion, KEYS, *DESCRIPTORS, *smiles])
@@ -151,7 +150,7 @@ def compute(smiles: list[str], folder: Path) -> Path:
 
 
 def compute_all(sources: Sequence[Path], folder: Path, processes: int) -> list[Path]:
-    """`compute` for all molecules, part by part, in some processes."""
+    """`compute` for all molecules, part by part, in several processes."""
     folder.mkdir(parents=True, exist_ok=True)
     everything = (smiles for path in sources for smiles in molecules(path))
     paths: list[Path] = []
@@ -184,8 +183,8 @@ def is_valid(key: str, seed: int, fraction: float) -> bool:
 def normal_scores(values: np.ndarray, train: np.ndarray) -> np.ndarray:
     """Standard normal quantiles of the mid-ranks among the training rows.
 
-    Between two training values the score is interpolated, beyond them it is the score of
-    the nearest. A value that is not finite is NaN.
+    The score is interpolated between two training values. Beyond them it is the score
+    of the nearest value. It is NaN for a value that is not finite.
 
     Args:
         values: float64 [n].
@@ -197,7 +196,7 @@ def normal_scores(values: np.ndarray, train: np.ndarray) -> np.ndarray:
 
 
 def reason_against(name: str, values: np.ndarray, train: np.ndarray) -> str:
-    """Why a descriptor is left out, looked at alone; empty if it is kept."""
+    """Why a descriptor is left out by itself; empty if it is kept."""
     finite = np.isfinite(values)
     _, counts = np.unique(values[finite & train], return_counts=True)
     differ = 1 - counts.max(initial=0) / max(counts.sum(), 1)
@@ -228,7 +227,8 @@ def repeats(scores: dict[str, np.ndarray]) -> dict[str, str]:
 def select(
     paths: Sequence[Path], leave_out: set[str]
 ) -> tuple[list[np.ndarray], list[str], Counter]:
-    """Rows of each part that the table takes, their keys, and counts of the others."""
+    """Rows of each part for the table, their keys, and the number of other rows by
+    reason."""
     seen: set[str] = set()
     rows, counts = [], Counter()
     keys: list[str] = []
@@ -251,7 +251,7 @@ def select(
 
 
 def write_lines(path: Path, rows: Iterator[list[Any]] | list[list[Any]]) -> None:
-    """A CSV file, gzipped by its name; it is there only when it is complete."""
+    """Write a CSV file, gzipped for .gz, which gets its name when it is complete."""
     with contextlib.ExitStack() as stack:
         file: Any = stack.enter_context(atomic_write(path))
         if path.suffix == ".gz":  # without a time: equal tables are equal files

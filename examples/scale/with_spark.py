@@ -10,6 +10,6 @@ if __name__ == "__main__":
     checkpoint, source, output = sys.argv[1:]
     molecules = SparkSession.builder.getOrCreate().read.parquet(source)
     predict = TablePredictor(checkpoint)
-    # Names of a schema count by their place only: take it from the model.
+    # Spark matches a schema by position: take it from the model.
     schema = predict.spark_schema(molecules.schema)
     molecules.mapInArrow(predict, schema).write.parquet(output)

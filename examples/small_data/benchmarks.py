@@ -8,8 +8,8 @@ SETS is the folder of the CSV files in the wheel of MoleculeACE 3.0.0. The folde
 results.tsv; the same command goes on where it was stopped. `chemprop` and `minimol` need
 environments of their own (``--chemprop COMMAND``, ``--minimol PYTHON``).
 
-Our choices: one seed; chemprop chooses its epoch on a tenth of the training rows, which the
-other models learn from as well.
+Our choices: one seed; chemprop chooses its epoch on a tenth of the training rows, from
+which the other models also learn.
 """
 
 import argparse
@@ -97,7 +97,7 @@ def run(command: Sequence[object], log: Path) -> None:
 def graphormer_train(
     table: pd.DataFrame, folder: Path, args: argparse.Namespace
 ) -> dict[str, np.ndarray]:
-    """The command with its defaults, which fits a random forest beside the model."""
+    """The command with its defaults, which also fits a random forest."""
     table.to_csv(folder / "table.csv", index=False)
     command = [Path(sys.executable).with_name("graphormer-train")]
     command += [
@@ -135,7 +135,7 @@ def chemprop(
 def minimol(
     table: pd.DataFrame, folder: Path, args: argparse.Namespace
 ) -> dict[str, np.ndarray]:
-    """A head as `graphormer-train` fits it, on MiniMol's own vectors."""
+    """A head, fitted as in `graphormer-train`, on MiniMol's own vectors."""
     smiles, learn = table.smiles.tolist(), (table.split == "train").to_numpy()
     with atomic_write(folder / "molecules.csv.gz") as file:
         with gzip.open(file, "wt", newline="") as text:
@@ -167,7 +167,7 @@ MODELS = {
 
 
 def measure(name: str, table: pd.DataFrame, model: str, args: argparse.Namespace):
-    """Lines of results.tsv, unless they are there."""
+    """Add the lines of a set to results.tsv, unless they are there."""
     folder, results = args.folder / name / model, args.folder / "results.tsv"
     done = read(results) if results.exists() else []
     if any((row["set"], row["model"]) == (name, model) for row in done):

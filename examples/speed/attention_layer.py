@@ -2,10 +2,11 @@
 
     python examples/speed/attention_layer.py
 
-From random queries, keys, values, relations and biases to the output before its linear
-map, forward and backward, with dropout 0.1 and no padding. The two take turns. Prints
-milliseconds of CPU time, the medians of the rounds, and their ratio. The compiled
-function is measured for heads of every width, also where the modules do not choose it.
+Measures the attention of random queries, keys, values, relations and biases without its
+linear maps, forward and backward, with dropout 0.1 and no padding. The two take turns.
+Prints milliseconds of CPU time, the medians of the rounds, and their ratio. The
+compiled function is measured for all widths of heads, even if the modules would not
+choose it.
 """
 
 import argparse
@@ -29,11 +30,11 @@ SHAPES = (
     (128, 18, 32, 24),
     (32, 18, 12, 64),
 )
-RELATIONS = 40  # of topology and bond types together
+RELATIONS = 40  # number of topology and bond types together
 
 
 class Given(nn.Module):
-    """Queries, keys and values in place of a map of the states."""
+    """Queries, keys and values instead of a map of the states."""
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
@@ -44,7 +45,7 @@ class Given(nn.Module):
 
 
 def arguments(shape: tuple[int, ...], arch: str) -> tuple:
-    """A module without its linear maps, and what its forward takes."""
+    """A module without its linear maps, and the arguments of its forward."""
     graphs, nodes, heads, width = shape
     states = torch.empty(graphs, nodes, heads * width)
     if arch == "Graphormer":

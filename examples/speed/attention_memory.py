@@ -2,13 +2,13 @@
 
     python examples/speed/attention_memory.py
 
-Where the compiled function fits, `--attention-memory` has no effect. Without it `plain`
-keeps [B, N, N, D] tensors for the gradients, and `lean` computes attention in parts, and
-again for the gradients. Steps (forward, backward; dropout as in
-training) of `cgt_small` on `nci` molecules of 20 atoms and of `cgt_pattern` on graphs
-like PATTERN's, each path in a process of its own. Prints how far the resident memory
-rises above that before the steps (Linux only), the median time of the steps after the
-first, and the largest difference of the outputs in evaluation mode.
+`plain` keeps [B, N, N, D] tensors for the gradients, `lean` computes attention in
+parts, and again for the gradients, and the compiled function replaces both where it
+fits. Measures steps (forward, backward; dropout as in training) of `cgt_small` on `nci`
+molecules of 20 atoms and of `cgt_pattern` on graphs like PATTERN's, each path in a
+process of its own. Prints the rise of the resident memory during the steps (Linux
+only), the median time of the steps after the first, and the largest difference of the
+outputs in evaluation mode.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import time
 
 import numpy as np
 import torch
-from measuring import collator_of, memory, restart_peak
+from measuring import memory, restart_peak, store_collator
 from torch import Tensor
 
 from graphormer_plugin.data import DatasetOptions, get_store
@@ -45,7 +45,7 @@ def measure(
     graph_ids = np.array(store.splits["train"])
     if nodes:
         graph_ids = graph_ids[store.sizes[graph_ids] == nodes]
-    collator = collator_of(store, model.batch_spec)
+    collator = store_collator(store, model.batch_spec)
     batch = collator(np.resize(graph_ids, size))["net_input"]["batch"]
     mask = batch["node_mask"]
     shape = f"{len(mask)} graphs, {mask.sum() / len(mask):.0f} nodes, N {mask.shape[1]}"

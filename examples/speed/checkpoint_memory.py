@@ -2,9 +2,9 @@
 
     python examples/speed/checkpoint_memory.py
 
-Steps (forward, backward; dropout as in training) on `nci` molecules, each case in a
-process of its own. Prints how far the resident memory rises above that before the steps
-(Linux only), the median processor time of a step, and the ratios.
+Measures steps (forward, backward; dropout as in training) on `nci` molecules, each case
+in a process of its own. Prints the rise of the resident memory during the steps (Linux
+only), the median processor time of a step, and the ratios.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import statistics
 import time
 
 import torch
-from measuring import collator_of, memory, restart_peak
+from measuring import memory, restart_peak, store_collator
 
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.models import build_model
@@ -29,7 +29,7 @@ def measure(arch: str, checkpoint: bool, size: int, steps: int) -> tuple[int, fl
     model = build_model(
         arch, store.schema, store.targets, checkpoint_activations=checkpoint
     ).train()
-    collator = collator_of(store, model.batch_spec)
+    collator = store_collator(store, model.batch_spec)
     graph_ids = store.splits["train"]
     model(collator(graph_ids[:2])["net_input"]["batch"]).sum().backward()
     batch = collator(graph_ids[:size])["net_input"]["batch"]

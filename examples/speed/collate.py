@@ -5,10 +5,9 @@
 Collates the `nci` molecules on one thread, in batches of graphs of about the same size
 as the size buckets of training make them, and prints graphs/s and bytes per graph in
 the batch for the fields of GRPE and of Graphormer. For comparison,
-`scipy.sparse.csgraph.shortest_path` computes the distances alone, in a Python loop over
-CSR matrices that are ready, of every 16th graph so that its rounds are not much longer.
-All alternate within a run, so that a drifting machine slows them alike; a figure is of the
-fastest round.
+`scipy.sparse.csgraph.shortest_path` computes only the distances, in a Python loop over
+CSR matrices of every 16th graph. All alternate within a run, so that a drifting machine
+slows them alike. Figures are of the fastest round.
 """
 
 import argparse
@@ -17,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from measuring import collator_of, in_turn
+from measuring import in_turn, store_collator
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import shortest_path
 
@@ -76,7 +75,7 @@ def main() -> None:
     contestants: dict[str, Callable[[], None]] = {}
     sizes = {}
     for name, spec in specs.items():
-        collate = collator_of(store, spec)
+        collate = store_collator(store, spec)
         sizes[name] = sum(tensor_bytes(collate(batch)) for batch in batches)
 
         def collate_all(collate: GraphCollator = collate) -> None:

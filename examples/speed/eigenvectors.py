@@ -1,4 +1,4 @@
-"""Laplacian eigenvectors: the dense solver, the sparse one, and where they cross.
+"""Laplacian eigenvectors: the dense and the sparse solver, and where they cross.
 
     python examples/speed/eigenvectors.py
 

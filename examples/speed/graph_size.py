@@ -8,8 +8,8 @@ short. Each system has a process of its own with one thread. A step is forward, 
 Adam on one batch of graphs of one size, ``--nodes-per-batch`` nodes together. Prints the
 processor time of a step and the rise of resident memory, both per graph.
 
-``--largest`` prints the largest graph whose step succeeds, up to 10 %, in a process whose
-data (``ulimit -d``: all its private memory) are limited to 8 GiB.
+``--largest`` prints the largest graph, to within 10 %, whose step fits into a process
+with 8 GiB of private memory (``ulimit -d``).
 """
 
 import argparse
@@ -35,7 +35,7 @@ LIMIT = 8 << 30
 
 
 def joined_graph(store, nodes: int, seed: int) -> dict[str, np.ndarray]:
-    """Columns of a graph of molecules, each bonded to the molecule of half its number."""
+    """Columns of a graph of molecules; number i is bonded to number i / 2."""
     columns, random = store.columns, np.random.default_rng(seed)
     offsets = {name: columns[f"{name}_offset"] for name in ("node", "edge")}
     x, edges, bonds, starts = [], [], [], [0]
@@ -68,7 +68,8 @@ def joined_graph(store, nodes: int, seed: int) -> dict[str, np.ndarray]:
 
 
 def measure(arch: str, nodes: int, at_once: int, limit: int) -> dict[str, float]:
-    """Processor time and memory of a step on ``at_once`` graphs; none if too large."""
+    """Processor time and memory of a step on ``at_once`` graphs; None if they are too
+    large."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     store = get_store(DatasetOptions(name="nci"))

@@ -2,12 +2,12 @@
 
     python examples/speed/many_graphs.py --folder /scratch/stores
 
-Writes the molecules of `nci` again and again into ``--stores`` stores of ``--graphs``
-graphs together (280 bytes a graph), once; stores that are there already are measured. Prints
-the seconds until all are open, until the training split is there, and until the batches
-of an epoch are cut (for a tenth, a half and all of the stores), and of ``fairseq-train``
-(``grpe_small``, one data worker) the seconds to the first update and the peak memory of the
-trainer and of its worker. Linux only.
+Writes the molecules of `nci` repeatedly into ``--stores`` stores of ``--graphs`` graphs
+together (280 bytes a graph), unless the stores exist. Prints the seconds until all are
+open, until the training split is ready, and until the batches of an epoch are cut, for
+a tenth, a half and all of the stores. For ``fairseq-train`` (``grpe_small``, one data
+worker) it prints the seconds to the first update and the peak memory of the trainer and
+its worker. Linux only.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from graphormer_plugin.data.splits import random_split_of_rows
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.sharded_store import ShardedStore, open_stores
 
-REPEATS = 20  # of all molecules in a chunk
+REPEATS = 20  # repeats of all molecules in a chunk
 
 
 def write_stores(folder: Path, graphs: int, stores: int) -> None:

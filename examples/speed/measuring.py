@@ -1,4 +1,4 @@
-"""What scripts of this folder measure with: memory, ways in turn, batches of a store."""
+"""Measuring for the scripts of this folder: memory, ways in turn, batches of a store."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -37,7 +37,8 @@ def descendants(pid: int) -> Iterator[int]:
 
 
 def restart_peak() -> int:
-    """The resident memory in bytes, from which its peak (VmHWM) starts again."""
+    """Restart the peak of the resident memory (VmHWM) from its present bytes, the
+    result."""
     before = memory("VmRSS")
     with open("/proc/self/clear_refs", "w") as reset:
         reset.write("5")
@@ -63,9 +64,9 @@ def in_turn(
     return seconds, results
 
 
-def collator_of(store: GraphStore, spec: BatchSpec) -> GraphCollator:
-    """A collator of a store's graphs, with the fields that a model reads; those that must be
-    computed are kept beside the store."""
+def store_collator(store: GraphStore, spec: BatchSpec) -> GraphCollator:
+    """A collator of a store's graphs, with the fields that a model reads. Computed
+    fields are kept beside the store."""
     return GraphCollator(
         store.columns | load_or_compute(store, spec),
         store.target,

@@ -2,8 +2,9 @@
 
     python examples/speed/prediction.py activity-model --csv molhiv.csv.gz
 
-Prints milliseconds of CPU time a molecule by step, on one thread, the least of the rounds.
-`graphormer-predict` also reads and writes tables and looks for unseen elements.
+Prints milliseconds of CPU time per molecule and step, on one thread, the minimum over
+the rounds. `graphormer-predict` also reads and writes tables and looks for unseen
+elements.
 """
 
 import sys

@@ -2,14 +2,13 @@
 
     python examples/speed/train_step.py --arch grpe_small
 
-Both models see the same padded batches of the `nci` molecules in one run, alternating,
-so that a drifting machine slows both alike. The plain model is
-`torch.nn.TransformerEncoder` of the same depth, width, heads, feed-forward width and
-dropout, with a virtual node and a padding mask, and nothing else of the graph than the
-atomic numbers (for a message-passing model: 8 heads or fewer, and the feed-forward
-width twice the width, if it has none of its own). A step is forward, mean absolute
-error, backward and AdamW. Prints graphs/s of both (medians over the rounds) and their
-ratio; above 1 the architecture is faster.
+Both models see the same padded batches of the `nci` molecules in turn, so that a
+drifting machine slows both alike. The plain model is `torch.nn.TransformerEncoder` of
+the same depth, width, heads, feed-forward width and dropout. It has a virtual node and
+a padding mask, and reads only the atomic numbers. Beside a message-passing model it has
+at most 8 heads, and a feed-forward width of twice the width if the model has none. A step
+is forward, mean absolute error, backward and AdamW. Prints graphs/s of both (medians over
+the rounds) and their ratio; above 1 the architecture is faster.
 """
 
 import argparse
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from measuring import collator_of, in_turn
+from measuring import in_turn, store_collator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -104,10 +103,10 @@ def main() -> None:
     rates = {"dropout", "attention_dropout", "act_dropout"} & vars(cfg).keys()
     rates = dict.fromkeys(rates, args.dropout)
     model = build_model(args.arch, store.schema, store.targets, **rates, **sizes)
-    collator = collator_of(store, model.batch_spec)
+    collator = store_collator(store, model.batch_spec)
     graph_ids = store.splits["train"]
     graph_ids = graph_ids[np.argsort(store.sizes[graph_ids], kind="stable")]
-    # From the middle of equal shares of the split, so that all sizes count alike.
+    # Taken from the middle of equal shares of the split, so that all sizes count alike.
     slices = [
         part[len(part) // 2 :] for part in np.array_split(graph_ids, args.batches)
     ]

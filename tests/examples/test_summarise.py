@@ -129,8 +129,8 @@ def test_curves(tmp_path):
     for number, (recipe, variant, seed, values) in enumerate(runs):
         log = log_of(tmp_path / "run", *values)
         row = result(0, seed, recipe=recipe, variant=variant, checkpoint=number)
-        learning_curves.append(path, row, learning_curves.of_log(log, "mae"))
-    curves = learning_curves.of_table(path, "zinc", "mae").values()
+        learning_curves.append(path, row, learning_curves.log_curves(log, "mae"))
+    curves = learning_curves.table_curves(path, "zinc", "mae").values()
     found = [[value for _, value in curve["valid"]] for curve in curves]
     assert found == [[3, 2.5, 1.5], [6], [4]]
     log = log_of(tmp_path / "pattern/gin/seed1", 0.5, 0.75, metric="accuracy")

@@ -1,4 +1,4 @@
-"""Components of a user, which ``--user-dir`` imports."""
+"""Example of a folder for ``--user-dir``, which imports it."""
 
 import graphormer_plugin  # noqa: F401  (its tasks, losses, datasets and architectures)
 

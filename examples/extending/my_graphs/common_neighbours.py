@@ -7,7 +7,8 @@ from graphormer_plugin.modules import PairEncoding, register_pair_encoding
 
 @register_pair_encoding("common_neighbours")
 class CommonNeighbours(PairEncoding):
-    """Number of nodes that have a bond with both; for a node itself, its degree."""
+    """Number of nodes that have a bond with both nodes; the degree for a node and
+    itself."""
 
     fields = ("bond",)
     num_features = 1

@@ -1,4 +1,4 @@
-"""An architecture: nodes average each other with weights that depend on pairs alone."""
+"""An architecture: nodes average each other with weights that depend only on pairs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +46,7 @@ class Mixing(nn.Module):
 
 @dataclass
 class MixerConfig(PairConfig):
-    """Options of the mixer, beside those of every Transformer encoder."""
+    """Options of the mixer, in addition to the options of every Transformer encoder."""
 
     pair_encodings: str = option(
         "common_neighbours,random_walks",
@@ -58,7 +58,7 @@ class MixerEncoder(Encoder):
     """Layers of `Mixing` and a feed-forward network.
 
     Args:
-        vocabularies: of nodes and bonds.
+        vocabularies: values of nodes and bonds.
         config: sizes and options.
     """
 

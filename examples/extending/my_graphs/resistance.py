@@ -18,7 +18,7 @@ from graphormer_plugin.modules import (
 def resistance(graph: SimpleNamespace) -> np.ndarray:
     """Effective resistances, each edge a resistor of 1 ohm; -1 between components.
 
-    For a bond of a tree 1, for a bond of a benzene ring 5/6.
+    A bond of a tree has 1, a bond of a benzene ring 5/6.
     """
     adjacency = np.zeros((graph.num_nodes, graph.num_nodes))
     adjacency[graph.edge_index[0], graph.edge_index[1]] = 1
