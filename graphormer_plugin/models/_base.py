@@ -113,14 +113,10 @@ class GraphModel(nn.Module):
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
-        """Predicts.
+        """Predicts [B, C], or [B, N, C] at node level, where padded nodes have any values.
 
-        Args:
-            perturb: [B, N, D], added to the encoded node features (FLAG).
-
-        Returns:
-            [B, C], or [B, N, C] at node level, where padded nodes have any values.
-            Regression has the scale of training (standardised, or the target's unit).
+        Regression has the scale of training (standardised, or the target's unit).
+        `perturb` [B, N, D] is added to the encoded node features (FLAG).
         """
         x = self.encoder(batch, perturb)
         if self.level == "node":

@@ -9,8 +9,7 @@ logger = logging.getLogger(__name__)
 
 def apply_layerwise_options(model: GraphModel, cfg: EncoderConfig) -> None:
     """Freeze weights, set their learning rates, relative to `--lr`, and switch on
-    activation checkpointing.
-    """
+    activation checkpointing."""
     if getattr(cfg, "checkpoint_activations", False):
         model.encoder.checkpoint_activations = True
     frozen, decay = cfg.freeze_encoder_layers, cfg.layerwise_lr_decay

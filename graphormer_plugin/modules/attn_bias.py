@@ -106,8 +106,7 @@ class PathEncoding(nn.Module):
 
 class EdgeBias(nn.Module):
     """A scalar per head for the bond of a direct edge (`--edge-type single_hop` of the
-    released code).
-    """
+    released code)."""
 
     def __init__(self, bonds: BondEncoder | EdgeEncoder) -> None:
         super().__init__()

@@ -7,15 +7,12 @@ _LEVELS = 1 << 16
 
 
 def keep_mask(shape: torch.Size, p: float, like: Tensor) -> Tensor:
-    """Draws a mask: 1 (kept) with probability 1 - p, else 0.
+    """Draws a mask: 0 with probability p (0 <= p < 1), else 1 (kept).
 
     On the CPU torch draws a Bernoulli variable for each element, about twenty times the
     cost of the multiplication that uses it. Here a 64-bit draw of torch's generator,
     which `torch.manual_seed` seeds, serves four elements; p is rounded to a multiple of
     2^-16.
-
-    Args:
-        p: probability of a zero, 0 <= p < 1.
     """
     if like.device.type != "cpu":
         return torch.empty(shape, dtype=like.dtype, device=like.device).bernoulli_(

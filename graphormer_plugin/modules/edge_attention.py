@@ -15,8 +15,7 @@ EDGE_EPSILON = 1e-6
 
 class EdgeScores(nn.Module):
     """Scores of edges j -> i, (Q h_i . K h_j) / sqrt(D / H) per head. If edges have
-    features, E e_ij multiplies the channels before their sum (Eq. 12).
-    """
+    features, E e_ij multiplies the channels before their sum (Eq. 12)."""
 
     def __init__(self, embed_dim: int, num_heads: int, edge_features: bool) -> None:
         super().__init__()
@@ -32,15 +31,9 @@ class EdgeScores(nn.Module):
     def forward(
         self, x: Tensor, edge_index: Tensor, edge: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """
-        Args:
-            edge_index: [2, E], source j and target i.
-            edge: [E, D], with edge features.
-
-        Returns:
-            Scores [E, H] in float32 at least, and with edge features their terms per
-            channel [E, D], which go on as edge features (Eq. 10).
-        """
+        """Nodes x [S, D], edges [2, E] from source j to target i, and edge features [E, D] ->
+        scores [E, H] in float32 at least, and, with edge features, their terms per channel
+        [E, D], the new edge features (Eq. 10)."""
         source, target = edge_index
         query = (self.query(x) * self.scale).index_select(0, target)
         channels = query * self.key(x).index_select(0, source)

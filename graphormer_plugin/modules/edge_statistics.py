@@ -143,15 +143,10 @@ class _Max(torch.autograd.Function):
 
 
 def scatter_max(values: Tensor, index: Tensor, size: int) -> Tensor:
-    """Largest of the rows of `values` that have an index in common.
+    """Largest of the rows of `values` [M, ...] that share an index -> [size, ...], zero if no
+    row has the index.
 
     `Tensor.scatter_reduce` with a backward pass of a few plain operations, several times
     as fast on a CPU; equal values share the gradient.
-
-    Args:
-        values: [M, ...].
-
-    Returns:
-        [size, ...], zero where no row has the index.
     """
     return _Max.apply(values, index, size)

@@ -43,8 +43,7 @@ def _counted_row_sums(
 ) -> Tensor:
     """`_row_sums` for a GPU: products with the counts [M, R] of each row in each sum, `most`
     numbers at a time. Unlike torch's backward pass it sorts nothing, no additions wait for
-    each other, and every run gives the same numbers.
-    """
+    each other, and every run gives the same numbers."""
     total = grad.new_zeros(num_rows, grad.shape[1])
     size = max(1, most // num_rows)
     for some, part in zip(rows.split(size), grad.split(size)):
@@ -56,17 +55,11 @@ def _counted_row_sums(
 
 
 def embedding_sum(table: Tensor, rows: Tensor) -> Tensor:
-    """Sum of `table[rows[..., i]]` over i, without the looked-up rows in memory.
+    """Sum of `table[rows[..., i]]` over i, without the looked-up rows in memory:
+    table [R, D], integers rows [..., L] in 0..R - 1 -> [..., D].
 
     An embedding bag. torch sorts all look-ups in the backward pass; for a small table it is
     several times faster to add them up on a CPU, and to multiply matrices on a GPU.
-
-    Args:
-        table: [R, D].
-        rows: integers [..., L] in 0..R - 1.
-
-    Returns:
-        [..., D].
     """
     if torch.compiler.is_compiling():  # also an export, e.g. to ONNX
         return F.embedding(rows, table).sum(-2)

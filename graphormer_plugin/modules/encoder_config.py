@@ -11,13 +11,10 @@ from graphormer_plugin.modules.choices import check_least
 
 
 def option(default: Any, text: str, run_only: bool = False) -> Any:
-    """Field of a config.
+    """Field of a config; the help text has the range and the paper's symbol.
 
-    Args:
-        default: value without the flag; a preset may have another.
-        text: help, with range and paper symbol.
-        run_only: the option belongs to a training run, not to the weights: fine-tuning
-            does not take over its value.
+    Options that are `run_only` belong to a training run, not to the weights: fine-tuning
+    does not take over their values.
     """
     metadata = {"help": text, "run_only": True} if run_only else {"help": text}
     return field(default=default, metadata=metadata)

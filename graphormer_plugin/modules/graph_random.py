@@ -21,14 +21,8 @@ def _mixed(bits: Tensor) -> Tensor:
 
 
 def graph_seeds(seed: int, update: int, graph_ids: Tensor) -> Tensor:
-    """A seed for each graph in an update of a training.
-
-    Args:
-        graph_ids: [B] int64, numbers of the graphs in their dataset.
-
-    Returns:
-        [B] int64, the `seed` of a batch.
-    """
+    """A seed for each graph in an update of a training, int64 [B], from the numbers of the
+    graphs in their dataset, int64 [B]."""
     number = seed % 2**31 * 2**32 + update % 2**32
     run = torch.full((1,), number, device=graph_ids.device)  # without a blocking copy
     return _mixed(_mixed(run * _GOLDEN) + graph_ids * _GOLDEN)
@@ -41,9 +35,8 @@ def uniform(
 
     Args:
         seed: [B] int64; None: drawn from torch's generator.
-        shape: B first. With [B, N, D], the numbers of a node do not depend on N.
+        shape: B first. If it is [B, N, D], the numbers of a node do not depend on N.
         stream: FLAG, SIGNS or NOISE.
-        like: gives dtype and device.
     """
     if seed is None:
         seed = torch.randint(2**62, shape[:1], device=like.device)

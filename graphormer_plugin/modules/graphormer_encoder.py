@@ -284,11 +284,7 @@ class GraphormerEncoder(Encoder):
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
-        """See `Encoder`.
-
-        Returns:
-            [B, T, D]: the virtual node, then the nodes; padding is zero.
-        """
+        """See `Encoder`; returns [B, T, D], the virtual node first; padding is zero."""
         x = self.encode_nodes(batch)
         if perturb is not None:
             x = x + perturb.to(x.dtype)

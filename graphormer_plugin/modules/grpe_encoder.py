@@ -300,11 +300,7 @@ class GRPEEncoder(Encoder):
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
-        """See `Encoder`.
-
-        Returns:
-            [B, T, D]: the virtual node, then the nodes; padding is zero.
-        """
+        """See `Encoder`; returns [B, T, D], the virtual node first; padding is zero."""
         x = self.node_encoder(batch["x"])
         if perturb is not None:
             x = x + perturb.to(x.dtype)

@@ -112,14 +112,8 @@ class MessagePassingLayer(nn.Module):
     def forward(
         self, x: Tensor, virtual: Tensor | None, edges: Edges
     ) -> tuple[Tensor, Tensor | None, Edges]:
-        """
-        Args:
-            x: [S, D], the nodes of all graphs.
-            virtual: [B, D] or None.
-
-        Returns:
-            All three after this layer.
-        """
+        """Nodes x [S, D] of all graphs, virtual nodes [B, D] or None, and edges -> all three
+        after this layer."""
         if virtual is not None:
             x = x + virtual[edges.node_graph]
         out, edges = self.convolution(x, edges)
@@ -161,8 +155,7 @@ class MessagePassingEncoderConfig(LayersConfig):
 
 class MessagePassingEncoder(SparseEncoder):
     """Node vectors, and layers of message passing over the edges. Nothing has the size of
-    all node pairs.
-    """
+    all node pairs."""
 
     def __init__(
         self,

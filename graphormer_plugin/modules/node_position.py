@@ -169,8 +169,7 @@ def _walk_powers(bond: Tensor, num_steps: int, dtype: torch.dtype) -> list[Tenso
 
 class IncidentBonds(nn.Module):
     """Sum of the vectors of a node's outgoing bonds, the edge encoding "via node" of
-    Table 5 of Ying et al. 2021 (for an undirected graph, all its bonds).
-    """
+    Table 5 of Ying et al. 2021 (for an undirected graph, all its bonds)."""
 
     def __init__(self, bonds: BondEncoder | EdgeEncoder) -> None:
         super().__init__()

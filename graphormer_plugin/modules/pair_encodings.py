@@ -90,11 +90,7 @@ def register_pair_encoding(
 
 
 def make_pair_encodings(names: str, vocabularies: Vocabularies) -> list[PairEncoding]:
-    """Encodings by their registered names.
-
-    Args:
-        names: names separated by commas; empty: none.
-    """
+    """Encodings by their registered names, which are separated by commas."""
     chosen = [name.strip() for name in names.split(",")] if names else []
     for name in chosen:
         check_choice("pair encoding", name, sorted(PAIR_ENCODINGS))

@@ -14,16 +14,11 @@ HEAD_ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
 
 
 def read_out(x: Tensor, node_mask: Tensor, kind: str = "mean") -> Tensor:
-    """A vector per graph from the vectors of its nodes.
+    """A vector per graph [B, D] from the vectors of its nodes x [B, N, D], by a kind in
+    `READOUTS`; zero for a graph without nodes.
 
-    Args:
-        x: [B, N, D]; rows of padding may hold anything.
-        node_mask: [B, N], True where a node is real.
-        kind: a name in `READOUTS`.
-
-    Returns:
-        [B, D] in the type of x, zero for a graph without nodes. Sums are float32 at
-        least.
+    The mask [B, N] is True for real nodes; padding may hold anything. Sums are float32 at
+    least.
     """
     check_choice("readout", kind, READOUTS)
     mask = node_mask.unsqueeze(-1)
@@ -46,8 +41,7 @@ class LinearHead(nn.Linear):
 
 class TransformHead(nn.Module):
     """Linear, activation, LayerNorm, projection without bias, plus one learned scalar
-    for all outputs: the head of Graphormer's released second version.
-    """
+    for all outputs: the head of Graphormer's released second version."""
 
     output_names = ("projection.weight", "bias")
 

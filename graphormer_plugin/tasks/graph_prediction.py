@@ -257,10 +257,8 @@ class GraphPredictionTask(FairseqTask):
         grouped_shuffling: bool = False,
         **options: Any,
     ) -> GraphBatchIterator:
-        """fairseq's method, with the same iterator for all epochs; see `batch_iterator`.
-
-        ``--grouped-shuffling`` has no effect: the batches of an update always stay
-        together.
+        """fairseq's method, with the same iterator for all epochs; see `batch_iterator`. The
+        batches of an update always stay together, whatever ``--grouped-shuffling`` is.
         """
         # Only the trainer's own training iterator has a value here. The iterator of
         # --valid-subset train must be another, or it would advance the training.
@@ -288,10 +286,8 @@ class GraphPredictionTask(FairseqTask):
     # Model and metrics
 
     def build_model(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
-        """Build the model, and give the collator the fields of its ``batch_spec``.
-
-        A run that starts from other weights, or resumes, takes over the options of its
-        checkpoint (see `settle_options`).
+        """Build the model, and give the collator the fields of its ``batch_spec``. A run that
+        starts from other weights, or resumes, takes over the options of its checkpoint.
         """
         with one_line_errors():
             check_model(cfg)
@@ -385,10 +381,8 @@ class GraphPredictionTask(FairseqTask):
         return loss, sample_size, log
 
     def reduce_metrics(self, logging_outputs, criterion) -> None:
-        """Log the loss, and the metrics of a `GraphCriterion`.
-
-        A user's criterion of another kind logs the metrics of its own `reduce_metrics`.
-        """
+        """Log the loss, and the metrics of a `GraphCriterion`. A user's criterion of another
+        kind logs the metrics of its own `reduce_metrics`."""
         logging_outputs = on_cpu([log for log in logging_outputs if log])
         super().reduce_metrics(logging_outputs, criterion)
         if not isinstance(criterion, GraphCriterion):
