@@ -153,7 +153,7 @@ class CGTEncoder(Encoder):
         if rwse_steps < 0 or (rwse_steps and not 1 <= rwse_dim < embed_dim):
             raise ValueError(
                 f"rwse_steps {rwse_steps} and rwse_dim {rwse_dim} of embed_dim "
-                f"{embed_dim}, expected 0 steps, or 1 channel or more and some left"
+                f"{embed_dim}, expected 0 steps, or 1 <= rwse_dim < embed_dim"
             )
         check_choice("attention memory", config.attention_memory, MEMORY)
         self.embed_dim = embed_dim

@@ -81,8 +81,8 @@ class PairEncoder(nn.Module):
 
         if encoding_dim is not None and (combine == "sum" or encoding == "none"):
             raise ValueError(
-                f"width {encoding_dim} of the relative encoding, but {encoding!r} with "
-                f"{combine!r} has none to choose"
+                f"width {encoding_dim} of the relative encoding: only 'concat' with an "
+                f"encoding has this width, received {combine!r} and {encoding!r}"
             )
         widths = {"bond": pair_dim, "spde": pair_dim, "rwse": pair_dim}
         if combine == "concat":

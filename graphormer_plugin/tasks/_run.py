@@ -62,7 +62,7 @@ def check_for_graphs(flag: str, component: type | None, example: str) -> None:
     """Raise ValueError if a flag names a component of fairseq, which is for text."""
     if component is not None and component.__module__.startswith("fairseq."):
         raise ValueError(
-            f"{flag} is one of fairseq's for text; name one for graphs, e.g. {example} "
+            f"{flag} is fairseq's, for text; name one for graphs, e.g. {example} "
             "(python -m graphormer_plugin lists them)"
         )
 

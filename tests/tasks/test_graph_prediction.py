@@ -275,14 +275,18 @@ def test_wrong_input_is_one_line_and_code_2(make, error, options, message):
     "part, cfg, message",
     [
         ("criterion", {"_name": "cross_entropy", "sentence_avg": False}, "--criterion"),
-        ("model", {"_name": "transformer"}, "--arch transformer is one of fairseq's"),
-        ("model", {"arch": "lstm"}, "--arch lstm is one of fairseq's"),
+        (
+            "model",
+            {"_name": "transformer"},
+            "--arch transformer is fairseq's, for text",
+        ),
+        ("model", {"arch": "lstm"}, "--arch lstm is fairseq's, for text"),
     ],
 )
 def test_components_for_text_are_refused(make, error, part, cfg, message):
     kind = OmegaConf.create if part == "criterion" else lambda cfg: Namespace(**cfg)
     line = error(getattr(make(), f"build_{part}"), kind(cfg))
-    assert message in line and "one of fairseq's" in line
+    assert message in line and "for graphs" in line
 
 
 def test_a_file_as_results_path_is_refused_before_the_work(make, error, csv):
