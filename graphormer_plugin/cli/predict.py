@@ -58,45 +58,8 @@ def build_parser() -> argparse.ArgumentParser:
         help="head on the vectors of the checkpoint; none takes the checkpoint's own "
         "targets (default: head.npz beside the checkpoint, if there is one)",
     )
-    add(
-        "--embeddings",
-        metavar="OUT.npy",
-        type=not_empty,
-        help="also write a float32 vector per row; NaN for rows without prediction",
-    )
-    add(
-        "--layers",
-        type=at_least(1),
-        metavar="N",
-        help="with --embeddings: concatenate the vectors of the last N layers (default: "
-        "1, or the parts that a start names)",
-    )
-    add(
-        "--grpe-fingerprint",
-        action="store_true",
-        help="with --embeddings: write the fingerprints of GRPE, vectors of the virtual "
-        "node before the final normalisation, each divided by its L2 norm",
-    )
-    add(
-        "--batch-size",
-        type=at_least(1),
-        default=128,
-        help="molecules per batch; a batch of large molecules has fewer (default: 128)",
-    )
-    add("--device", help="cpu, cuda or cuda:1 (default: a GPU if there is one)")
-    add(
-        "--dtype",
-        choices=("bf16",),
-        help="bf16: multiply matrices in bfloat16, which takes about 0.6 of the time "
-        "for wide models on processors that have it, and changes predictions by some "
-        "percent of their spread (default: the type of the weights, float32 at least)",
-    )
-    add(
-        "--workers",
-        type=int,
-        help="processes that read SMILES, and on a CPU predict, too (default: one per "
-        "core for many rows, else none)",
-    )
+    _add_vectors(result)
+    _add_speed(result)
     add(
         "--shard",
         default="1/1",
@@ -107,6 +70,52 @@ def build_parser() -> argparse.ArgumentParser:
     add("--quiet", action="store_true", help="no progress bar")
     add_reading_options(result)
     return result
+
+
+def _add_vectors(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("vectors").add_argument
+    add(
+        "--embeddings",
+        metavar="OUT.npy",
+        type=not_empty,
+        help="also write a float32 vector per row; NaN for rows without prediction",
+    )
+    add(
+        "--layers",
+        type=at_least(1),
+        metavar="N",
+        help="concatenate the vectors of the last N layers (default: 1, or the parts that "
+        "a start names)",
+    )
+    add(
+        "--grpe-fingerprint",
+        action="store_true",
+        help="write the fingerprints of GRPE, vectors of the virtual node before the final "
+        "normalisation, each divided by its L2 norm",
+    )
+
+
+def _add_speed(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("speed").add_argument
+    add(
+        "--batch-size",
+        type=at_least(1),
+        default=128,
+        help="molecules per batch; a batch of large molecules has fewer (default: 128)",
+    )
+    add("--device", help="cpu, cuda or cuda:1 (default: a GPU if there is one)")
+    add(
+        "--dtype",
+        choices=("bf16",),
+        help="bf16: multiply matrices in bfloat16, in about 0.6 of the time for wide models "
+        "on processors that have it; predictions change by some percent of their spread",
+    )
+    add(
+        "--workers",
+        type=int,
+        help="processes that read SMILES, and on a CPU predict, too (default: one per "
+        "core for many rows, else none)",
+    )
 
 
 @command

@@ -22,7 +22,7 @@ from graphormer_plugin.heads.figure_style import figure_style
 WIDE, TALL = 4.2, 4.3  # inches of a panel
 LINE = 0.4  # inches of a line of a heading
 COLUMNS = 4
-LETTERS = 27  # of a heading, above a panel
+LETTERS = 27  # width of a heading above a panel
 PNG_DPI = 144
 SIZE = 300  # points of a molecule's picture
 BOND = 42  # points of a bond, fewer if the molecule would not fit

@@ -22,7 +22,7 @@ from graphormer_plugin.inference.model_folder import (
 from graphormer_plugin.inference.molecules import smiles_of
 from graphormer_plugin.inference.prediction_columns import unlogged_cell
 
-SHOWN = 4  # of each kind, our choice
+SHOWN = 4  # panels of each kind, our choice
 
 
 class TrainingMolecules:

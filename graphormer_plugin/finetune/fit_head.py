@@ -123,7 +123,7 @@ def save_training_domain(
     rows = sample(np.arange(len(smiles)), MAX_ROWS, np.random.default_rng(1))
     predictor = load(checkpoint, head=None, domain=False).to(device)
     molecules = predictor.read([smiles[row] for row in rows])
-    vectors = predictor.embed(molecules, layers=1)  # as beside a prediction
+    vectors = predictor.embed(molecules, layers=1)  # predictions have the same
     labelled = None if labelled is None else labelled[rows]
     domain = Domain.of(vectors, molecules.described, labelled)
     path = domain_file(checkpoint)

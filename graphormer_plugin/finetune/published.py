@@ -83,7 +83,11 @@ def load_pretrained(
     except ValueError:
         if name not in PUBLISHED:
             raise
-    return convert(path, PUBLISHED[name])
+    published = PUBLISHED[name]
+    imported = import_published(path, published.source, published.config)
+    targets = TargetSchema([f"output {at}" for at in range(imported.num_outputs)])
+    options = {"_name": imported.arch, **imported.options}
+    return Pretrained(str(path), imported.schema, targets, options, imported.state)
 
 
 def folders(folder: str | None = None, data_root: str | None = None) -> list[Path]:
@@ -140,16 +144,3 @@ def download(
             read_file(fetched)
         os.replace(fetched, path)
     return path
-
-
-def convert(path: Path, published: Published) -> Pretrained:
-    """Read a checkpoint of another code."""
-    imported = import_published(path, published.source, published.config)
-    names = [f"output {number}" for number in range(imported.num_outputs)]
-    return Pretrained(
-        str(path),
-        imported.schema,
-        TargetSchema(names),
-        {"_name": imported.arch, **imported.options},
-        imported.state,
-    )

@@ -32,7 +32,7 @@ SIZES = (
     "encoder_ffn_embed_dim",
     "encoder_attention_heads",
 )
-COMPONENTS = ("optimizer", "lr_scheduler", "criterion")  # of a run, in its checkpoints
+COMPONENTS = ("optimizer", "lr_scheduler", "criterion")  # checkpoints have their names
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ from scipy.special import erfcx
 from graphormer_plugin.heads.kernels import Floats
 from graphormer_plugin.heads.marginal_likelihood import JITTER
 
-SWEEPS, DAMPING = 100, 0.7  # of all bounds; our choice
+SWEEPS, DAMPING = 100, 0.7  # updates of all bounds; our choice
 CONVERGED = 1e-4  # change of a mean, of labels with variance 1
-BOUND_SIGMAS = (
-    -50.0
-)  # standard deviations from where a series is closer than floating point
-LEAST_PRECISION = 1e-6  # of a bound far from the prediction, which says nothing
+# Below so many standard deviations a series is closer than floating point.
+BOUND_SIGMAS = -50.0
+LEAST_PRECISION = 1e-6  # a bound far from the prediction says nothing
 
 
 def pseudo_labels(
@@ -49,7 +48,8 @@ def pseudo_labels(
         half = solve_triangular(factor[0], across, lower=True)
         prior -= half.T @ half
     sign, limit = bounds[at].astype(float), labels[at] - mean
-    precision, shift = np.zeros(len(at)), np.zeros(len(at))  # of the pseudo-labels
+    # The pseudo-labels' precision, and the product of precision and mean.
+    precision, shift = np.zeros(len(at)), np.zeros(len(at))
     before = np.full(len(at), np.inf)
     for _ in range(SWEEPS):
         root = np.sqrt(precision)[:, None]
@@ -66,9 +66,8 @@ def pseudo_labels(
         width = np.sqrt(noise[at] + left)
         z = sign * (center - limit) / width
         slope = _slope(z)
-        series = (
-            1 - 1 / np.minimum(z, BOUND_SIGMAS) ** 2
-        )  # the product below cancels there
+        # The product below cancels for a large negative z.
+        series = 1 - 1 / np.minimum(z, BOUND_SIGMAS) ** 2
         curvature = np.where(z < BOUND_SIGMAS, series, slope * (z + slope)) / width**2
         # A variance is at least that of a sharp bound; rounding may give less.
         shrunk = np.maximum(1 - left * curvature, noise[at] / width**2)

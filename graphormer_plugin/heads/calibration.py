@@ -16,15 +16,15 @@ from graphormer_plugin.heads.figure_style import figure_style
 from graphormer_plugin.heads.kernels import Floats
 from graphormer_plugin.heads.prediction import QUANTILE, SpreadScale
 
-LEAST_LABELS = 10  # of a target; with fewer its spread stays as it is
-KNOTS = 5  # of each curve of a head's spread
-PENALTY = 30.0  # of the squares of its coefficients, against the sum over the labels
+LEAST_LABELS = 10  # a target with fewer labels keeps its spread
+KNOTS = 5  # points of each curve of a head's spread
+PENALTY = 30.0  # weight of the squared coefficients of a curve, against the labels' sum
 SHARE = 1.0  # of the prior of what factor and floor add to the variance
 # Limits of the logarithms of the squares of factor and floor, over typical squares.
 LOGARITHMS = -20.0, 5.0
-LEVELS = np.linspace(0, 1, 41)  # of intervals around a prediction
+LEVELS = np.linspace(0, 1, 41)  # coverages of intervals around a prediction
 ROUNDING = 1e-9  # 50 * 0.9 is 45
-BINS = 10  # of probabilities or spreads, with as many molecules each
+BINS = 10  # groups of molecules of equal size, by probability or spread
 SPREAD_SCORES = ("coverage90", "miscalibration", "ence", "nll", "rank_of_error")
 MOST_TARGETS = 6  # a figure has a panel for each of the first
 SIDE = 3.6  # inches of a panel

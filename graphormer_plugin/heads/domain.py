@@ -33,9 +33,9 @@ class Domain:
     The distance of two molecules is the root of the mean squared difference of their
     standardised vectors. A molecule's score is the share of training molecules whose
     nearest neighbour in the training set is at least as far away as its own: 0.5 is as
-    typical as a training molecule, 0 is farther out than any. A molecule may have several
-    rows, which are no neighbours of each other. Where targets have labels of different
-    molecules, each target has a score of its own, among its molecules.
+    typical as a training molecule, 0 is farther out than any. Several rows of a molecule do
+    not count as neighbours. Where targets have labels of different molecules, each target
+    has a score of its own, among its molecules.
 
     Attributes:
         vectors: vectors of the training molecules [n, D].

@@ -25,7 +25,7 @@ KERNELS = {
     "scores": "rbf",  # predictions of a first stage, see `Head`
 }
 RANKED = ("descriptors", "extra")  # features that count as normal scores of their ranks
-MAX_COUNT = 255  # of a bit of the fingerprint
+MAX_COUNT = 255  # largest count of a bit of the fingerprint
 
 Floats = NDArray[np.float64]
 

@@ -30,7 +30,7 @@ class Prediction(NamedTuple):
     in_domain: NDArray[np.float64] | None = None
 
 
-QUANTILE = 1.6448536269514722  # of the normal distribution: 90 % lie within +- this
+QUANTILE = 1.6448536269514722  # 90 % of a normal distribution lie within +- this
 
 
 def antilog(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from graphormer_plugin.heads.marginal_likelihood import JITTER, Hyperparameters
 
 SPREAD_ROWS = 1500  # with more labels, a sample of that size gives the variance
 HELD_OUT = 500  # molecules of the sample that are left out in turn, to calibrate with
-SPREAD_NUMBERS = 16_000_000  # of all targets' factors, 128 MB
+SPREAD_NUMBERS = 16_000_000  # size of all targets' factors, 128 MB
 
 
 def sample(

@@ -85,7 +85,7 @@ def prediction_columns(
     """
     names = targets.names
     spreads = targets.std or [0.0] * len(names)
-    if logs:  # as many digits as their relative error needs
+    if logs:  # their digits follow from their relative error
         spreads = [0.0 if at in logs else x for at, x in enumerate(spreads)]
 
     def _numbers(
@@ -98,7 +98,7 @@ def prediction_columns(
             )
         ]
 
-    columns: dict[str, list[OutputColumn]]  # of each target, by kind
+    columns: dict[str, list[OutputColumn]]  # a column of each target, by kind
     if targets.kind == "multiclass":
         columns = _multiclass_columns(targets, values, layout)
         if std is not None:
@@ -191,9 +191,9 @@ def format_value(
 ) -> str:
     """A number as text, with at least ``digits``.
 
-    With the standard deviation of its target, the text has the digits from which the
-    float32 of the standardised value is read back, however large the value is:
-    ``of_spread`` for a number as large as ``spread``.
+    If ``spread``, the standard deviation of its target, is known, the float32 of the
+    standardised value is read back from the text, however large the value is. A number as
+    large as ``spread`` has ``of_spread`` digits.
 
     >>> format_value(1 / 3), format_value(2.0), format_value(1e7 + 1 / 3, spread=1.5)
     ('0.3333333', '2', '10000000.3333333')

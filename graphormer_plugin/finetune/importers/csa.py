@@ -75,7 +75,7 @@ def import_csa(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Import
 
     width = len(new["encoder.layers.0.attention.out_proj.bias"])
     read = {"layers": layers, "dim_hidden": width, "dim_inner": width}
-    read |= {"rings_coalesce_edges": False}  # pairs in rings are no edges here
+    read |= {"rings_coalesce_edges": False}  # pairs in rings are not edges here
     check_config(config, read | {"edge_encoder_shared": value_bias is not None})
     options = {
         "encoder_layers": layers,

@@ -44,7 +44,7 @@ MATRICES = {
     ),
     "embed_out": "head.projection",
 }
-UNREACHABLE_ROW = UNREACHABLE_HOPS + 1  # of the distance table
+UNREACHABLE_ROW = UNREACHABLE_HOPS + 1  # row of the distance table
 
 
 def import_graphormer(
