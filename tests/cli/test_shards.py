@@ -47,15 +47,6 @@ def test_every_row_is_in_one_shard():
             assert max(sizes) - min(sizes) <= 1
 
 
-@pytest.mark.parametrize(
-    "text", ["3/2", "0/0", "0/2", "a/b", "1/", "-1/2", "1/2/3", "", "١/٢"]
-)
-def test_a_shard_that_is_none_is_one_line(tmp_path, refused, text):
-    arguments = ["model.pt", "in.csv", str(tmp_path / "out.csv"), f"--shard={text}"]
-    line = refused(main, *arguments)
-    assert line.startswith(f"error: --shard {text}: expected i/n")
-
-
 def test_rows_of_a_table_of_several_files(table):
     found = open_table(Path("in.parquet"))
     assert isinstance(found, ParquetTable) and found.count() == ROWS
@@ -147,25 +138,3 @@ def test_shard_of_an_sdf(checkpoint, table):
     assert main([model, "few.sdf", "o.sdf", "--quiet", "--shard", "2/2"]) == 0
     rows = open_table(Path("o-00002-of-00002.sdf")).rows(["title", "smiles"])
     assert [cells for _, _, cells in rows] == [[f"n{n}", "C" * n] for n in (4, 5, 6)]
-
-
-@pytest.mark.long
-def test_memory_is_bounded(tmp_path):
-    """A large row group is read in pieces: it takes far less than its own size."""
-    import tracemalloc
-
-    path = tmp_path / "large.parquet"
-    text = ["C" * 200 + str(n) for n in range(120_000)]  # 24 MB
-    parquet.write_table(
-        pyarrow.table({"smiles": text}), path, use_dictionary=False, compression="none"
-    )
-    del text
-    found = open_table(path)
-    before = pyarrow.total_allocated_bytes()
-    tracemalloc.start()
-    peak = 0
-    for row, _, _ in found.rows_between(["smiles"], 0, found.count()):
-        if row % 10_000 == 0:
-            peak = max(peak, pyarrow.total_allocated_bytes() - before)
-    assert peak < 10e6 and tracemalloc.get_traced_memory()[1] < 10e6
-    tracemalloc.stop()
