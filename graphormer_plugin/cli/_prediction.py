@@ -123,7 +123,7 @@ def predicted(
     calls = ((run.smiles(block),) for block in again)
     reader = functools.partial(read_rows, run.reader)
     read = in_workers(workers, reader, calls, start)
-    return (run.predict(block, *found) for block, found in zip(blocks, read))
+    return (run.predict(block, *molecules) for block, molecules in zip(blocks, read))
 
 
 def start_worker(user_data_dir: str | None) -> None:

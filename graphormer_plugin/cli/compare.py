@@ -44,12 +44,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         from graphormer_plugin.experiment.scores import spread_text, text_table
 
     metric, values = fold_metrics(arguments.folders, arguments.metric)
-    found = differences(values)
+    pairs = differences(values)
     with atomic_write(arguments.output) as file:
-        draw(metric, values, found, file)
+        draw(metric, values, pairs, file)
     rows = [[name, spread_text(values[name].tolist(), metric)] for name in values]
     print_line(text_table([["", metric], *rows]) + "\n")
-    for (a, b), mean, half, p in found:
+    for (a, b), mean, half, p in pairs:
         ends = f"{mean - half:+.3g} to {mean + half:+.3g}"
         interval = f"{100 * CONFIDENCE:g} % interval {ends}"
         print_line(f"{a} - {b}: {mean:+.3g} ({interval}), p {p:.2g}")

@@ -1,4 +1,4 @@
-"""``graphormer-train``: a model of a table of molecules, compared with references."""
+"""``graphormer-train``: a model of a table of molecules, compared with baselines."""
 
 import argparse
 import dataclasses

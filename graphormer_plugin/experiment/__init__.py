@@ -1,1 +1,1 @@
-"""One experiment: split a table of molecules, train, compare with references, report."""
+"""One experiment: split a table of molecules, train, compare with baselines, report."""

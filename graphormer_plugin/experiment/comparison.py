@@ -96,30 +96,30 @@ def differences(values: pd.DataFrame) -> list[Difference]:
     degrees = (methods - 1) * (folds - 1)
     error = np.sqrt((residuals**2).to_numpy().sum() / degrees / folds)
     half = error * studentized_range.ppf(CONFIDENCE, methods, degrees)
-    found = []
+    pairs = []
     for a, b in itertools.combinations(values.columns, 2):
         mean = means[a] - means[b]
         statistic = abs(mean) / error if error else np.inf
         p = float(studentized_range.sf(statistic, methods, degrees)) if mean else 1.0
-        found.append(Difference((a, b), mean, half, p))
-    return found
+        pairs.append(Difference((a, b), mean, half, p))
+    return pairs
 
 
 @figure_style()
 def draw(
-    metric: str, values: pd.DataFrame, found: Sequence[Difference], file: IO[bytes]
+    metric: str, values: pd.DataFrame, pairs: Sequence[Difference], file: IO[bytes]
 ) -> None:
     """PNG of a line per fold through its values with their means, and of the differences
     with their intervals."""
-    figure = Figure((10, 1.5 + 0.5 * len(found)), layout="constrained")
+    figure = Figure((10, 1.5 + 0.5 * len(pairs)), layout="constrained")
     of_folds, of_pairs = figure.subplots(1, 2)
     places = range(values.shape[1])
     of_folds.plot(values.T, places, ".-", color="0.7", linewidth=0.6, markersize=4)
     of_folds.plot(values.mean(), places, "D", color="C0")
     of_folds.set(xlabel=f"{metric} of {len(values)} test folds")
     of_folds.set(yticks=places, yticklabels=[*values])
-    names, means, halves, _ = zip(*found, strict=True)
-    places = range(len(found))
+    names, means, halves, _ = zip(*pairs, strict=True)
+    places = range(len(pairs))
     of_pairs.errorbar(means, places, xerr=halves, fmt="D", color="C0", capsize=3)
     of_pairs.axvline(0, color="0.5", linewidth=0.8)
     of_pairs.set(xlabel=f"difference of {metric}, {CONFIDENCE:.0%} interval")

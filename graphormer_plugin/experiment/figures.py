@@ -60,16 +60,16 @@ def panel_figure(
     plots = []
     for target, name in enumerate(targets.names):
         of_target = tested[tested.target == target]
-        found = [of_run for _, of_run in of_target.groupby("run")]
-        values = [score(metric, x.value.to_numpy(), x.label.to_numpy()) for x in found]
-        plots.append((name, targets.units[target], found, values))
+        runs = [of_run for _, of_run in of_target.groupby("run")]
+        values = [score(metric, x.value.to_numpy(), x.label.to_numpy()) for x in runs]
+        plots.append((name, targets.units[target], runs, values))
     plots.sort(key=lambda plot: bool(np.isnan(plot[3]).all()))  # keeps their order
     plots = plots[:MOST_TARGETS]
     figure, axes = panels(len(plots))
     drawn = False
-    for (name, unit, found, values), axis in zip(plots, axes, strict=True):
+    for (name, unit, runs, values), axis in zip(plots, axes, strict=True):
         axis.set_title(f"{name}: {metric} {spread_text(values, metric)}", fontsize=9)
-        drawn |= draw(axis, found, unit and f" ({unit})")
+        drawn |= draw(axis, runs, unit and f" ({unit})")
     return figure if drawn else None
 
 
@@ -90,12 +90,12 @@ def confusion_figure(targets: TargetSchema, tested: pd.DataFrame) -> Figure | No
 
 def scatter(
     axis: Axes,
-    found: Sequence[pd.DataFrame],
+    runs: Sequence[pd.DataFrame],
     place: Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]],
 ) -> np.ndarray:
     """Draw points at places, the worst with rings and numbers; returns all places
     [2, n]."""
-    for one in found:
+    for one in runs:
         x, y = map(np.asarray, place(one))
         axis.plot(x, y, ".", markersize=4, alpha=0.6)
         for at in np.flatnonzero(one.mark.notna()):
@@ -108,30 +108,30 @@ def scatter(
                 fontsize=8,
             )
     empty = np.empty((2, 0))
-    return np.concatenate([empty, *(np.stack(place(one)) for one in found)], axis=1)
+    return np.concatenate([empty, *(np.stack(place(one)) for one in runs)], axis=1)
 
 
-def parity(axis: Axes, found: Sequence[pd.DataFrame], unit: str) -> bool:
+def parity(axis: Axes, runs: Sequence[pd.DataFrame], unit: str) -> bool:
     """Predicted against measured values."""
-    places = scatter(axis, found, lambda one: (one.label, one.value))
+    places = scatter(axis, runs, lambda one: (one.label, one.value))
     ends = [places.min(), places.max()] if places.size else [0, 1]
     axis.plot(ends, ends, color="0.5", linewidth=0.8)
     axis.set(xlabel=f"measured{unit}", ylabel=f"predicted{unit}", aspect="equal")
     return True
 
 
-def residuals(axis: Axes, found: Sequence[pd.DataFrame], unit: str) -> bool:
+def residuals(axis: Axes, runs: Sequence[pd.DataFrame], unit: str) -> bool:
     """Predicted - measured values against the likeness to the training molecules."""
-    places = scatter(axis, found, lambda one: (one.in_domain, one.value - one.label))
+    places = scatter(axis, runs, lambda one: (one.in_domain, one.value - one.label))
     axis.axhline(0, color="0.5", linewidth=0.8)
     axis.set(xlabel=IN_DOMAIN, ylabel=f"predicted - measured{unit}")
     return bool(np.isfinite(places).all(0).any())
 
 
-def errors(axis: Axes, found: Sequence[pd.DataFrame], unit: str) -> bool:
+def errors(axis: Axes, runs: Sequence[pd.DataFrame], unit: str) -> bool:
     """Sizes of errors against predicted standard deviations, with a line below which nine
     of ten should be."""
-    places = scatter(axis, found, lambda x: (x["std"], np.abs(x.value - x.label)))
+    places = scatter(axis, runs, lambda x: (x["std"], np.abs(x.value - x.label)))
     if not np.isfinite(places).all(0).any():
         return False
     ends = np.array([0, np.nanmax(places[0])])
@@ -141,9 +141,9 @@ def errors(axis: Axes, found: Sequence[pd.DataFrame], unit: str) -> bool:
     return True
 
 
-def roc(axis: Axes, found: Sequence[pd.DataFrame], unit: str) -> bool:
+def roc(axis: Axes, runs: Sequence[pd.DataFrame], unit: str) -> bool:
     """True against false positive rate."""
-    for one in found:
+    for one in runs:
         if one.label.nunique() == 2:
             false, true, _ = roc_curve(one.label, one.value)
             axis.plot(false, true, linewidth=1)

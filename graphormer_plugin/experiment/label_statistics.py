@@ -59,8 +59,8 @@ def label_shift(table: LabelledMolecules, split: Split) -> list[str]:
             column[rows][~np.isnan(column[rows])] for rows in (fitted, split["test"])
         ]
         if all(map(len, pair)):
-            found = ks_2samp(*pair)
-            if found.statistic > SHIFTED and found.pvalue < CHANCE:
+            shift = ks_2samp(*pair)
+            if shift.statistic > SHIFTED and shift.pvalue < CHANCE:
                 names.append(name)
     return [
         f"labels of {listed(names)} lie elsewhere in test than in train and valid: metrics "

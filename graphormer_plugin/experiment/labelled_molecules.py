@@ -186,7 +186,7 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     if bounds is not None:
         count = counted(np.count_nonzero(bounds), "label")
         read.warnings.append(f"{count} are bounds, which no metric counts")
-    found = LabelledMolecules(
+    labelled = LabelledMolecules(
         smiles=[source.smiles[row] for row in rows],
         smiles_column=options.smiles_column,
         labels=labels,
@@ -208,7 +208,7 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
         warned=read.warnings,
         digests=[table.digest for table in tables],
     )
-    return without_unlearnable(with_logarithms(found, settings), settings)
+    return without_unlearnable(with_logarithms(labelled, settings), settings)
 
 
 def given_folds(

@@ -23,10 +23,10 @@ from graphormer_plugin.experiment.labelled_molecules import (
 from graphormer_plugin.experiment.predictions import Run
 from graphormer_plugin.experiment.results import (
     MOST_ENDPOINTS,
-    conclusions,
     metric_tables,
     metrics_of_test,
-    worse_than_references,
+    report_numbers,
+    worse_than_baselines,
 )
 from graphormer_plugin.experiment.scores import IN_UNIT, main_metric, spread_text
 from graphormer_plugin.experiment.settings import HEAD, TABLES, Settings
@@ -52,7 +52,7 @@ def report(
 ) -> str:
     """The page, without references to other files."""
     settings, table = experiment.settings, experiment.table
-    found = metrics_of_test(results)
+    by_target = metrics_of_test(results)
     templates = PackageLoader("graphormer_plugin.experiment", ".")
     pages = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
     options = {}
@@ -74,13 +74,13 @@ def report(
         molecules=molecules_text(table),
         split=split_text(settings, experiment.splits),
         labels=label_table(table, experiment.splits[0]),
-        facts=conclusions(table, tested, found),
-        worse=worse_than_references(table, found),
+        facts=report_numbers(table, tested, by_target),
+        worse=worse_than_baselines(table, by_target),
         warnings=warnings,
-        tables=metric_tables(table, found),
+        tables=metric_tables(table, by_target),
         in_unit=IN_UNIT,
         units=units,
-        many=len(found) > MOST_ENDPOINTS,
+        many=len(by_target) > MOST_ENDPOINTS,
         repeated="folds" if settings.folds else "replicates",
         runs=len(runs),
         valid=valid_scores(experiment, results),
@@ -100,10 +100,10 @@ def valid_scores(experiment: Experiment, results: pd.DataFrame) -> list[str]:
     """The main metric of the validation molecules of each run, a line each."""
     metric = main_metric(experiment.table.targets).name
     name, title = experiment.settings.run_name, TITLES[experiment.model]
-    found = results[(results.split == "valid") & (results.target == "")]
+    valid = results[(results.split == "valid") & (results.target == "")]
     return [
         f"{name(run).capitalize()}: {title}, valid {metric} {spread_text([value], metric)}"
-        for run, value in found[found.metric == metric]
+        for run, value in valid[valid.metric == metric]
         .set_index("replicate")
         .value.items()
     ]
@@ -143,8 +143,8 @@ def neighbours(
     counts of Morgan's environments."""
     labels = table.trained_labels(run.split, bounds=True)[:, target]
     rows = run.split["train"][~np.isnan(labels)]
-    found = most_similar(fingerprints[row], fingerprints[rows], NEIGHBOURS)
-    return [(int(rows[place]), likeness) for place, likeness in found]
+    nearest = most_similar(fingerprints[row], fingerprints[rows], NEIGHBOURS)
+    return [(int(rows[place]), likeness) for place, likeness in nearest]
 
 
 def structure(smiles: str) -> str:

@@ -77,16 +77,16 @@ def _metrics(
     values = predicted.values[run.split[split]]
     counts = (~np.isnan(labels)).sum(0).tolist()
     spread = label_spread(table, run.split)
-    found = {COUNT: counts} | scores(table.targets, values, labels, spread)
+    by_metric = {COUNT: counts} | scores(table.targets, values, labels, spread)
     if kind == "regression" and predicted.std is not None and split == "test":
-        found |= _spread_scores(labels - values, predicted.std[run.split[split]])
+        by_metric |= _spread_scores(labels - values, predicted.std[run.split[split]])
     lines = []
     for target in table.logs:  # in the unit, too
         pair = antilog(values[:, target]), antilog(labels[:, target])
         name = table.in_unit.names[target]
         lines.append((name, COUNT, counts[target]))
         lines += [(name, one, score(one, *pair)) for one in METRICS[kind]]
-    for metric, of_targets in found.items():
+    for metric, of_targets in by_metric.items():
         total = math.fsum if metric == COUNT else mean_of_defined
         lines.append(("", metric, total(of_targets)))
         if len(names) > 1 or table.logs:
@@ -112,15 +112,15 @@ def metrics_of_test(results: pd.DataFrame) -> MetricsOfTest:
     """Metrics of the test molecules. A single target has the name of the mean over several,
     which is empty."""
     test = results[results.split == "test"]
-    found: dict[str, dict[str, dict[str, list[float]]]] = {}
+    by_target: dict[str, dict[str, dict[str, list[float]]]] = {}
     for keys, values in test.groupby(["target", "model", "metric"], sort=False).value:
         target, model, metric = keys
-        found.setdefault(target, {}).setdefault(model, {})[metric] = values.tolist()
-    return found
+        by_target.setdefault(target, {}).setdefault(model, {})[metric] = values.tolist()
+    return by_target
 
 
 def metric_tables(
-    table: LabelledMolecules, found: MetricsOfTest
+    table: LabelledMolecules, by_target: MetricsOfTest
 ) -> dict[str, list[list[Cell | str]]]:
     """Tables of `metrics_of_test` by title: a row per target and model, the means over
     targets, and metrics of the spread of models that have a spread; headers first."""
@@ -128,8 +128,8 @@ def metric_tables(
     means = len(names) > 1
     names += [table.in_unit.names[target] for target in table.logs]
     metrics = [COUNT, *METRICS[kind]]
-    several = found.keys() - {""}
-    rows = {name: found[name] for name in names if name in several} or found
+    several = by_target.keys() - {""}
+    rows = {name: by_target[name] for name in names if name in several} or by_target
     first = ["endpoint"] if several else []
     tables: dict[str, list[list[Cell | str]]] = {TESTED: [[*first, "model", *metrics]]}
     for name, models in rows.items():
@@ -139,7 +139,7 @@ def metric_tables(
         title = f"Mean over {len(table.targets.names):,} endpoints"
         metrics = [main_metric(table.targets).name]
         metrics += [x for x in METRICS[kind] if x not in (*IN_UNIT, *metrics)]
-        tables[title] = [["model", *metrics], *metric_cells(found[""], metrics)]
+        tables[title] = [["model", *metrics], *metric_cells(by_target[""], metrics)]
     spreads = [
         row
         for name, models in rows.items()
@@ -152,38 +152,40 @@ def metric_tables(
     return tables
 
 
-def worse_than_references(table: LabelledMolecules, found: MetricsOfTest) -> list[str]:
-    """Where a reference is better than the model in the main metric or in ranking, a line
+def worse_than_baselines(
+    table: LabelledMolecules, by_target: MetricsOfTest
+) -> list[str]:
+    """Where a baseline is better than the model in the main metric or in ranking, a line
     for each of both."""
     lines = []
     for metric in dict.fromkeys((MAIN[table.targets.kind].name, "spearman")):
-        for reference in (FOREST, MEAN, MAJORITY):
+        for baseline in (FOREST, MEAN, MAJORITY):
             worse = []
             for name in table.targets.names:
-                models = found.get(name, found[""])
-                if metric not in models.get(reference, ()):
+                models = by_target.get(name, by_target[""])
+                if metric not in models.get(baseline, ()):
                     continue
                 *_, own = models
-                values = [mean_of_defined(models[x][metric]) for x in (own, reference)]
+                values = [mean_of_defined(models[x][metric]) for x in (own, baseline)]
                 sign = 1 if metric in RISING else -1
                 if sign * values[0] < sign * values[1]:
                     texts = [spread_text([value], metric) for value in values]
                     worse.append(f"{name} ({texts[0]}, {texts[1]})")
             if worse:
                 lines.append(
-                    f"the model is worse than the {reference} in {metric}: {listed(worse)}"
+                    f"the model is worse than the {baseline} in {metric}: {listed(worse)}"
                 )
     return lines
 
 
-def conclusions(
-    table: LabelledMolecules, tested: pd.DataFrame, found: MetricsOfTest
+def report_numbers(
+    table: LabelledMolecules, tested: pd.DataFrame, by_target: MetricsOfTest
 ) -> dict[str, Any]:
     """How good a model is, what to expect of a prediction, and where it fails.
 
     Returns:
         ``model``, its ``metric``, whether that ``falls`` for better models, and its value
-        ``own``, also as ``text``; ``references``, the name, value and text of each;
+        ``own``, also as ``text``; ``baselines``, the name, value and text of each;
         ``endpoints``, if two or more of them have `FEW_TESTED` labels, value and name,
         the best first; of a single regression the quantiles of the errors, ``half`` and
         ``most``; ``covered``, the share of the measured values in the intervals of 90 %;
@@ -191,14 +193,14 @@ def conclusions(
     """
     metric = main_metric(table.targets).name
     falls = metric not in RISING
-    *references, model = [
+    *baselines, model = [
         (name, mean_of_defined(of[metric]), spread_text(of[metric], metric))
-        for name, of in found[""].items()
+        for name, of in by_target[""].items()
     ]
     endpoints = [
         (value, name)
         for name in table.targets.names  # in the unit, logarithms have no `metric`
-        if (of := found.get(name))
+        if (of := by_target.get(name))
         and mean_of_defined(of[model[0]][COUNT]) >= FEW_TESTED
         if (value := mean_of_defined(of[model[0]][metric])) == value
     ]
@@ -211,11 +213,11 @@ def conclusions(
         "falls": falls,
         "own": model[1],
         "text": model[2],
-        "references": references,
+        "baselines": baselines,
         "endpoints": sorted(endpoints, reverse=not falls),
         "half": half,
         "most": most,
-        "covered": mean_of_defined(found[""][model[0]].get("coverage90", ())),
+        "covered": mean_of_defined(by_target[""][model[0]].get("coverage90", ())),
         "ratio": far_to_near(tested),
     }
 
@@ -229,17 +231,17 @@ def far_to_near(tested: pd.DataFrame) -> float:
     return float(tested.error[far].mean() / tested.error[~far].mean())
 
 
-def summary_text(table: LabelledMolecules, found: MetricsOfTest) -> str:
-    """`metric_tables` and `worse_than_references` as text."""
-    tables = metric_tables(table, found)
+def summary_text(table: LabelledMolecules, by_target: MetricsOfTest) -> str:
+    """`metric_tables` and `worse_than_baselines` as text."""
+    tables = metric_tables(table, by_target)
     parts = [
         f"{title}{' (* best)' if title != SPREAD else ''}\n{text_table(rows)}"
         for title, rows in tables.items()
-        if len(found) <= MOST_ENDPOINTS or title not in (TESTED, SPREAD)
+        if len(by_target) <= MOST_ENDPOINTS or title not in (TESTED, SPREAD)
     ]
     if len(parts) < len(tables):
         parts.append(f"{RESULTS_FILE} has the metrics of each endpoint")
-    parts += ["\n".join(worse_than_references(table, found))]
+    parts += ["\n".join(worse_than_baselines(table, by_target))]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

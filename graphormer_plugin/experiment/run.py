@@ -12,7 +12,6 @@ from tqdm import tqdm
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.files import atomic_write, file_lock, read_text, write_text
-from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.experiment import fit, predictions, results, split_tables
 from graphormer_plugin.experiment.data_warnings import warnings_of
 from graphormer_plugin.experiment.experiment import (
@@ -41,22 +40,13 @@ from graphormer_plugin.experiment.settings import (
     claim,
 )
 from graphormer_plugin.experiment.starts import find_start
-from graphormer_plugin.experiment.training import COMMANDS_FILE, Start
+from graphormer_plugin.experiment.training import Start
 from graphormer_plugin.inference.loading import usable_device
-from graphormer_plugin.inference.model_folder import MODELS_FILE
 
 REPORT_FILE = "report.html"
 SUMMARY_FILE = "results.txt"
-FINISHED_FILE = "data/finished.json"  # names of the files of a finished experiment
-WRITTEN = (  # in each
-    split_tables.MOLECULES_FILE,
-    COMMANDS_FILE,
-    results.RESULTS_FILE,
-    *(f"predictions_{split}.csv" for split in SPLITS),
-    MODELS_FILE,
-    SUMMARY_FILE,
-    REPORT_FILE,
-)
+DATA = "data"  # what can be computed again
+FINISHED_FILE = f"{DATA}/finished.json"  # names of the files of a finished experiment
 MOST_LISTED = 12  # targets in the terminal; the report has all
 # Settings that results do not depend on.
 PLACES = (*TABLES, "folder", "device")
@@ -181,24 +171,20 @@ def finish(
     all files."""
     folder, table, settings = experiment.folder, experiment.table, experiment.settings
     coverage = settings.coverage if settings.interval == CONFORMAL else 0.0
-    found = results.all_results(table, runs, TITLES[experiment.model])
-    results.write_results(folder, found)
+    metrics = results.all_results(table, runs, TITLES[experiment.model])
+    results.write_results(folder, metrics)
     predictions.write_predictions(folder, table, runs, coverage)
     predictions.write_models(folder, table, runs, settings.missing_labels, coverage)
-    summary = results.summary_text(table, results.metrics_of_test(found))
+    summary = results.summary_text(table, results.metrics_of_test(metrics))
     write_text(folder / SUMMARY_FILE, summary)
     tested = predictions.predicted_labels(table, runs)
     worst = worst_predicted(tested)
     pictures = figures(experiment, tested, worst)
-    written = [*WRITTEN, *(f"{name}.png" for name in pictures)]
     for name, (_, png) in pictures.items():
         with atomic_write(folder / f"{name}.png") as file:
             file.write(png)
-    page = report(experiment, runs, found, tested, warnings, pictures.values(), worst)
+    page = report(experiment, runs, metrics, tested, warnings, pictures.values(), worst)
     write_text(folder / REPORT_FILE, page)
-    written += map(split_tables.split_file, range(len(runs)))
-    if table.failures:
-        written.append(split_tables.INVALID_FILE)
-    for member in experiment.model_runs():
-        written += member.files
+    files = [path.relative_to(folder) for path in folder.rglob("[!.]*")]
+    written = [str(name) for name in files if name.suffix and name.parts[0] != DATA]
     write_text(folder / FINISHED_FILE, json.dumps(written, indent=1))

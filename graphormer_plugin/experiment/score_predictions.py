@@ -71,10 +71,10 @@ class TableScores:
                 log_pair = np.log10(values), np.log10(positive)
                 pairs = {LOG + column.name: log_pair, **pairs}
             for title, pair in pairs.items():
-                found = [
+                texts = [
                     scores.spread_text([scores.score(x, *pair)], x) for x in metrics
                 ]
-                lines.append([title, str((~np.isnan(pair[1])).sum()), *found])
+                lines.append([title, str((~np.isnan(pair[1])).sum()), *texts])
         if len(lines) == 1:
             return ""
         return f"\nLabels of {self.table.path}\n{scores.text_table(lines)}"

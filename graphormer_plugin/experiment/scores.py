@@ -102,13 +102,13 @@ def scores(
     Args:
         spread: Standard deviation of each target in train [T].
     """
-    found = {
+    by_metric = {
         name: [score(name, *pair) for pair in pairs(targets.kind, predicted, labels)]
         for name in METRICS[targets.kind]
     }
     if main_metric(targets) is NRMSE:
-        found[NRMSE.name] = (np.array(found["rmse"]) / spread).tolist()
-    return found
+        by_metric[NRMSE.name] = (np.array(by_metric["rmse"]) / spread).tolist()
+    return by_metric
 
 
 def spread_text(values: Sequence[float], metric: str) -> str:
@@ -141,9 +141,9 @@ def metric_cells(
         for name in metrics
     }
     best = {
-        name: (np.nanmax if name in RISING else np.nanmin)(found)
-        for name, found in means.items()
-        if name != COUNT and np.isfinite(found).sum() > 1
+        name: (np.nanmax if name in RISING else np.nanmin)(values)
+        for name, values in means.items()
+        if name != COUNT and np.isfinite(values).sum() > 1
     }
     table: list[list[Cell | str]] = []
     for at, (model, of) in enumerate(rows.items()):

@@ -98,8 +98,8 @@ def check_groups(table: LabelledMolecules, settings: Settings) -> None:
     place = {
         (table.groups[row], name): row for name, rows in parts.items() for row in rows
     }
-    found = [group for group, _ in place]
-    if parted := [group for group in found if found.count(group) > 1]:
+    groups = [group for group, _ in place]
+    if parted := [group for group in groups if groups.count(group) > 1]:
         raise DatasetError(
             f"--groups {settings.groups}: rows of {parted[0]!r} are in several parts of "
             f"--split {table.split}; leave out one of both options"

@@ -31,7 +31,7 @@ from graphormer_plugin.experiment.results import (
     metric_tables,
     metrics_of_test,
     summary_text,
-    worse_than_references,
+    worse_than_baselines,
     write_results,
 )
 from graphormer_plugin.heads.kernels import raw_features
@@ -161,7 +161,7 @@ def test_a_row_for_each_endpoint_and_model(endpoints):
     text = summary_text(table, found)
     assert "\n\nMean over 2 endpoints (* best)\nmodel          nrmse " in text
     assert "\nz         head           20  400.000 " in text
-    (line,) = worse_than_references(table, found)
+    (line,) = worse_than_baselines(table, found)
     assert line == (
         "the model is worse than the random forest in rmse: z (400.000, 100.000)"
     )
