@@ -188,11 +188,9 @@ class OutputsMeter(Meter):
 
 
 def log_ranking(evaluation: Evaluation) -> None:
-    """Log ROC-AUC and average precision of all graphs seen so far in this evaluation.
-
-    Only `whole_split` gets them: ranking single batches would cost more than the model,
-    and warn of classes that a batch lacks.
-    """
+    """Log ROC-AUC and average precision of all graphs seen so far in this evaluation. Only
+    `whole_split` gets them: ranking single batches would cost more than the model, and warn
+    of classes that a batch lacks."""
     for aggregator in whole_split():
         if "_outputs" not in aggregator:
             aggregator.add_meter("_outputs", OutputsMeter(), priority=15)

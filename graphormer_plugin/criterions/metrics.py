@@ -28,12 +28,9 @@ RISING = frozenset(
 
 
 def metric_names(columns: Sequence[str]) -> list[str]:
-    """Target names reduced to letters, digits and ``_``, to be parts of metric names.
-
-    Logs, JSON, TensorBoard (which would make groups of ``mu/D``) and
-    ``--best-checkpoint-metric`` then use the same name. If two targets would get the
-    same name, all keep their own.
-    """
+    """Target names reduced to letters, digits and ``_``, which are parts of metric names in
+    logs, JSON, TensorBoard and ``--best-checkpoint-metric``. If two targets would get the
+    same name, all keep their own."""
     names = [re.sub(r"\W+", "_", column).strip("_") for column in columns]
     return names if all(names) and len({*names}) == len(names) else list(columns)
 

@@ -430,11 +430,9 @@ class GraphPredictionTask(FairseqTask):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take vocabularies and targets from a checkpoint, before the model is built.
-
-        fairseq calls this when it loads a model to evaluate it. A resumed training calls
-        `set_checkpoint_dict`, which compares the data.
-        """
+        """Take vocabularies and targets from a checkpoint, before the model is built. fairseq
+        calls this when it loads a model to evaluate it. A resumed training calls
+        `set_checkpoint_dict`, which compares the data."""
         self._trained_on = state_dict
         self._schema = FeatureSchema.from_dict(state_dict["schema"])
         self._targets = TargetSchema.from_dict(state_dict["targets"])
@@ -449,11 +447,9 @@ class GraphPredictionTask(FairseqTask):
         return {type(self).__name__: state}
 
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
-        """Refuse to resume another training; see `check_same_training`.
-
-        fairseq does not call this with ``--finetune-from-model`` or
-        ``--reset-dataloader``, which are for other data.
-        """
+        """Refuse to resume another training; see `check_same_training`. fairseq does not call
+        this with ``--finetune-from-model`` or ``--reset-dataloader``, which are for other
+        data."""
         with one_line_errors():
             check_same_training(state, self.cfg, self.store)
         restore_patience(state.get("patience", {}))
