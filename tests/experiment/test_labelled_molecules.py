@@ -70,7 +70,7 @@ def test_a_number_of_a_molecule_is_no_target(write, name):
 )
 def test_a_column_called_split(write, asked, split):
     named = {"weight_column", "extra_columns"} & asked.keys()
-    parts = [0] * 10 if named else ["train"] * 8 + ["valid", "test"]
+    parts = [1] * 10 if named else ["train"] * 8 + ["valid", "test"]
     rows = [["C" * k + "O", k, part] for k, part in enumerate(parts, 1)]
     path = write(rows, ["smiles", "y", "SPLIT"])
     asked = settings(path, target_columns=("y",), **asked)
