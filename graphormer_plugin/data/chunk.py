@@ -102,8 +102,6 @@ class GraphChunk:
         """ValueError for wrong shapes, types and ranges, except vocabularies; graphs count from
         ``first`` in messages."""
         num_nodes, num_edges = self.num_nodes, self.num_edges
-        if len(self) and num_nodes.min() < 1:
-            raise ValueError(f"graph {first + int(num_nodes.argmin())} has no nodes")
         num_ends = np.repeat(num_nodes, num_edges)[:, None]  # [E, 1]
         counts = {"node": num_nodes, "edge": num_edges}
         for name, table, sizes, kinds in (

@@ -155,11 +155,6 @@ def _arrays(
     arrays = {}
     for name in ("x", "edge_index", *["y"] * with_target, "edge_attr", "pos"):
         value = getattr(data, name, None)
-        if isinstance(value, tuple):
-            raise DatasetError(
-                f"graph {number}: {name} is a tuple; join it to a tensor, categories as "
-                "columns of 0 and 1 (torch.nn.functional.one_hot) beside the floats"
-            )
         if value is not None:
             arrays[name] = as_array(value)
         elif name not in ("edge_attr", "pos"):

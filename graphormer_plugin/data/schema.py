@@ -183,8 +183,6 @@ class TargetSchema:
         for word, known in ((self.kind, TARGET_KINDS), (self.level, TARGET_LEVELS)):
             if word not in known:
                 raise ValueError(f"targets are {word!r}, expected {'|'.join(known)}")
-        if self.class_names and len(self.class_names) != len(self.names):
-            raise ValueError(f"targets {self.names} have classes {self.class_names}")
 
     @property
     def num_outputs(self) -> int:

@@ -2,7 +2,6 @@
 
 import itertools
 import logging
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -244,8 +243,6 @@ def checked_splits(
     set of 0..count-1."""
     checked = {}
     for name, numbers in splits.items():
-        if not re.fullmatch(r"\w[\w-]*", name):
-            raise ValueError(f"split name {name!r} must be a plain word")
         numbers = np.asarray(numbers).reshape(-1)
         if numbers.size and numbers.dtype.kind not in "iu":
             raise ValueError(

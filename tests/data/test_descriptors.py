@@ -25,14 +25,6 @@ def test_fingerprints_count_environments():
     assert morgan_counts(["CC"], bits=64, radius=0).sum() == 2
 
 
-def test_descriptors_in_their_order():
-    values = rdkit_descriptors(["CCO", "c1ccccc1"])
-    assert values.shape == (2, len(COMPUTED))
-    mol = Chem.MolFromSmiles("CCO")
-    assert values[0, COMPUTED.index("MolWt")] == Descriptors.MolWt(mol)
-    assert values[1, COMPUTED.index("RingCount")] == 1
-
-
 def test_equal_to_rdkit():
     """Also hydrogens as atoms, metals, charges, fragments and one atom; to the bit."""
     lines = nci_file().read_text().splitlines()[::60]

@@ -61,20 +61,6 @@ class TestFeaturise:
             rdBase.EnableLog("rdApp.error")
         assert "unclosed ring" in " ".join(messages) and not capfd.readouterr().err
 
-    @pytest.mark.long  # starts two processes
-    def test_workers_give_the_same_in_order(self):
-        """Also of a parser that no module has."""
-        smiles = (SMILES + ["C1CC"]) * 100
-        alone = self.run(smiles, 1)
-        together = list(
-            featurise(smiles, lambda s: parse_smiles(s), workers=2, progress=False)
-        )
-        assert len(alone) == len(together) == 4
-        for one, two in zip(alone, together, strict=True):
-            assert one.failures == two.failures
-            for name, values in vars(one.chunk).items():
-                assert np.array_equal(values, getattr(two.chunk, name)), name
-
     def test_excluded_rows_are_no_failures(self):
         (batch,) = self.run(self.bad, 0, exclude=[1, 2, 3, 4])
         assert batch.failures == [] and batch.chunk.row.tolist() == [0, 5]

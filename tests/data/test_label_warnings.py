@@ -22,10 +22,6 @@ def warnings(columns, molecules=range(6), splits=SPLITS, extra=None, **targets):
     return warnings_about(schema, target, splits, molecules, extra)
 
 
-def test_nothing_to_say():
-    assert warnings([[0, 1, 2, 3, 4, 5]]) == []
-
-
 def test_zero_and_one_as_regression():
     (text,) = warnings([[5, 4, 3, 2, 1, 0], [0, 1, 1, 0, NAN, 1]])
     assert "y1 (5 labels) has only the labels 0 and 1" in text

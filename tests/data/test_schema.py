@@ -79,14 +79,6 @@ class TestTargetSchema:
         values = np.array([[0.0, 1.0]])
         assert TargetSchema(["a", "b"], kind="binary").standardise(values) is values
 
-    def test_outputs(self):
-        assert self.schema.num_outputs == 2
-        assert TargetSchema(["a"], kind="multiclass", num_classes=5).num_outputs == 5
-
-    def test_json_round_trip(self):
-        text = json.dumps(self.schema.to_dict())
-        assert TargetSchema.from_dict(json.loads(text)) == self.schema
-
     def test_unknown_words(self):
         with pytest.raises(ValueError, match="regression|binary|multiclass"):
             TargetSchema(["a"], kind="ranking")

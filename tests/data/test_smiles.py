@@ -93,11 +93,6 @@ class TestFeatures:
         with pytest.raises(ValueError, match="STEREOATROP"):
             graph_of_mol(mol)
 
-    def test_one_atom(self):
-        graph = parse_smiles("C")
-        assert graph.x.shape == (1, 9)
-        assert graph.edge_index.shape == (2, 0) and graph.edge_attr.shape == (0, 3)
-
     def test_dims(self):
         nodes, bonds = feature_dims()
         assert nodes == [119, 5, 12, 12, 10, 6, 6, 2, 2] and bonds == [5, 6, 2]

@@ -125,8 +125,3 @@ def test_a_file_for_graphormer_v2(source, v2):
     assert (store.columns["edge_bond"] == 2).all()
     assert store.target[:, 0].tolist() == list(range(3, 23))
     assert "graphormer" not in sys.modules and "graphormer.data" not in sys.modules
-
-
-def test_graphs_of_dgl_are_refused(v2):
-    with pytest.raises(DatasetError, match="graphs of 'dgl', expected .* pyg|ogb"):
-        get_store(v2("dgl"))

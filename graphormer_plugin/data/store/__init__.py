@@ -197,19 +197,12 @@ def fingerprint_of(manifest: Mapping[str, Any]) -> str:
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
-    if not path.is_dir():
-        raise StoreError(f"{path}: no such graph store")
     try:
         manifest = json.loads(read_text(path / MANIFEST))
     except FileNotFoundError:
         raise StoreError(f"{path}: not a graph store ({MANIFEST} is missing)") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+    if manifest.get("format") != FORMAT or manifest["version"] != FORMAT_VERSION:
         raise StoreError(f"{path}: not a graph store ({MANIFEST} has another format)")
-    if manifest["version"] != FORMAT_VERSION:
-        raise StoreError(
-            f"{path}: written in format {manifest['version']}, this version reads "
-            f"{FORMAT_VERSION}; prepare the dataset again"
-        )
     return manifest
 
 

@@ -7,9 +7,7 @@ import numpy as np
 
 from graphormer_plugin.data.schema import MAX_BOND_TYPES, MAX_RADIX_TYPES, FeatureSchema
 
-# Categories of a column that get a line, and that are refused (our choices).
-MANY_CATEGORIES = 1000
-MAX_CATEGORIES = 1_000_000
+MANY_CATEGORIES = 1000  # of a column, which get a line (our choice)
 
 logger = logging.getLogger(__name__)
 
@@ -79,11 +77,6 @@ def vocabularies(name: str, largest: np.ndarray) -> list[int]:
     """Number of values of each column of categories, by its largest value."""
     for column, value in enumerate(largest.tolist()):
         text = f"{name} column {column} has categories up to {value:,}"
-        if value >= MAX_CATEGORIES:
-            raise ValueError(
-                f"{text}, expected less than {MAX_CATEGORIES:,}: number them from 0 "
-                "(torch.unique with return_inverse), or give counts as floats"
-            )
         if value >= MANY_CATEGORIES:
             logger.warning(
                 "%s, each with a row in the model's table; give counts as floats", text

@@ -253,10 +253,6 @@ def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSour
     if not callable(target):
         target = np.asarray(target, dtype=np.float64)
         target = stored_labels(target[:, None] if target.ndim == 1 else target)
-        if len(target) != rows:
-            raise DatasetError(
-                f"{label}: targets have {len(target)} rows, smiles have {rows}"
-            )
         names = list(source.target_names or default_names(target.shape[1]))
         asked = TargetSchema(names, kind=source.kind, num_classes=source.num_classes)
         describe_targets(target, asked, np.arange(rows + 1), {})
@@ -321,10 +317,6 @@ def _build_from_graphs(
     splits, label = source.splits, source.label
     if splits is None and options.split not in ("", "random"):
         raise DatasetError(f"{label}: graphs cannot be split by {options.split!r}")
-    if len(source.exclude):
-        raise DatasetError(
-            f"{label}: exclude is for SMILES; give the other graphs only"
-        )
     with StoreWriter(path, source.node_dims, source.bond_dims) as writer:
         width, masked = 1, {name: [np.zeros(0, np.int64)] for name in NODE_SPLITS}
         for chunk in chunks_of_graphs(

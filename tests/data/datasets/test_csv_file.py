@@ -316,17 +316,6 @@ class TestCsv:
         with pytest.raises(DatasetError, match="2 molecules .*listed in .*invalid.csv"):
             get_store(options(text))
 
-    def test_real_sets(self, shared_data, tmp_path):
-        common = dict(data_root=str(tmp_path), workers=0, progress=False)
-        name = str(shared_data / "freesolv.csv")
-        store = get_store(DatasetOptions(name, **common))
-        assert len(store) == 642
-        name = str(shared_data / "tox21.csv.gz")
-        common |= {"target_columns": "NR-AR,SR-p53", "target_kind": "binary"}
-        source = csv_dataset(DatasetOptions(name, **common))
-        assert source.targets.shape == (7831, 2)
-        assert 0 < np.isnan(source.targets).sum() < 7831
-
 
 class TestLimits:
     def test_a_long_cell_is_shortened_in_messages(self, options):
