@@ -218,14 +218,6 @@ def test_a_missing_edge_is_part_of_the_distance():
     assert table[:4] == [513, 3, 2, 5]
 
 
-def test_classes_are_predicted_as_probabilities(tmp_path):
-    given = tmp_path, "microsoft-graphormer", random_state(), {}
-    logits = converted(*given).predict(["CCO", "C"])
-    (tmp_path / "out.pt").unlink()
-    probabilities = converted(*given, "--target-kind", "binary").predict(["CCO", "C"])
-    assert np.allclose(probabilities, 1 / (1 + np.exp(-logits)))
-
-
 def without(name):
     state = random_state()
     del state[name]

@@ -98,20 +98,10 @@ def test_resuming_equals_a_run_at_one_go(train, first, rings, tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    "wrong, message",
-    [
-        (
-            ["--encoder-embed-dim", 32],
-            "--encoder-embed-dim 32 (there --encoder-embed-dim 16)",
-        ),
-        (["--finetune-from-model", "nowhere.pt"], "nowhere.pt: no such file"),
-        (["--layerwise-lr-decay", 2], "--layerwise-lr-decay 2.0: expected above 0"),
-    ],
-)
-def test_what_cannot_be_is_one_line(train, first, error, wrong, message):
-    more = ["--finetune-from-model", first, *wrong]
-    assert message in error(train, "tuned", *PLAIN, *more)
+def test_what_cannot_be_is_one_line(train, first, error):
+    wrong = ["--finetune-from-model", first, "--encoder-embed-dim", 32]
+    line = error(train, "tuned", *PLAIN, *wrong)
+    assert "--encoder-embed-dim 32 (there --encoder-embed-dim 16)" in line
 
 
 def test_options_of_the_first_run_are_taken_over(train, validate, tmp_path):

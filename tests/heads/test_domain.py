@@ -8,6 +8,7 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.domain import (
     NEAR,
     Domain,
+    domain_warnings,
     nearest_distances,
     nearest_of,
     outside_domain,
@@ -109,3 +110,21 @@ def test_in_domain_of_each_target(rng, tmp_path):
     full = fit_on_features(raw, smiles, y[:, :1].repeat(2, 1), TargetSchema(["a", "b"]),
         blocks=["vectors"])  # fmt: skip
     assert predictions_of(full, near, smiles).in_domain.shape == (12,)
+
+
+def test_molecules_unlike_the_training_of_all_models():
+    """What one model of several has not seen, such as that of a fold, is not unlike."""
+
+    def domain(*smiles):
+        return Domain.of(np.eye(len(smiles)), [Chem.MolFromSmiles(s) for s in smiles])
+
+    domains = [domain("CCBr", "CCCO"), domain("CCCl", "CCCCCO")]
+    mols = [Chem.MolFromSmiles(s) for s in ("CBr", "CCCBr", "CCCCCN", "CCCCCCC")]
+    counts = outside_domain(domains, mols, np.ones(4))
+    assert counts == {"outside": 0, "size": 2, "N": 1}
+    assert domain_warnings(counts, domains) == [
+        "no training molecule has N (in 1 molecule)",
+        "2 molecules smaller or larger than all training molecules, which have 3 to 6 "
+        "heavy atoms",
+    ]
+    assert outside_domain(domains[:1], mols, np.ones(4))["size"] == 3

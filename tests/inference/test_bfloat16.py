@@ -6,13 +6,12 @@ import torch
 from torch import nn
 
 from graphormer_plugin import hub
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.data.smiles import feature_dims
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.inference import bfloat16
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules.biased_attention import BiasedAttention
+from support.architectures import OGB
 
-SCHEMA = FeatureSchema(9, *feature_dims())
 TARGETS = TargetSchema(["gap"], unit="eV", mean=[5.0], std=[2.0])
 SMILES = ["CCO", "c1ccccc1C(=O)[O-].[Na+]", "C", "CC(C)(C)C#N", "NCC(=O)O", "C1CC1F"]
 ARCHITECTURES = [
@@ -23,8 +22,8 @@ ARCHITECTURES = [
 
 def predictor(arch, **options):
     torch.manual_seed(1)
-    model = build_model(arch, SCHEMA, TARGETS, encoder_layers=2, **options)
-    return hub.Predictor(model, SCHEMA, TARGETS, "ogb")
+    model = build_model(arch, OGB, TARGETS, encoder_layers=2, **options)
+    return hub.Predictor(model, OGB, TARGETS, "ogb")
 
 
 @pytest.fixture(autouse=True)

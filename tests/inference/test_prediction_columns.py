@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.heads.prediction import Prediction, combined
+from graphormer_plugin.heads.prediction import Prediction, combined, values_of
 from graphormer_plugin.inference.prediction_columns import (
     VALIDATED,
     prediction_columns,
@@ -51,3 +51,9 @@ def test_the_class_of_several_models(rng):
     assert [*map(int, value.cells)] == best.tolist()
     expected = members.std(0, ddof=1)[np.arange(40), best]
     np.testing.assert_allclose([*map(float, spread.cells)], expected, rtol=1e-6)
+
+
+def test_probabilities():
+    binary = TargetSchema(["a"], kind="binary")
+    output = np.array([[-1e4], [0.0], [1e4]])
+    assert values_of(output, binary)[:, 0].tolist() == [0.0, 0.5, 1.0]

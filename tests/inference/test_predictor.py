@@ -15,13 +15,13 @@ from graphormer_plugin.data.datasets import sbm
 from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.smiles import feature_dims, parse_smiles
-from graphormer_plugin.heads.domain import Domain, domain_warnings, outside_domain
+from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.inference import graphs
 from graphormer_plugin.inference.molecules import RowReader
 from graphormer_plugin.models import build_model
+from support.architectures import OGB
 from support.benchmark_files import write_zinc
 
-OGB = FeatureSchema(9, *feature_dims())
 TARGETS = TargetSchema(["gap"], unit="eV", mean=[5.0], std=[2.0])
 SIZES = {"encoder_layers": 2, "encoder_embed_dim": 16, "encoder_attention_heads": 2}
 SMILES = ["CCO", "c1ccccc1C(=O)[O-].[Na+]", "C", "CC(C)(C)C#N"]
@@ -61,10 +61,8 @@ def batch_of(store, predictor, rows):
     [
         ("grpe_tiny", {"encoder_attention_heads": 2}),
         ("gin", {}),  # reads all layers
-        (
-            "cgt",
-            {"encoder_attention_heads": 2, "rwse_dim": 4},
-        ),  # reads out after its head's hidden layers
+        # It reads out after its head's hidden layers.
+        ("cgt", {"encoder_attention_heads": 2, "rwse_dim": 4}),
         ("gcn_pcqm4m", {"clamp_max": 1.0}),
     ],
 )
@@ -78,24 +76,6 @@ def test_the_domain_changes_no_prediction(arch, options):
     found = one.estimate(SMILES)
     np.testing.assert_allclose(found.values, plain, rtol=1e-9)
     np.testing.assert_allclose(found.in_domain, one.domain.score(vectors))
-
-
-def test_molecules_unlike_the_training_of_all_models():
-    """What one model of several has not seen, such as that of a fold, is not unlike."""
-
-    def domain(*smiles):
-        return Domain.of(np.eye(len(smiles)), [Chem.MolFromSmiles(s) for s in smiles])
-
-    domains = [domain("CCBr", "CCCO"), domain("CCCl", "CCCCCO")]
-    mols = [Chem.MolFromSmiles(s) for s in ("CBr", "CCCBr", "CCCCCN", "CCCCCCC")]
-    counts = outside_domain(domains, mols, np.ones(4))
-    assert counts == {"outside": 0, "size": 2, "N": 1}
-    assert domain_warnings(counts, domains) == [
-        "no training molecule has N (in 1 molecule)",
-        "2 molecules smaller or larger than all training molecules, which have 3 to 6 "
-        "heavy atoms",
-    ]
-    assert outside_domain(domains[:1], mols, np.ones(4))["size"] == 3
 
 
 def test_codes_are_checked_where_vocabularies_are_not_those_of_ogb():
@@ -234,22 +214,20 @@ def test_graphs_without_edges():
     np.testing.assert_allclose(one.predict([lone]), expected[:1])
 
 
-def test_wrong_arguments():
-    one = predictor()
-    with pytest.raises(ValueError, match=r"a list of SMILES, got one: give \['CCO'\]"):
-        one.predict("CCO")
-    with pytest.raises(ValueError, match=r"a list of graphs, got one: give \[graph\]"):
-        one.predict(as_data("CCO"))
-    with pytest.raises(ValueError, match=r"give batch.to_data_list\(\)"):
-        one.predict(Batch.from_data_list([as_data("CCO")]))
-    with pytest.raises(ValueError, match="input 1, nan: neither a SMILES"):
-        one.predict(["CCO", float("nan")])
-    with pytest.raises(ValueError, match="batch size 0"):
-        one.predict(["CCO"], batch_size=0)
-    with pytest.raises(ValueError, match="SMILES 1, 'C1CC': .*unclosed ring"):
-        one.predict(["CCO", "C1CC"])
-    with pytest.raises(ValueError, match="SMILES 0, '': no SMILES"):
-        one.predict([""])
+@pytest.mark.parametrize(
+    "inputs, message",
+    [
+        ("CCO", r"a list of SMILES, got one: give \['CCO'\]"),
+        (as_data("CCO"), r"a list of graphs, got one: give \[graph\]"),
+        (Batch.from_data_list([as_data("CCO")]), r"give batch.to_data_list\(\)"),
+        (["CCO", float("nan")], "input 1, nan: neither a SMILES"),
+        (["CCO", "C1CC"], "SMILES 1, 'C1CC': .*unclosed ring"),
+        ([""], "SMILES 0, '': no SMILES"),
+    ],
+)
+def test_wrong_inputs(inputs, message):
+    with pytest.raises(ValueError, match=message):
+        predictor().predict(inputs)
 
 
 def test_large_graphs_make_small_batches(monkeypatch):

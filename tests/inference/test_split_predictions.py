@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.heads.prediction import values_of
 from graphormer_plugin.inference.split_predictions import SUBMISSIONS, write_predictions
 
 NAN = np.nan
@@ -42,17 +41,6 @@ def test_values_are_in_the_order_of_the_split_and_in_the_unit(tmp_path):
         ["10", "3", "2", "", "7"],
     ]
     assert [file.name for file in path.parent.iterdir()] == [path.name]
-
-
-def test_probabilities():
-    binary = TargetSchema(["a"], kind="binary")
-    output = np.array([[-1e4], [0.0], [1e4]])
-    assert values_of(output, binary)[:, 0].tolist() == [0.0, 0.5, 1.0]
-    classes = TargetSchema(["y"], kind="multiclass", num_classes=3)
-    output = np.array([[0.0, np.log(2.0), 0.0], [1e4, 0.0, 0.0]])
-    np.testing.assert_allclose(
-        values_of(output, classes), [[0.25, 0.5, 0.25], [1.0, 0.0, 0.0]]
-    )
 
 
 def test_nodes(tmp_path):
