@@ -1,5 +1,6 @@
 """Files: written whole or not at all, locked against other processes, hashed, fetched."""
 
+import atexit
 import contextlib
 import errno
 import fcntl
@@ -109,6 +110,7 @@ def claim_folder(path: str | os.PathLike[str]) -> bool:
     file.write(f"process {os.getpid()} on {socket.gethostname()}")
     file.flush()
     _claims[path] = file
+    atexit.register(file.close)
     return True
 
 
