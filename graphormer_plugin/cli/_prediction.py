@@ -46,7 +46,7 @@ from graphormer_plugin.workers import in_workers
 def predict_table(arguments: argparse.Namespace, table: Table) -> None:
     """Predict the rows of a table, write them, and print their metrics if they have
     labels."""
-    models = models_of(arguments)
+    models = named_models(arguments)
     rdBase.DisableLog(RDKIT_WARNINGS)
     column = table.find_smiles(arguments.smiles_column)
     # Read the whole file first: an error in the last row must not show up after hours.
@@ -160,7 +160,7 @@ def table_run(
     )
 
 
-def models_of(arguments: argparse.Namespace) -> ModelFolder:
+def named_models(arguments: argparse.Namespace) -> ModelFolder:
     """Models that the arguments name; ValueError if several are given a head or a file
     of vectors."""
     models = models_named(arguments.checkpoints)

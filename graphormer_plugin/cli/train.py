@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = build_parser().parse_args(argv)
     logging.basicConfig(level=logging.ERROR, format="%(message)s", force=True)
     rdBase.DisableLog(RDKIT_WARNINGS)
-    settings = settings_of(arguments)
+    settings = parsed_settings(arguments)
     open_table(settings.tables["train"])  # or an error, before torch is imported
     with paused_collector():
         from graphormer_plugin.experiment.run import run_experiment
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     run_experiment(settings, print_line, print_warning, progress=not arguments.quiet)
 
 
-def settings_of(arguments: argparse.Namespace) -> Settings:
+def parsed_settings(arguments: argparse.Namespace) -> Settings:
     """The experiment that the arguments describe."""
     names = {one.name for one in dataclasses.fields(Settings)} - {"folder"}
     values = {name: x for name, x in vars(arguments).items() if name in names}

@@ -63,7 +63,7 @@ def fold_metrics(folders: Sequence[Path], metric: str = "") -> tuple[str, pd.Dat
             table = pd.read_csv(file, keep_default_na=False)
             table = table[(table.split == "test") & (table.target == "")]
             files = [MOLECULES_FILE, *map(split_file, range(table.replicate.max()))]
-        main = (m.name for m in (NRMSE, *MAIN.values()) if m.name in {*table.metric})
+        main = (m for m in (NRMSE, *MAIN.values()) if m in {*table.metric})
         metric = metric or next(main)
         table = table[table.metric == metric].set_index("replicate")
         name = str(folder)
@@ -112,19 +112,19 @@ def draw(
     """PNG of a line per fold through its values with their means, and of the differences
     with their intervals."""
     figure = Figure((10, 1.5 + 0.5 * len(pairs)), layout="constrained")
-    of_folds, of_pairs = figure.subplots(1, 2)
+    fold_axis, pair_axis = figure.subplots(1, 2)
     places = range(values.shape[1])
-    of_folds.plot(values.T, places, ".-", color="0.7", linewidth=0.6, markersize=4)
-    of_folds.plot(values.mean(), places, "D", color="C0")
-    of_folds.set(xlabel=f"{metric} of {len(values)} test folds")
-    of_folds.set(yticks=places, yticklabels=[*values])
+    fold_axis.plot(values.T, places, ".-", color="0.7", linewidth=0.6, markersize=4)
+    fold_axis.plot(values.mean(), places, "D", color="C0")
+    fold_axis.set(xlabel=f"{metric} of {len(values)} test folds")
+    fold_axis.set(yticks=places, yticklabels=[*values])
     names, means, halves, _ = zip(*pairs, strict=True)
     places = range(len(pairs))
-    of_pairs.errorbar(means, places, xerr=halves, fmt="D", color="C0", capsize=3)
-    of_pairs.axvline(0, color="0.5", linewidth=0.8)
-    of_pairs.set(xlabel=f"difference of {metric}, {CONFIDENCE:.0%} interval")
-    of_pairs.set(yticks=places, yticklabels=[f"{a}\n- {b}" for a, b in names])
-    for axis in (of_folds, of_pairs):
+    pair_axis.errorbar(means, places, xerr=halves, fmt="D", color="C0", capsize=3)
+    pair_axis.axvline(0, color="0.5", linewidth=0.8)
+    pair_axis.set(xlabel=f"difference of {metric}, {CONFIDENCE:.0%} interval")
+    pair_axis.set(yticks=places, yticklabels=[f"{a}\n- {b}" for a, b in names])
+    for axis in (fold_axis, pair_axis):
         axis.margins(y=0.2)
         axis.invert_yaxis()
     figure.savefig(file, dpi=120, format="png")

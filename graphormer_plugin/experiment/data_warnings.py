@@ -14,12 +14,12 @@ from graphormer_plugin.experiment.labelled_molecules import (
     LabelledMolecules,
     Split,
 )
-from graphormer_plugin.experiment.scores import MAIN
+from graphormer_plugin.experiment.scores import MAIN, is_defined
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.split_tables import INVALID_FILE
 
 
-def warnings_of(
+def experiment_warnings(
     table: LabelledMolecules, splits: Sequence[Split], settings: Settings
 ) -> list[str]:
     """Probable mistakes in the data, one line each."""
@@ -104,14 +104,14 @@ def undefined_metrics(table: LabelledMolecules, split: Split) -> list[str]:
         )
     for part in ("valid", "test"):
         labels = table.scored_labels(split, part)
-        defined = np.array([metric.is_defined(column[:, None]) for column in labels.T])
+        defined = np.array([is_defined(metric, column[:, None]) for column in labels.T])
         missing = names[~defined & ~unknown]
         if not len(missing):
             continue
-        what = "a class" if metric.name == "roc_auc" else "labels"
+        what = "a class" if metric == "roc_auc" else "labels"
         verb = "lacks" if len(missing) == 1 else "lack"
         text = f"{listed(missing)} {verb} {what} in {part}"
-        text += f", where {metric.name} has no value"
+        text += f", where {metric} has no value"
         if defined.any():
             text += f": the mean is over {defined.sum():,} of {len(names):,} targets"
         lines.append(text)

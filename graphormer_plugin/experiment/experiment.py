@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 import graphormer_plugin
 from graphormer_plugin.criterions.class_weights import class_weights
+from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
 from graphormer_plugin.data.files import atomic_write, read_arrays
 from graphormer_plugin.experiment.labelled_molecules import (
@@ -20,7 +21,7 @@ from graphormer_plugin.experiment.labelled_molecules import (
     LabelledMolecules,
     Split,
 )
-from graphormer_plugin.experiment.scores import Metric, main_metric
+from graphormer_plugin.experiment.scores import is_defined, main_metric
 from graphormer_plugin.experiment.settings import (
     AUTO,
     CONFORMAL,
@@ -241,8 +242,8 @@ class Experiment:
             "warmup_updates": max(1, updates // 20),
             "max_epoch": training.epochs,
             "patience": training.patience,
-            "best_checkpoint_metric": metric.name,
-            "maximize_best_checkpoint_metric": metric.rises,
+            "best_checkpoint_metric": metric,
+            "maximize_best_checkpoint_metric": metric in RISING,
             "class_weights": settings.class_weights,
             "no_epoch_checkpoints": True,
             "save_dir": member.save_dir,
@@ -251,12 +252,12 @@ class Experiment:
         }
         return {name: x for name, x in options.items() if x is not False and x != ""}
 
-    def metric(self, run: int) -> Metric:
+    def metric(self, run: int) -> str:
         """Metric that selects the checkpoints of a run: the loss if the ROC-AUC is undefined,
         as of a validation split that lacks a class."""
         labels = self.table.scored_labels(self.splits[run], "valid")
         metric = main_metric(self.table.targets)
-        return metric if metric.is_defined(labels) else Metric("loss")
+        return metric if is_defined(metric, labels) else "loss"
 
     def model_runs(self) -> list[ModelRun]:
         """All models, in their order. A head has its spread by itself: a head per run."""

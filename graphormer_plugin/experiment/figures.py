@@ -31,7 +31,7 @@ def figures(
         member.save_dir: read_curves(folder / member.save_dir / LOG_FILE)
         for member in experiment.trainings()
     }
-    metric = main_metric(table.targets).name
+    metric = main_metric(table.targets)
     drawn = {
         name: (title, panel_figure(table.targets, tested, draw))
         for name, (title, draw) in PANELS[table.targets.kind].items()
@@ -56,7 +56,7 @@ def panel_figure(
 ) -> Figure | None:
     """Test molecules of all replicates, a panel for each of the first targets that have a
     metric; None if ``draw``, of `PANELS`, has nothing to show in any."""
-    metric = MAIN[targets.kind].name
+    metric = MAIN[targets.kind]
     plots = []
     for target, name in enumerate(targets.names):
         of_target = tested[tested.target == target]

@@ -23,8 +23,8 @@ from graphormer_plugin.experiment.labelled_molecules import (
 from graphormer_plugin.experiment.predictions import Run
 from graphormer_plugin.experiment.results import (
     MOST_ENDPOINTS,
+    held_out_metrics,
     metric_tables,
-    metrics_of_test,
     report_numbers,
     worse_than_baselines,
 )
@@ -52,7 +52,7 @@ def report(
 ) -> str:
     """The page, without references to other files."""
     settings, table = experiment.settings, experiment.table
-    by_target = metrics_of_test(results)
+    by_target = held_out_metrics(results)
     templates = PackageLoader("graphormer_plugin.experiment", ".")
     pages = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
     options = {}
@@ -98,7 +98,7 @@ def report(
 
 def valid_scores(experiment: Experiment, results: pd.DataFrame) -> list[str]:
     """The main metric of the validation molecules of each run, a line each."""
-    metric = main_metric(experiment.table.targets).name
+    metric = main_metric(experiment.table.targets)
     name, title = experiment.settings.run_name, TITLES[experiment.model]
     valid = results[(results.split == "valid") & (results.target == "")]
     return [

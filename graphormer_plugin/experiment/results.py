@@ -105,10 +105,10 @@ def _spread_scores(errors: np.ndarray, std: np.ndarray) -> dict[str, list[float]
 
 
 # Values of each run by metric, by the name of a model, by target, as in `COLUMNS`.
-MetricsOfTest = Mapping[str, Mapping[str, Mapping[str, list[float]]]]
+HeldOutMetrics = Mapping[str, Mapping[str, Mapping[str, list[float]]]]
 
 
-def metrics_of_test(results: pd.DataFrame) -> MetricsOfTest:
+def held_out_metrics(results: pd.DataFrame) -> HeldOutMetrics:
     """Metrics of the test molecules. A single target has the name of the mean over several,
     which is empty."""
     test = results[results.split == "test"]
@@ -120,9 +120,9 @@ def metrics_of_test(results: pd.DataFrame) -> MetricsOfTest:
 
 
 def metric_tables(
-    table: LabelledMolecules, by_target: MetricsOfTest
+    table: LabelledMolecules, by_target: HeldOutMetrics
 ) -> dict[str, list[list[Cell | str]]]:
-    """Tables of `metrics_of_test` by title: a row per target and model, the means over
+    """Tables of `held_out_metrics` by title: a row per target and model, the means over
     targets, and metrics of the spread of models that have a spread; headers first."""
     kind, names = table.targets.kind, list(table.targets.names)
     means = len(names) > 1
@@ -137,7 +137,7 @@ def metric_tables(
         tables[TESTED] += [[*start, *row] for row in metric_cells(models, metrics)]
     if means:
         title = f"Mean over {len(table.targets.names):,} endpoints"
-        metrics = [main_metric(table.targets).name]
+        metrics = [main_metric(table.targets)]
         metrics += [x for x in METRICS[kind] if x not in (*IN_UNIT, *metrics)]
         tables[title] = [["model", *metrics], *metric_cells(by_target[""], metrics)]
     spreads = [
@@ -153,12 +153,12 @@ def metric_tables(
 
 
 def worse_than_baselines(
-    table: LabelledMolecules, by_target: MetricsOfTest
+    table: LabelledMolecules, by_target: HeldOutMetrics
 ) -> list[str]:
     """Where a baseline is better than the model in the main metric or in ranking, a line
     for each of both."""
     lines = []
-    for metric in dict.fromkeys((MAIN[table.targets.kind].name, "spearman")):
+    for metric in dict.fromkeys((MAIN[table.targets.kind], "spearman")):
         for baseline in (FOREST, MEAN, MAJORITY):
             worse = []
             for name in table.targets.names:
@@ -179,7 +179,7 @@ def worse_than_baselines(
 
 
 def report_numbers(
-    table: LabelledMolecules, tested: pd.DataFrame, by_target: MetricsOfTest
+    table: LabelledMolecules, tested: pd.DataFrame, by_target: HeldOutMetrics
 ) -> dict[str, Any]:
     """How good a model is, what to expect of a prediction, and where it fails.
 
@@ -191,7 +191,7 @@ def report_numbers(
         ``most``; ``covered``, the share of the measured values in the intervals of 90 %;
         ``ratio``, see `far_to_near`. NaN where it is unknown.
     """
-    metric = main_metric(table.targets).name
+    metric = main_metric(table.targets)
     falls = metric not in RISING
     *baselines, model = [
         (name, mean_of_defined(of[metric]), spread_text(of[metric], metric))
@@ -231,7 +231,7 @@ def far_to_near(tested: pd.DataFrame) -> float:
     return float(tested.error[far].mean() / tested.error[~far].mean())
 
 
-def summary_text(table: LabelledMolecules, by_target: MetricsOfTest) -> str:
+def summary_text(table: LabelledMolecules, by_target: HeldOutMetrics) -> str:
     """`metric_tables` and `worse_than_baselines` as text."""
     tables = metric_tables(table, by_target)
     parts = [

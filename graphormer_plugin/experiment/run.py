@@ -13,7 +13,7 @@ import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.files import atomic_write, file_lock, read_text, write_text
 from graphormer_plugin.experiment import fit, predictions, results, split_tables
-from graphormer_plugin.experiment.data_warnings import warnings_of
+from graphormer_plugin.experiment.data_warnings import experiment_warnings
 from graphormer_plugin.experiment.experiment import (
     TITLES,
     Experiment,
@@ -78,7 +78,7 @@ def run_experiment(
             lambda: print_line(f"another process works in {folder}; waiting"),
         )
     ):
-        claim(folder, identity_of(settings, table, experiment.start))
+        claim(folder, experiment_identity(settings, table, experiment.start))
         names = table.targets.names
         targets = f"target{'s' if len(names) > 1 else ''} {listed(names)}"
         print_line(
@@ -92,7 +92,7 @@ def run_experiment(
             print_line(
                 f"start {experiment.start.name}, sha256 {experiment.start.sha256}"
             )
-        warnings = warnings_of(table, splits, settings) + experiment.warnings()
+        warnings = experiment_warnings(table, splits, settings) + experiment.warnings()
         for text in warnings:
             warn(text)
         finished = is_finished(folder)
@@ -118,7 +118,7 @@ def prepare(
     settings = dataclasses.replace(settings, split=table.split, **given)
     start, folder = find_start(settings), Path(settings.folder)
     if folder.exists():
-        claim(folder, identity_of(settings, table, start), write=False)
+        claim(folder, experiment_identity(settings, table, start), write=False)
     splits = split_tables.make_splits(table, settings)
     unfit = unfit_for_head(table, splits)
     table = table.without(unfit, "too few different labels in train")
@@ -138,7 +138,7 @@ def is_finished(folder: Path) -> bool:
         return False
 
 
-def identity_of(
+def experiment_identity(
     settings: Settings, table: LabelledMolecules, start: Start | None
 ) -> dict[str, Any]:
     """Settings and digests of files that the results depend on."""
@@ -175,7 +175,7 @@ def finish(
     results.write_results(folder, metrics)
     predictions.write_predictions(folder, table, runs, coverage)
     predictions.write_models(folder, table, runs, settings.missing_labels, coverage)
-    summary = results.summary_text(table, results.metrics_of_test(metrics))
+    summary = results.summary_text(table, results.held_out_metrics(metrics))
     write_text(folder / SUMMARY_FILE, summary)
     tested = predictions.predicted_labels(table, runs)
     worst = worst_predicted(tested)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import NamedTuple
 
@@ -13,28 +12,9 @@ from sklearn import metrics as of_sklearn
 from graphormer_plugin.criterions.metrics import METRICS, RISING
 from graphormer_plugin.data.schema import TargetSchema, mean_of_defined
 
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric by its name in the logs of fairseq."""
-
-    name: str
-
-    @property
-    def rises(self) -> bool:
-        """Whether larger is better."""
-        return self.name in RISING
-
-    def is_defined(self, labels: np.ndarray) -> bool:
-        """Whether it has a value for labels [n, T], a mean over targets with a value."""
-        if self.name not in ("roc_auc", "ap"):
-            return not np.isnan(labels).all()
-        return any({0.0, 1.0} <= {*column.tolist()} for column in labels.T)
-
-
-MAIN = {kind: Metric(names[0]) for kind, names in METRICS.items()}  # of one target
+MAIN = {kind: names[0] for kind, names in METRICS.items()}  # of one target
 # For several regressions, whose units differ: RMSE over the standard deviation in train.
-NRMSE = Metric("nrmse")
+NRMSE = "nrmse"
 COUNT = "n"  # of the labels
 IN_UNIT = ("rmse", "mae")  # of the target
 SMALL = 0.01  # below it three decimals say too little
@@ -59,12 +39,19 @@ FUNCTIONS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
 }
 
 
-def main_metric(targets: TargetSchema) -> Metric:
+def main_metric(targets: TargetSchema) -> str:
     """Metric that chooses epochs and models: of one target, or a mean over several in
     which none counts more because its numbers are larger."""
     if targets.kind == "regression" and len(targets.names) > 1:
         return NRMSE
     return MAIN[targets.kind]
+
+
+def is_defined(metric: str, labels: np.ndarray) -> bool:
+    """Whether a metric has a value for labels [n, T], a mean over targets with a value."""
+    if metric not in ("roc_auc", "ap"):
+        return not np.isnan(labels).all()
+    return any({0.0, 1.0} <= {*column.tolist()} for column in labels.T)
 
 
 def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
@@ -106,8 +93,8 @@ def scores(
         name: [score(name, *pair) for pair in pairs(targets.kind, predicted, labels)]
         for name in METRICS[targets.kind]
     }
-    if main_metric(targets) is NRMSE:
-        by_metric[NRMSE.name] = (np.array(by_metric["rmse"]) / spread).tolist()
+    if main_metric(targets) == NRMSE:
+        by_metric[NRMSE] = (np.array(by_metric["rmse"]) / spread).tolist()
     return by_metric
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import math
 from types import ModuleType
 
+from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment.experiment import Experiment, ModelRun
 from graphormer_plugin.experiment.settings import FINETUNE, SCRATCH, Training
@@ -37,11 +38,12 @@ def search(experiment: Experiment) -> Training:
     optuna = optuna_module()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     settings, metric = experiment.settings, experiment.metric(0)
+    rises = metric in RISING
     model = SCRATCH if experiment.start is None else FINETUNE
     base = settings.training(model)
     folder = experiment.folder / TRIALS_FOLDER
     folder.mkdir(exist_ok=True)
-    worst = -math.inf if metric.rises else math.inf
+    worst = -math.inf if rises else math.inf
 
     def _options(trial) -> Training:
         varied = {"dropout": trial.suggest_float("dropout", 0, LARGEST_DROPOUT)}
@@ -61,19 +63,19 @@ def search(experiment: Experiment) -> Training:
             with experiment.progress(f"{TRIALS_FOLDER}, {name}", base.epochs):
                 experiment.train(line)
             curves = read_curves(folder / name / LOG_FILE)
-            points = curves.get((metric.name, "valid"), {})
+            points = curves.get((metric, "valid"), {})
             values = [y for y in points.values() if math.isfinite(y)]
         except DatasetError as error:
             experiment.warn(f"{TRIALS_FOLDER}/{name} failed: {error}")
         for checkpoint in (folder / name).glob("*.pt"):
             checkpoint.unlink()
-        return (max if metric.rises else min)(values, default=worst)
+        return (max if rises else min)(values, default=worst)
 
     study = optuna.create_study(
         storage=f"sqlite:///{folder.resolve()}/trials.db",
         study_name="trials",
         load_if_exists=True,
-        direction="maximize" if metric.rises else "minimize",
+        direction="maximize" if rises else "minimize",
     )
     finished = len(study.get_trials(states=(optuna.trial.TrialState.COMPLETE,)))
     experiment.bar.total += max(0, settings.trials - finished) * base.epochs

@@ -86,7 +86,7 @@ def table_flags(
     }
 
 
-def words_of(options: Mapping[str, Any]) -> list[str]:
+def flag_words(options: Mapping[str, Any]) -> list[str]:
     """Arguments of fairseq-train for options by name; True is a switch. A text such as
     -logKow would be taken for a flag, so it is joined to its flag with =."""
     words = []
@@ -127,7 +127,7 @@ def shell_lines(
         }
         text += '\nfairseq-train \\\n    --user-dir "$PLUGIN"'
         rest = {name: x for name, x in options.items() if name != "user_dir"} | paths
-        for word in words_of(rest):
+        for word in flag_words(rest):
             text += " \\\n    " if word.startswith("--") else " "
             text += shlex.quote(word)
         text += "\n"
@@ -151,7 +151,7 @@ def run_training(
     with (
         open(save_dir / LOG_FILE, "a", encoding="utf-8") as log,
         subprocess.Popen(
-            [*PROGRAM, *words_of(options)],
+            [*PROGRAM, *flag_words(options)],
             cwd=folder,
             env=ENVIRONMENT,
             stdin=subprocess.DEVNULL,
@@ -168,7 +168,7 @@ def run_training(
                 log.flush()
                 if error := ERROR.search(line):
                     reason = error[1] or error[2]
-                statistics = statistics_of(line)
+                statistics = logged_statistics(line)
                 if "train_num_updates" in statistics:
                     on_epoch(statistics["epoch"])
             process.wait()
@@ -190,7 +190,7 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
 
-def statistics_of(line: str) -> dict[str, Any]:
+def logged_statistics(line: str) -> dict[str, Any]:
     """Statistics that a line of fairseq's log in JSON ends in; empty without any."""
     # Another line, or cut off by a kill, perhaps with a whole one after it.
     with contextlib.suppress(ValueError, RecursionError):
@@ -204,7 +204,7 @@ def read_curves(path: Path) -> Curves:
     curves: Curves = {}
     text = read_text(path, "replace") if path.exists() else ""
     for line in text.splitlines():
-        statistics = statistics_of(line)
+        statistics = logged_statistics(line)
         for key, value in statistics.items():
             split, _, name = key.partition("_")
             updates = statistics.get(f"{split}_num_updates")

@@ -150,7 +150,7 @@ def test_parts_are_of_one_command(checkpoint, inputs):
 
     def key(words, rows=("SMILES", "digest", 0, 6, 512)):
         parsed = predict.build_parser().parse_intermixed_args(words.split())
-        return _prediction.run_key(parsed, _prediction.models_of(parsed), *rows)
+        return _prediction.run_key(parsed, _prediction.named_models(parsed), *rows)
 
     command = f"{one} in.csv out.csv"
     first = key(command)

@@ -17,7 +17,7 @@ import torch
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, predict
-from graphormer_plugin.cli.train import build_parser, main, settings_of
+from graphormer_plugin.cli.train import build_parser, parsed_settings, main
 from graphormer_plugin.data.descriptors import COMPUTED
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graph_features import PREFIX
@@ -613,5 +613,5 @@ def test_a_failed_training_names_its_log(quick, command, monkeypatch, capsys):
 
 @pytest.mark.parametrize("table", ["data/esol.csv.gz", "esol.sdf"])
 def test_default_folder(table):
-    settings = settings_of(build_parser().parse_args([table]))
+    settings = parsed_settings(build_parser().parse_args([table]))
     assert (settings.table, settings.folder) == (table, "esol-model")

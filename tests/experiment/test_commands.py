@@ -113,7 +113,7 @@ def test_names_that_look_like_flags_or_lists(tmp_path):
     parser = argparse.ArgumentParser()
     for flag in ("--target-columns", "--target-unit"):
         parser.add_argument(flag)
-    parsed, _ = parser.parse_known_args(training.words_of(options))
+    parsed, _ = parser.parse_known_args(training.flag_words(options))
     assert parsed.target_unit == "-x"
     asked = DatasetOptions(str(path), target_columns=parsed.target_columns)
     assert read_labels(open_table(path), asked).source.target_names == names
@@ -136,7 +136,7 @@ def test_script(tmp_path):
     assert os.path.normpath(tmp_path / "model" / start) == "/a b/start.pt"
     known = {"$PLUGIN": str(lines[0]["user_dir"]), start: "/a b/start.pt"}
     words = [known.get(word, word) for word in words]
-    assert words == training.words_of(lines[0])
+    assert words == training.flag_words(lines[0])
     assert "PLUGIN" not in training.shell_lines([], tmp_path)
 
 
@@ -144,7 +144,7 @@ def test_the_metric_that_selects():
     table = molecules_of(np.arange(12.0)[:, None] % 2, kind="binary")
     for valid, name in {(8, 9): "roc_auc", (9, 11): "loss"}.items():
         splits = [SPLIT | {"valid": np.array(valid)}]
-        assert experiment_of(table, splits).metric(0).name == name
+        assert experiment_of(table, splits).metric(0) == name
 
 
 def test_a_training_ends_with_its_parent():

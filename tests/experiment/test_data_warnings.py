@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from graphormer_plugin.experiment.data_warnings import warnings_of
+from graphormer_plugin.experiment.data_warnings import experiment_warnings
 from graphormer_plugin.experiment.labelled_molecules import read_table
 from support.labelled_molecules import PARTS, settings
 
@@ -50,7 +50,7 @@ def test_a_line_names_the_targets(read, columns, asked, text):
     named = {f"y{number}": column for number, column in enumerate(columns)}
     asked = {"target_columns": tuple(named), **asked}
     table, asked, splits = read({"part": PARTS, **named}, **asked)
-    assert warnings_of(table, splits, asked) == [text]
+    assert experiment_warnings(table, splits, asked) == [text]
 
 
 def test_targets_that_are_left_out_stay_columns(read):
@@ -80,7 +80,7 @@ def test_valid_is_drawn_from_train(read):
         fitted = np.concatenate([split["train"], split["valid"]])
         assert sorted(fitted) == [*range(20)] and len(split["valid"]) == 3
     assert len({tuple(split["valid"]) for split in splits}) == 3
-    drawn, *others = warnings_of(table, splits, asked)
+    drawn, *others = experiment_warnings(table, splits, asked)
     assert drawn == "3 molecules of train are valid, drawn at random by --seed"
     assert not any("replicates have the split" in text for text in others)
 
@@ -88,12 +88,12 @@ def test_valid_is_drawn_from_train(read):
 def test_salts_are_counted(write):
     rows = [[f"{'C' * at}O" + ".Cl" * (at % 3 > 0), at] for at in range(1, 61)]
     asked = settings(write(rows, ["smiles", "y"]))
-    assert warnings_of(read_table(asked), [], asked) == [
+    assert experiment_warnings(read_table(asked), [], asked) == [
         "40 molecules of several fragments, such as 'CO.Cl'; --largest-fragment "
         "leaves out salts and solvents"
     ]
     asked = dataclasses.replace(asked, largest_fragment=True)
-    assert warnings_of(read_table(asked), [], asked) == []
+    assert experiment_warnings(read_table(asked), [], asked) == []
 
 
 def test_stereoisomers_on_both_sides(write):
@@ -101,5 +101,5 @@ def test_stereoisomers_on_both_sides(write):
     rows += [[f"{'C' * k}O", k, "train"] for k in range(2, 9)]
     asked = settings(write(rows, ["smiles", "y", "part"]), split="column:part")
     split = {"train": np.arange(2, 9), "valid": np.array([0]), "test": np.array([1])}
-    text = "\n".join(warnings_of(read_table(asked), [split], asked))
+    text = "\n".join(experiment_warnings(read_table(asked), [split], asked))
     assert "1 of 1 rows of test differ from molecules of train or valid in" in text

@@ -5,7 +5,7 @@ import pytest
 
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.tables.table import CsvTable
-from graphormer_plugin.experiment.data_warnings import warnings_of
+from graphormer_plugin.experiment.data_warnings import experiment_warnings
 from graphormer_plugin.experiment.label_statistics import label_table
 from graphormer_plugin.experiment.labelled_molecules import read_table
 from graphormer_plugin.experiment.split_tables import SPLITS, write_molecules
@@ -84,7 +84,7 @@ def test_a_column_called_split(write, asked, split):
         warned = [text] * (asked.replicates > 1)
         valid = [parts["valid"].tolist() for parts in splits_of(table, asked)]
         assert valid == [[8]] * asked.replicates
-    assert warnings_of(table, [], asked) == warned * (not named)
+    assert experiment_warnings(table, [], asked) == warned * (not named)
 
 
 def test_labels_that_are_missing(write):
@@ -95,7 +95,7 @@ def test_labels_that_are_missing(write):
     known = [1.5, np.nan, np.nan, 2.5, 1, 0]
     assert np.array_equal(table.labels[:, 0], known, equal_nan=True)
     assert [table.label_cells(row)[0] for row in (0, 1, 2)] == ["1.5", "", ""]
-    unused, unlabelled = warnings_of(table, [], asked)
+    unused, unlabelled = experiment_warnings(table, [], asked)
     assert unused == "--missing-labels '-999' fits no cell of y"
     assert unlabelled.startswith("2 molecules without a label take no part; graph")
 
@@ -132,7 +132,7 @@ def test_rows_that_are_left_out(write):
     asked = settings(write([*ROWS, *more]), skip_invalid=True, **given)
     table = read_table(asked)
     assert len(table) == len(table.extras) == 7
-    assert warnings_of(table, [], asked)[1:] == [
+    assert experiment_warnings(table, [], asked)[1:] == [
         "left out 2 rows that cannot be parsed, listed in invalid.csv"
     ]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.experiment.data_warnings import warnings_of
+from graphormer_plugin.experiment.data_warnings import experiment_warnings
 from graphormer_plugin.experiment.labelled_molecules import read_table
 from graphormer_plugin.experiment.log_targets import (
     log_columns,
@@ -92,7 +92,7 @@ def test_a_table_with_and_without_logarithms(write, tmp_path):
     plain = read_table(asked)
     assert plain.targets.names == ["clearance"] and plain.logs == []
     hint = "labels of clearance are positive and span more than two decades; --log-targ"
-    assert warnings_of(plain, [], asked)[0].startswith(hint)
+    assert experiment_warnings(plain, [], asked)[0].startswith(hint)
     named = settings(path, target_columns=("log10 clearance",))
     assert read_table(named).logs == []
     table = read_table(dataclasses.replace(asked, log_targets=("clearance",)))

@@ -28,8 +28,8 @@ from graphormer_plugin.experiment.report import (
 from graphormer_plugin.experiment.results import (
     FOREST,
     all_results,
+    held_out_metrics,
     metric_tables,
-    metrics_of_test,
     summary_text,
     worse_than_baselines,
     write_results,
@@ -118,7 +118,7 @@ def test_no_model_is_scored_on_a_target_without_a_label_in_train(kind, tmp_path)
     values = np.stack([labels[:, 0], 1 - labels[:, 0]], 1)
     run = run_of(values, forest=unknown, mean=unknown[0])
     results = all_results(table, [run], "model")
-    found = metrics_of_test(results)[""]
+    found = held_out_metrics(results)[""]
     metric = {"regression": "rmse", "binary": "accuracy"}[kind]
     assert [of[metric] for of in found.values()] == (
         [[0.5], [0.5], [float(kind == "binary")]]
@@ -139,7 +139,7 @@ def endpoints():
     table = molecules_of(labels, names=["y", "z"])
     forest = labels + WAVE * [2, 100]
     run = run_of(labels + WAVE * [1, 400], 1.0, forest=forest, mean=[9.5, 2000])
-    return table, metrics_of_test(all_results(table, [run], "head"))
+    return table, held_out_metrics(all_results(table, [run], "head"))
 
 
 def test_a_row_for_each_endpoint_and_model(endpoints):

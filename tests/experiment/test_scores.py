@@ -7,7 +7,7 @@ import pytest
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import (
-    MAIN,
+    is_defined,
     main_metric,
     metric_cells,
     score,
@@ -50,7 +50,7 @@ def test_several_classes():
         "balanced_accuracy": [pytest.approx(3 / 4)],
         "log_loss": [pytest.approx(-np.log([0.5, 0.1, 0.6]).mean())],
     }
-    assert MAIN["multiclass"].is_defined(labels)
+    assert is_defined("accuracy", labels)
 
 
 def test_several_targets():
@@ -64,8 +64,8 @@ def test_several_targets():
     roc_auc, undefined = scores(targets, predicted, labels, np.ones(2))["roc_auc"]
     assert roc_auc == pytest.approx(0.5) and math.isnan(undefined)
     assert score("accuracy", np.array([0.4, 0.6]), np.array([0.0, 1])) == 1
-    assert MAIN["binary"].is_defined(labels)
-    assert not MAIN["binary"].is_defined(labels[:, 1:])
+    assert is_defined("roc_auc", labels)
+    assert not is_defined("roc_auc", labels[:, 1:])
 
 
 def test_large_numbers_do_not_decide():
@@ -74,7 +74,7 @@ def test_large_numbers_do_not_decide():
     labels = np.array([[0.0, 0], [2, 2000]])
     spread = np.array([1.0, 1000])
     good_y, good_z = labels + [0, 1000], labels + [1, 900]
-    assert [main_metric(one).name, main_metric(two).name] == ["rmse", "nrmse"]
+    assert [main_metric(one), main_metric(two)] == ["rmse", "nrmse"]
     alone = scores(one, good_z[:, 1:], labels[:, 1:], spread[1:])
     assert alone["rmse"] == [900] and "nrmse" not in alone
     assert np.mean(scores(two, good_y, labels, spread)["nrmse"]) == pytest.approx(0.5)

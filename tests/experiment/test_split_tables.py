@@ -12,7 +12,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.splits import scaffold_split
 from graphormer_plugin.data.tables.table import CsvTable
-from graphormer_plugin.experiment.data_warnings import warnings_of
+from graphormer_plugin.experiment.data_warnings import experiment_warnings
 from graphormer_plugin.experiment.labelled_molecules import read_table
 from graphormer_plugin.experiment.split_tables import (
     SMILES_COLUMN,
@@ -59,16 +59,16 @@ def test_a_split_column(write):
     }
     assert table.extra_names == ["name", "active"]
     shared = "1 of 2 rows of test are molecules that train or valid has too"
-    _, first, second = warnings_of(table, [split], asked)
+    _, first, second = experiment_warnings(table, [split], asked)
     assert first.startswith("1 molecule with several rows and contradicting labels")
     assert second.startswith(shared) and "duplicates" in second
     asked = dataclasses.replace(asked, extra_columns=("active",))
-    _, only = warnings_of(read_table(asked), [split], asked)
+    _, only = experiment_warnings(read_table(asked), [split], asked)
     assert only.startswith(shared) and "duplicates" not in only
     # Heads and random forests are fitted to valid, too.
     parts = map(np.array, ([0, 1], [3], [3, 2]))
     fitted = dict(zip(("train", "valid", "test"), parts))
-    assert "2 of 2 rows of test are" in warnings_of(table, [fitted], asked)[2]
+    assert "2 of 2 rows of test are" in experiment_warnings(table, [fitted], asked)[2]
 
 
 @pytest.mark.parametrize("parts", [("test",), ("valid", "test")])
@@ -98,7 +98,7 @@ def test_files_of_test_and_valid(tmp_path, parts, split):
     if files.get("split") == "time:x":  # the shortest are the latest
         assert sorted(labels["valid"]) == [0.5, 1.0, 1.5]
     assert sorted(np.concatenate([*split_rows.values()])) == [*range(26)]
-    text = "\n".join(warnings_of(table, [split_rows, again], asked))
+    text = "\n".join(experiment_warnings(table, [split_rows, again], asked))
     assert ("of train are valid, drawn by --split" in text) == ("valid" not in parts)
     assert ("have the split of the files: they differ" in text) == ("valid" in parts)
     assert "rows of test are molecules" not in text
