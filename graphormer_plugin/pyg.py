@@ -30,7 +30,7 @@ from graphormer_plugin.data.fields.degrees import sum_of_logs
 from graphormer_plugin.data.labels import default_names, describe_targets, stored_labels
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs, edge_kind_of
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.store.bond_numbers import BondColumns, vocabularies
+from graphormer_plugin.data.store.ranges import BondColumns, Column
 from graphormer_plugin.inference.graphs import Batch, ModelGraphs
 from graphormer_plugin.modules.choices import check_choice
 
@@ -77,8 +77,10 @@ def build_model(
     real = chunk.edge_attr is not None and chunk.edge_attr.dtype.kind == "f"
     bonds = BondColumns(bond_dims)
     bonds.add(None if real else chunk.edge_attr, int(chunk.num_edges.sum()))
-    if node_dims is None and chunk.x.dtype.kind != "f":
-        node_dims = vocabularies("x", chunk.x.max(0).astype(np.int64))
+    x = Column("x", node_dims)
+    x.measure(chunk.x)
+    if node_dims is None and x.kind == "integers":
+        node_dims = x.vocabularies()
     width = chunk.edge_attr.shape[1] if real else 0
     schema = bonds.schema(chunk.x.shape[1], node_dims, width)
     labels = chunk.target

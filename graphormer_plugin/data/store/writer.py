@@ -41,11 +41,7 @@ from graphormer_plugin.data.store import (
     GraphStore,
     fingerprint_of,
 )
-from graphormer_plugin.data.store.bond_numbers import (
-    BondColumns,
-    largest_in,
-    vocabularies,
-)
+from graphormer_plugin.data.store.ranges import BondColumns, Column
 
 # Integer types a column may take, smallest first.
 _UNSIGNED = ("<u1", "<u2", "<i4")
@@ -91,7 +87,7 @@ class StoreWriter:
         self._num_edges = 0
         self._rows_differ = False
         self._labels: list[np.ndarray] = []  # of graphs
-        self._columns: dict[str, _Column] = {}
+        self._columns: dict[str, Column] = {}
         self._files: dict[str, dict[str, Any]] = {}  # entries of the manifest
 
     def __enter__(self) -> "StoreWriter":
@@ -129,8 +125,6 @@ class StoreWriter:
         attr = chunk.edge_attr
         real = attr is not None and attr.dtype.kind == "f"
         self.bonds.add(None if real else attr, chunk.edge_index.shape[1])
-        if self.node_dims is not None and chunk.x.dtype.kind == "f":
-            raise ValueError("x has floats, expected categories within node_dims")
         measured = {name: getattr(chunk, name) for name in ("x", "pos", "row")}
         measured |= {"edge_attr": attr if real else None} | chunk.attributes
         measured["node_split"] = chunk.node_split
@@ -142,13 +136,13 @@ class StoreWriter:
         for name, values in measured.items():
             if values is not None:
                 dims = self.node_dims if name == "x" else None
-                self._columns.setdefault(name, _Column(name, dims)).measure(values)
+                self._columns.setdefault(name, Column(name, dims)).measure(values)
         if chunk.row is not None:
             numbers = np.arange(self.num_graphs, self.num_graphs + len(chunk))
             self._rows_differ |= not np.array_equal(chunk.row, numbers)
         # One type for both ends, given by the largest graph and not by its edges.
         ends = np.array([int(chunk.num_nodes.max()) - 1])
-        self._columns.setdefault("edge_src", _Column("edge_src")).measure(ends)
+        self._columns.setdefault("edge_src", Column("edge_src")).measure(ends)
         self.num_graphs += len(chunk)
         self._num_nodes += int(chunk.num_nodes.sum())
         self._num_edges += chunk.edge_index.shape[1]
@@ -261,7 +255,7 @@ class StoreWriter:
         x, real = self._columns["x"], self._columns.get("edge_attr")
         node_dims = self.node_dims
         if node_dims is None and x.kind == "integers":
-            node_dims = vocabularies("x", x.largest)
+            node_dims = x.vocabularies()
         width = 0 if real is None else real.tail[0]
         schema = self.bonds.schema(x.tail[0], node_dims, width)
         if not names:
@@ -331,45 +325,6 @@ class StoreWriter:
         """A column that is written; None without it."""
         path = self._store / f"{name}.npy"
         return np.load(path, mmap_mode="r") if path.exists() else None
-
-
-class _Column:
-    """Ranges of the values of a column that comes chunk by chunk."""
-
-    def __init__(self, name: str, dims: list[int] | None = None) -> None:
-        self.name, self.dims = name, dims
-        self.kind = ""
-        self.tail: tuple[int, ...] = ()
-        self.rows = self.low = self.high = 0
-        self.largest: Any = 0  # of each column of integers
-
-    def measure(self, values: np.ndarray) -> None:
-        """Takes further rows; ValueError if they are of another kind or shape."""
-        kind = "floats" if values.dtype.kind == "f" else "integers"
-        rows = f"{kind} {list(values.shape[1:])}"
-        if not self.kind:
-            self.kind, self.tail = kind, values.shape[1:]
-        if (expected := f"{self.kind} {list(self.tail)}") != rows:
-            raise ValueError(f"{self.name} has rows of {rows}, expected {expected}")
-        self.rows += len(values)
-        if kind == "integers":
-            self.low = min(self.low, int(values.min(initial=0)))
-            self.high = max(self.high, int(values.max(initial=0)))
-            largest = largest_in(self.name, values, self.dims)
-            self.largest = np.maximum(self.largest, largest)
-
-    def dtype(self, dtypes: tuple[str, ...]) -> str:
-        """The first of some types of integers that holds all values; float32 for floats."""
-        if self.kind == "floats":
-            return "<f4"
-        for dtype in dtypes:
-            limits = np.iinfo(dtype)
-            if limits.min <= self.low and self.high <= limits.max:
-                return np.dtype(dtype).str
-        raise ValueError(
-            f"{self.name} has a value in {self.low}..{self.high}, expected "
-            f"{limits.min}..{limits.max}"
-        )
 
 
 def write_store(
