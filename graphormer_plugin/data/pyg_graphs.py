@@ -96,22 +96,29 @@ def chunks_of_graphs(
             masked = masks and level == "node"
             if masked and getattr(data, "train_mask", None) is not None:
                 part["node_split"] = _node_split(data, number, len(part["x"]))
-            columns = map(attribute_column, sorted(READ_ATTRIBUTES))
-            for name in ("x", "target", "pos", "node_split", "edge_attr", *columns):
-                if name == "edge_attr" and not part["edge_index"].size:
-                    continue
-                kind = _columns(part.get(name), name)
-                other, wanted = first.setdefault(name, (number, kind))
-                if kind != wanted:
-                    name = {"target": "y", "node_split": "train_mask"}.get(name, name)
-                    raise DatasetError(
-                        f"graph {number}: {name} has {kind}, but graph {other} has "
-                        f"{wanted}"
-                    )
+            _check_columns(part, number, first)
             parts.append(GraphChunk.from_arrays(part))
         chunk = GraphChunk.joined(parts)
         chunk.check(first=block[0][0])
         yield chunk
+
+
+def _check_columns(
+    part: dict[str, np.ndarray], number: int, first: dict[str, tuple[int, str]]
+) -> None:
+    """DatasetError unless a graph has the columns of the ``first`` graphs, to which it may
+    belong: their number and kind of columns by name."""
+    columns = map(attribute_column, sorted(READ_ATTRIBUTES))
+    for name in ("x", "target", "pos", "node_split", "edge_attr", *columns):
+        if name == "edge_attr" and not part["edge_index"].size:
+            continue
+        kind = _columns(part.get(name), name)
+        other, wanted = first.setdefault(name, (number, kind))
+        if kind != wanted:
+            name = {"target": "y", "node_split": "train_mask"}.get(name, name)
+            raise DatasetError(
+                f"graph {number}: {name} has {kind}, but graph {other} has {wanted}"
+            )
 
 
 def _columns(array: np.ndarray | None, name: str) -> str:
@@ -164,12 +171,7 @@ def _arrays(
             raise DatasetError(f"graph {number}: {kind} has no {name}{advice}")
 
     def _require(name: str, fits: bool, expected: str) -> None:
-        array = arrays[name]
-        if not fits or array.dtype.kind not in "iubf":
-            raise DatasetError(
-                f"graph {number}: {name} has shape {list(array.shape)} and dtype "
-                f"{array.dtype}, expected {expected}"
-            )
+        _check_array(arrays[name], f"graph {number}: {name}", fits, expected)
 
     x, edge_index = arrays["x"], arrays["edge_index"]
     x = x[:, None] if x.ndim == 1 else x
@@ -200,24 +202,38 @@ def _arrays(
                 rows = edges
             _require(name, len(arrays[name]) == rows, f"[{rows}, ...] of numbers")
             result[column] = arrays[name].astype(np.float32)
-    if not with_target:
-        return result
-    y = arrays["y"]
-    _require("y", level == "node" or y.ndim < 2 or len(y) == 1, "numbers [C] or [1, C]")
+    if with_target:
+        label = f"graph {number}: y"
+        nodes = len(x) if level == "node" else None
+        result["target"] = _target(arrays["y"], label, nodes, values)
+    return result
+
+
+def _check_array(array: np.ndarray, name: str, fits: bool, expected: str) -> None:
+    """DatasetError unless an array fits and has numbers."""
+    if not fits or array.dtype.kind not in "iubf":
+        raise DatasetError(
+            f"{name} has shape {list(array.shape)} and dtype {array.dtype}, expected "
+            f"{expected}"
+        )
+
+
+def _target(y: np.ndarray, name: str, nodes: int | None, values: bool) -> np.ndarray:
+    """Labels of a graph [1, C], or of a number of nodes [n]: classes, or ``values``."""
+    one_row = nodes is not None or y.ndim < 2 or len(y) == 1
+    _check_array(y, name, one_row, "numbers [C] or [1, C]")
     with np.errstate(over="ignore"):
         small = not np.isinf(y.astype(np.float32)).any()
-    _require("y", small, "numbers that fit float32, NaN where missing")
-    if level == "graph":
-        return result | {"target": y.reshape(1, -1).astype(np.float64)}
+    _check_array(y, name, small, "numbers that fit float32, NaN where missing")
+    if nodes is None:
+        return y.reshape(1, -1).astype(np.float64)
     kind, missing = ("values", "NaN") if values else ("integer classes", "-1")
-    fits = y.size == len(x) and (values or y.dtype.kind != "f")
+    fits = y.size == nodes and (values or y.dtype.kind != "f")
     if fits and not values and (y < -1).any():
-        raise DatasetError(
-            f"graph {number}: y has class {y.min()}, expected -1 and above"
-        )
-    _require("y", fits, f"{len(x)} {kind} (one per node), {missing} for no label")
-    target = y.reshape(-1).astype(np.float32 if values else np.int64)
-    return result | {"target": target}
+        raise DatasetError(f"{name} has class {y.min()}, expected -1 and above")
+    expected = f"{nodes} {kind} (one per node), {missing} for no label"
+    _check_array(y, name, fits, expected)
+    return y.reshape(-1).astype(np.float32 if values else np.int64)
 
 
 def as_array(values: Any) -> np.ndarray:
@@ -237,12 +253,9 @@ def _node_split(data: Any, number: int, nodes: int) -> np.ndarray:
         if mask is None:
             continue
         mask = as_array(mask)
-        if mask.shape != (nodes,) or mask.dtype != bool:
-            raise DatasetError(
-                f"graph {number}: {name} has shape {list(mask.shape)} and dtype "
-                f"{mask.dtype}, expected [{nodes}] of bool; of several masks take one, "
-                f"such as {name}[:, 0]"
-            )
+        fits = mask.shape == (nodes,) and mask.dtype == bool
+        expected = f"[{nodes}] of bool; of several masks take one, such as {name}[:, 0]"
+        _check_array(mask, f"graph {number}: {name}", fits, expected)
         if split[mask].any():
             raise DatasetError(
                 f"graph {number}: node {np.flatnonzero(mask & (split > 0))[0]} of {name} "
