@@ -6,7 +6,6 @@ from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.settings import SCRATCH, Settings
 from graphormer_plugin.experiment.training import Start
 from graphormer_plugin.finetune.importers import checkpoint_of, import_published
@@ -66,8 +65,7 @@ def start_state(start: Start) -> dict[str, Any]:
     if published is None:
         return slim(read_checkpoint(start.path).state)
     imported = import_published(start.path, published.source, published.config)
-    names = [f"output {number}" for number in range(imported.num_outputs)]
-    return checkpoint_of(imported, TargetSchema(names), published.source)
+    return checkpoint_of(imported, imported.targets, published.source)
 
 
 def check_arch(name: str, where: str = "") -> None:

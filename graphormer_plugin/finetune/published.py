@@ -11,7 +11,6 @@ from typing import Any
 from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import download_file, file_lock, home_path
 from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.importers import import_published
 from graphormer_plugin.finetune.transfer import Pretrained, read_pretrained
 from graphormer_plugin.inference.checkpoint import packaged_models, read_file
@@ -85,9 +84,9 @@ def load_pretrained(
             raise
     published = PUBLISHED[name]
     imported = import_published(path, published.source, published.config)
-    targets = TargetSchema([f"output {at}" for at in range(imported.num_outputs)])
     options = {"_name": imported.arch, **imported.options}
-    return Pretrained(str(path), imported.schema, targets, options, imported.state)
+    described = imported.schema, imported.targets, options
+    return Pretrained(str(path), *described, imported.state)
 
 
 def folders(folder: str | None = None, data_root: str | None = None) -> list[Path]:

@@ -1,17 +1,20 @@
 import os
 from collections import Counter
 from pathlib import Path
+from pickle import loads
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from joblib.externals.loky.backend.reduction import dumps
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import _prediction, predict
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.inference import bfloat16
 from graphormer_plugin.inference.part_files import PartFiles
+from graphormer_plugin.workers import in_workers
 from support.tables import rows
 
 CLASSES = (
@@ -201,6 +204,11 @@ def test_out_of_memory(checkpoint, inputs, monkeypatch, refused, error):
 
 def test_processes(checkpoint, many, tmp_path, monkeypatch, capsys):
     """Processes that predict, or read SMILES for a GPU, write what one process does."""
+
+    def forked(workers, function, *rest):  # joblib's processes take seconds to start
+        return in_workers(workers, loads(bytes(dumps(function))), *rest[:2], fork=True)
+
+    monkeypatch.setattr(_prediction, "in_workers", forked)
     monkeypatch.chdir(tmp_path)
     path = checkpoint("grpe_tiny")
     capsys.readouterr()  # of its training

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.smiles import feature_dims
 
 COLUMN_STRIDE = 512  # rows per feature column in the released codes' tables
@@ -27,6 +27,11 @@ class Imported(NamedTuple):
     num_outputs: int
     state: dict[str, Tensor]
     level: str = "graph"
+
+    @property
+    def targets(self) -> TargetSchema:
+        """Targets without names, which no published file has."""
+        return TargetSchema([f"output {at}" for at in range(self.num_outputs)])
 
 
 class Weights:
