@@ -6,7 +6,6 @@ from fairseq.logging import metrics
 
 from graphormer_plugin.data import DATASETS
 from support.training import (
-    assert_same_weights,
     logged,
     train_arguments,
     train_on_two_processes,
@@ -85,23 +84,6 @@ def test_another_dataset_with_other_columns_and_targets(train, first, rings, tmp
     assert tuned and tuned.keys() == again.keys()
     for name, value in tuned.items():
         assert torch.allclose(again[name], value, atol=1e-6), name
-
-
-def test_resuming_equals_a_run_at_one_go(train, first, rings, tmp_path):
-    train("whole", *on_rings(rings, first), "--max-epoch", 2)
-    metrics.reset()
-    train("parts", *on_rings(rings, first), "--max-epoch", 1)
-    metrics.reset()
-    train("parts", *on_rings(rings, first), "--max-epoch", 2)
-    assert_same_weights(
-        tmp_path / "whole/checkpoint2.pt", tmp_path / "parts/checkpoint2.pt"
-    )
-
-
-def test_what_cannot_be_is_one_line(train, first, error):
-    wrong = ["--finetune-from-model", first, "--encoder-embed-dim", 32]
-    line = error(train, "tuned", *PLAIN, *wrong)
-    assert "--encoder-embed-dim 32 (there --encoder-embed-dim 16)" in line
 
 
 def test_options_of_the_first_run_are_taken_over(train, validate, tmp_path):
