@@ -150,7 +150,7 @@ class BatchesBySize(Sampler[list[int]]):
     Args:
         sizes: nodes of each graph.
         batch_size: graphs of a batch; None: as many as `max_pairs` allows.
-        shuffle: else the smallest graphs come first.
+        shuffle: a new order in each pass; without it the smallest graphs come first.
         max_pairs: padded pairs of nodes of a batch.
     """
 
@@ -261,7 +261,7 @@ class GraphLoss(nn.Module):
     standardised as the training labels, as `--criterion` has it.
 
     Args:
-        targets: of the model.
+        targets: the model's targets.
         regression: `l1` or `mse`.
     """
 

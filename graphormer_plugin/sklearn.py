@@ -41,7 +41,7 @@ from graphormer_plugin.inference.molecules import Molecules, RowReader, read_row
 from graphormer_plugin.inference.prediction_columns import prediction_columns
 from graphormer_plugin.inference.table_run import REASON
 
-WEIGHT_COLUMN = "sample_weight"  # of the table that fairseq-train reads
+WEIGHT_COLUMN = "sample_weight"  # in the table that fairseq-train reads
 
 
 @dataclass(repr=False, eq=False)
@@ -65,8 +65,8 @@ class MoleculeEstimator:
     Attributes:
         predictor_: models of the fit, see `hub.load`.
         target_names_: columns of y.
-        learned_: numbers of those with enough different labels; predictions of the others
-            are NaN.
+        learned_: numbers of the columns with enough different labels; predictions of the
+            others are NaN.
         left_out_: reason why a row of X is not a training molecule, by its number.
     """
 
@@ -211,7 +211,7 @@ class MoleculeEstimator:
         self.target_names_, self.left_out_ = targets.names, {}
         self.learned_ = list(range(len(targets.names)))
         self.one_column_ = len(targets.names) == 1
-        self._classes = [  # of a classifier
+        self._classes = [  # for a classifier
             np.array(targets.classes_of(at) or range(targets.num_classes or 2))
             for at in self.learned_
         ]
@@ -234,7 +234,7 @@ class MoleculeEstimator:
         given = self.get_params()
         del given["errors"], given["unit"]
         seed = given.pop("random_state")
-        if not isinstance(seed, Integral):  # as scikit-learn draws it
+        if not isinstance(seed, Integral):  # scikit-learn draws it so
             seed = int(check_random_state(seed).randint(MOST_SEED))
         weights = given.pop("class_weight", None)
         if isinstance(weights, Mapping):
@@ -315,8 +315,8 @@ class MoleculeRegressor(MoleculeEstimator, RegressorMixin, BaseEstimator):
 
 @dataclass(repr=False, eq=False)
 class MoleculeClassifier(MoleculeEstimator, ClassifierMixin, BaseEstimator):
-    """Predicts classes: of one column several, of several columns two each, which may lack
-    labels; see `MoleculeEstimator` for the other parameters.
+    """Predicts classes: several of one column, or two of each of several columns, which may
+    lack labels; see `MoleculeEstimator` for the other parameters.
 
     Args:
         class_weight: ``balanced``: classes weigh in inverse proportion to their labels; or

@@ -19,7 +19,7 @@ from joblib.externals.loky.backend.reduction import dumps
 
 Result = TypeVar("Result")
 
-_function: Callable[..., Any] | None = None  # of a worker
+_function: Callable[..., Any] | None = None  # what a worker calls
 
 
 def in_workers(

@@ -20,9 +20,8 @@ LARGE_OFFSET = 1e3
 
 
 def mean_labels(labels: np.ndarray, classes: int = 0) -> np.ndarray:
-    """Mean of each target [T], for two classes the share of class 1; NaN without label.
-    Of a multiclass target the shares [classes].
-    """
+    """Mean of each target [T], for two classes the share of class 1; NaN without label. A
+    multiclass target has the shares of its classes [classes]."""
     if classes:
         known = labels[~np.isnan(labels)].astype(int)
         return np.bincount(known, minlength=classes) / len(known)
@@ -77,7 +76,7 @@ def forest_predictions(
         if len(np.unique(y)) < 2:
             if classes:
                 predicted[:, y.astype(int)] = 1
-            elif len(labelled):  # also if every weight is 0
+            elif len(labelled):  # every weight may be 0
                 predicted[:, target] = y[0] if len(y) else column[labelled].mean()
             else:
                 predicted[:, target] = np.nan

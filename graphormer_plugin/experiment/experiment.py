@@ -32,12 +32,8 @@ from graphormer_plugin.experiment.settings import (
     Training,
 )
 from graphormer_plugin.experiment.split_tables import MOLECULES_FILE, split_file
-from graphormer_plugin.experiment.training import (
-    BEST,
-    Start,
-    run_training,
-    table_flags,
-)
+from graphormer_plugin.experiment.starts import Start
+from graphormer_plugin.experiment.training import BEST, run_training, table_flags
 from graphormer_plugin.heads import MAX_ROWS
 from graphormer_plugin.heads.calibration import least_scores
 from graphormer_plugin.heads.domain import domain_file
@@ -47,9 +43,9 @@ from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.molecules import Molecules, read
 from graphormer_plugin.models import ARCHITECTURES
 
-FEW_TESTED = 10  # molecules: below, a metric of test says little (our choice)
+FEW_TESTED = 10  # with fewer molecules, a metric of test says little (our choice)
 CLIP_NORM = 5
-HEAD_STEPS = 5  # of the progress bar; an epoch is one
+HEAD_STEPS = 5  # steps of the progress bar; an epoch is a step
 TITLES = {HEAD: "head", FINETUNE: "fine-tuned", SCRATCH: "from scratch"}
 LOSSES = {
     "regression": "mse_loss",
@@ -253,14 +249,14 @@ class Experiment:
         return {name: x for name, x in options.items() if x is not False and x != ""}
 
     def metric(self, run: int) -> str:
-        """Metric that selects the checkpoints of a run: the loss if the ROC-AUC is undefined,
-        as of a validation split that lacks a class."""
+        """Metric that selects the checkpoints of a run: the loss if valid lacks a class, so
+        that the ROC-AUC is undefined."""
         labels = self.table.scored_labels(self.splits[run], "valid")
         metric = main_metric(self.table.targets)
         return metric if is_defined(metric, labels) else "loss"
 
     def model_runs(self) -> list[ModelRun]:
-        """All models, in their order. A head has its spread by itself: a head per run."""
+        """All models, in their order. A run has one head, which knows its own spread."""
         return [
             ModelRun(run, self.model, number)
             for run in range(len(self.splits))
@@ -277,7 +273,7 @@ class Experiment:
 
     @contextlib.contextmanager
     def progress(self, title: str, steps: int) -> Iterator[None]:
-        """Show a title in the progress bar, and in the end that its steps are done."""
+        """Show a title in the progress bar; at its end, all its steps are done."""
         self.bar.set_description(title)
         end = self.bar.n + steps
         yield
@@ -291,8 +287,8 @@ class Experiment:
         )
 
     def label_weights(self, rows: np.ndarray) -> np.ndarray | None:
-        """Weights of all labels [n, T]: of the molecules times of the classes, which
-        ``balanced`` takes from some rows. None for equal weights."""
+        """Weights of all labels [n, T]: the weight of the molecule times that of its class,
+        which ``balanced`` takes from some rows. None for equal weights."""
         table, asked = self.table, self.settings.class_weights
         if table.weights is None and not asked:
             return None
@@ -327,8 +323,8 @@ class Experiment:
 def saved_arrays(
     path: Path, compute: Callable[[], Mapping[str, np.ndarray | None]]
 ) -> dict[str, np.ndarray]:
-    """Arrays of an ``.npz`` file, which is computed and written whole if it is missing;
-    None is left out."""
+    """Arrays of an ``.npz`` file; a missing file is computed and written whole. None is left
+    out."""
     if not path.exists():
         arrays = {name: x for name, x in compute().items() if x is not None}
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -42,7 +42,7 @@ from graphormer_plugin.inference.checkpoint import write_file
 from graphormer_plugin.inference.molecules import Molecules
 
 PREDICTIONS = "predictions.npz"
-FOREST_STEPS = 10  # of the progress bar; an epoch is one
+FOREST_STEPS = 10  # steps of the progress bar; an epoch is a step
 
 
 def fit_run(experiment: Experiment, number: int) -> Run:
@@ -131,8 +131,8 @@ def forest_values(experiment: Experiment, run: int) -> np.ndarray:
 
 
 def model_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
-    """Predictions of a model [n, C]. A model with a missing file is made first, from the
-    checkpoint of its training if that exists."""
+    """Predictions of a model [n, C]. A model with a missing file is made first; its training
+    goes on from its checkpoint if there is one."""
     save_dir = experiment.folder / member.save_dir
     path = save_dir / PREDICTIONS
     if not all((experiment.folder / name).exists() for name in member.files):
@@ -162,9 +162,9 @@ def trained_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
 def head_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     """Fit a head on the vectors of the start, and predict all molecules.
 
-    The head that is kept is fitted to the training and validation molecules, but to the
-    former alone where the latter are for conformal intervals. Predictions
-    of validation molecules come from a head that is fitted to the training molecules.
+    The kept head is fitted to the training and validation molecules, or to the former alone
+    if the latter are for conformal intervals. A head of the training molecules predicts the
+    validation molecules.
     """
     table, settings = experiment.table, experiment.settings
     split, start = experiment.splits[member.run], experiment.start

@@ -14,8 +14,8 @@ from graphormer_plugin.experiment.labelled_molecules import (
 )
 from graphormer_plugin.inference.prediction_columns import class_labels
 
-# Labels of test lie elsewhere above this distance of their distribution function from the
-# function of the labels of train and valid, unless it is as likely by chance (our choice).
+# Labels of test lie elsewhere if their distribution function is farther than this from that
+# of train and valid, and chance explains it with less than this probability (our choice).
 SHIFTED, CHANCE = 0.3, 1e-3
 
 

@@ -36,8 +36,8 @@ from graphormer_plugin.inference.prediction_columns import class_word, unlogged_
 
 Split = Mapping[str, np.ndarray]
 FIT_SPLITS = SPLITS[:2]  # heads and random forests are fitted to both
-SIGNS = ("", ">", "<")  # of a label by its bound: 0, 1, -1
-FEWEST_NUMBERS = 20  # labels of a column of registry numbers
+SIGNS = ("", ">", "<")  # signs of the bounds 0, 1, -1
+FEWEST_NUMBERS = 20  # least labels of a column of registry numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +90,8 @@ class LabelledMolecules:
         return len(self.smiles)
 
     def without(self, names: Collection[str], reason: str) -> "LabelledMolecules":
-        """This table with some targets as further columns, and a warning; the same table
-        if there are none, or no other targets."""
+        """This table with some targets as further columns, and a warning; the same table if
+        none or all targets are named."""
         kept = [name not in names for name in self.targets.names]
         if all(kept) or not any(kept):
             return self
@@ -347,8 +347,8 @@ def without_unlearnable(
 
 
 def find_options(table: Table, settings: Settings) -> DatasetOptions:
-    """How to read a table: the settings, and where they do not say how to split: a column
-    called split, in any case, unless another option names it; else ``scaffold``."""
+    """How to read a table. Without ``--split``, the split is the column called split, in any
+    case, that no other option names, else ``scaffold``."""
     options = DatasetOptions(
         name=settings.table,
         **table_options(

@@ -10,7 +10,7 @@ from graphormer_plugin.data.schema import LOG
 
 AUTO_LOGS = "auto"
 FEW = 0.1  # share of labels without a logarithm that may be mistakes; our choice
-DECADES, SKEWED = 2, 1.0  # of labels whose logarithm is advised; our choice
+DECADES, SKEWED = 2, 1.0  # least of labels whose logarithm is advised; our choice
 
 
 def log_columns(
@@ -47,7 +47,7 @@ def log_columns(
 
 
 def without_logarithm(names: Sequence[str], labels: np.ndarray) -> list[str]:
-    """Lines about targets whose labels [n, T] span decades but for a few of 0 or less."""
+    """Lines about targets whose labels [n, T] span decades, except a few of 0 or less."""
     lines = []
     for name, y in zip(names, labels.T, strict=True):
         wrong = y[y <= 0]

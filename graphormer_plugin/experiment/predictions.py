@@ -151,7 +151,7 @@ def write_predictions(
     for split in SPLITS:
         lines: list[Sequence[Any]] = []
         for number, run in enumerate(runs, 1):
-            rows = np.sort(run.split[split])  # as in the input
+            rows = np.sort(run.split[split])  # the order of the input
             every = from_log(run.predicted, logs)
             values, std, in_domain = (None if x is None else x[rows] for x in every)
             if several:

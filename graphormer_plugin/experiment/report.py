@@ -36,9 +36,9 @@ from graphormer_plugin.inference.prediction_columns import class_word, describe
 from graphormer_plugin.versions import versions
 
 TEMPLATE = "report.html.jinja"
-# Settings, of which a page shows the name.
+# Settings that are paths; a page shows the name of the file.
 PATHS = (*TABLES, "folder", "start")
-WORST, NEIGHBOURS = 10, 3  # molecules that are shown
+WORST, NEIGHBOURS = 10, 3  # numbers of molecules on the page
 
 
 def report(
@@ -187,7 +187,7 @@ def split_text(settings: Settings, splits: Sequence[Split]) -> str:
 
 
 def given_settings(settings: Settings) -> dict[str, str]:
-    """The settings as a user writes them, but for those that are left to the program."""
+    """The settings as text, without empty ones."""
     given = {name: x for name, x in vars(settings).items() if x not in (None, "", ())}
     given |= {name: Path(given[name]).name for name in PATHS if name in given}
     return {

@@ -35,7 +35,7 @@ RESULTS_FILE = "results.csv"
 # The target is empty for the mean over the targets that have a value.
 COLUMNS = ("replicate", "model", "chosen", "split", "target", "metric", "value")
 TESTED, SPREAD = "Test molecules", "Spread of the predictions"  # titles of tables
-MOST_ENDPOINTS = 20  # with rows of their own in a text
+MOST_ENDPOINTS = 20  # a text with more has no rows for each
 
 MEAN, MAJORITY, FOREST = "mean", "majority", "random forest"
 
@@ -46,7 +46,7 @@ def all_results(
     """All metrics, with `COLUMNS`; an undefined value is NaN. Baselines and spreads have
     metrics of the test rows only. ``title`` names the model.
 
-    Metrics of a head in the validation rows are of a head that has not seen them.
+    Metrics of the validation rows come from a head that has not seen them.
     """
     kind = table.targets.kind
     lines = []
@@ -81,7 +81,7 @@ def _metrics(
     if kind == "regression" and predicted.std is not None and split == "test":
         by_metric |= _spread_scores(labels - values, predicted.std[run.split[split]])
     lines = []
-    for target in table.logs:  # in the unit, too
+    for target in table.logs:  # metrics in the unit, too
         pair = antilog(values[:, target]), antilog(labels[:, target])
         name = table.in_unit.names[target]
         lines.append((name, COUNT, counts[target]))

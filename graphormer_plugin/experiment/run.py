@@ -39,15 +39,14 @@ from graphormer_plugin.experiment.settings import (
     Settings,
     claim,
 )
-from graphormer_plugin.experiment.starts import find_start
-from graphormer_plugin.experiment.training import Start
+from graphormer_plugin.experiment.starts import Start, find_start
 from graphormer_plugin.inference.loading import usable_device
 
 REPORT_FILE = "report.html"
 SUMMARY_FILE = "results.txt"
 DATA = "data"  # what can be computed again
 FINISHED_FILE = f"{DATA}/finished.json"  # names of the files of a finished experiment
-MOST_LISTED = 12  # targets in the terminal; the report has all
+MOST_LISTED = 12  # most targets in the terminal; the report has all
 # Settings that results do not depend on.
 PLACES = (*TABLES, "folder", "device")
 

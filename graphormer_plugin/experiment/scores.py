@@ -12,12 +12,12 @@ from sklearn import metrics as of_sklearn
 from graphormer_plugin.criterions.metrics import METRICS, RISING
 from graphormer_plugin.data.schema import TargetSchema, mean_of_defined
 
-MAIN = {kind: names[0] for kind, names in METRICS.items()}  # of one target
+MAIN = {kind: names[0] for kind, names in METRICS.items()}  # for one target
 # For several regressions, whose units differ: RMSE over the standard deviation in train.
 NRMSE = "nrmse"
-COUNT = "n"  # of the labels
-IN_UNIT = ("rmse", "mae")  # of the target
-SMALL = 0.01  # below it three decimals say too little
+COUNT = "n"  # the number of labels
+IN_UNIT = ("rmse", "mae")  # metrics in the unit of the target
+SMALL = 0.01  # a metric below it needs more than three decimals
 TWO_LABELS = ("roc_auc", "ap", "r2", "spearman")  # metrics that need two labels
 # Functions of labels [n] and predictions [n], or probabilities of classes [n, classes].
 FUNCTIONS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
@@ -40,8 +40,8 @@ FUNCTIONS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
 
 
 def main_metric(targets: TargetSchema) -> str:
-    """Metric that chooses epochs and models: of one target, or a mean over several in
-    which none counts more because its numbers are larger."""
+    """Metric that chooses epochs and models. In `NRMSE` no target counts more because its
+    numbers are larger."""
     if targets.kind == "regression" and len(targets.names) > 1:
         return NRMSE
     return MAIN[targets.kind]

@@ -24,7 +24,7 @@ SETTINGS_FILE = "settings.json"
 # Settings that are tables of a part of the split.
 PART_FILES = {"valid": "valid_file", "test": "test_file"}
 TABLES = ("table", *PART_FILES.values())  # settings that are paths of tables
-# Files whose digests are settings.
+# Files, by the names of their digests among the settings.
 FILES = {"sha256": "the table", "start_sha256": "the pre-trained model"}
 FILES |= {f"{part}_sha256": flag_of(name) for part, name in PART_FILES.items()}
 
@@ -96,7 +96,9 @@ class Settings(TableOptions, Places):
     valid_file: str = option(
         "", "table of valid, beside --test-file", metavar="F", group="split"
     )
-    seed: int = option(1, "of splits and models (default: 1)", least=0, group="split")
+    seed: int = option(
+        1, "seed of splits and models (default: 1)", least=0, group="split"
+    )
     canonical_smiles: bool = option(True, "", flag=False)
     target_kind: str = option(
         "",
@@ -125,7 +127,10 @@ class Settings(TableOptions, Places):
         group="model",
     )
     coverage: float = option(
-        0.9, "of --interval conformal (default: 0.9)", metavar="SHARE", group="model"
+        0.9,
+        "share of labels in conformal intervals (default: 0.9)",
+        metavar="SHARE",
+        group="model",
     )
     ratios: Ratios | None = option(
         None,
@@ -144,7 +149,7 @@ class Settings(TableOptions, Places):
     folds: int = option(0, "cross-validation, K >= 3", metavar="K", group="split")
     replicates: int = option(
         1,
-        "repeat with K splits and seeds, of --folds too, or if a column has the split "
+        "repeat with K splits and seeds, --folds too; the split of a column is repeated "
         "with K seeds (default: 1)",
         metavar="K",
         least=1,
@@ -196,7 +201,7 @@ class Settings(TableOptions, Places):
         group="model",
     )
     trees: int = option(
-        500, "of the random forest (default: 500)", least=1, group="model"
+        500, "trees of the random forest (default: 500)", least=1, group="model"
     )
     device: str = option(
         "", "default: a GPU if any", words=("cpu", "cuda"), group="model"

@@ -1,15 +1,17 @@
 """The pre-trained model that an experiment starts from."""
 
+import functools
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import home_path
+from graphormer_plugin.data.files import file_sha256, home_path
 from graphormer_plugin.experiment.settings import SCRATCH, Settings
-from graphormer_plugin.experiment.training import Start
 from graphormer_plugin.finetune.importers import checkpoint_of, import_published
-from graphormer_plugin.finetune.published import PUBLISHED, load_pretrained
+from graphormer_plugin.finetune.published import PUBLISHED, Published, load_pretrained
 from graphormer_plugin.finetune.transfer import SIZES, read_pretrained
 from graphormer_plugin.inference.checkpoint import (
     DEFAULT_START,
@@ -18,6 +20,34 @@ from graphormer_plugin.inference.checkpoint import (
     slim,
 )
 from graphormer_plugin.models import ARCHITECTURES
+
+START_PATHS = ("finetune_from_model", "pretrained_dir")  # options that are paths
+
+
+@dataclass(frozen=True)
+class Start:
+    """Weights that a fine-tuning starts from.
+
+    Attributes:
+        options: Options of fairseq-train, by name.
+        published: Its source and configuration if other code published it, else None.
+    """
+
+    options: Mapping[str, str]
+    path: Path
+    arch: str
+    layers: int
+    published: Published | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the packaged or published model, else of the file."""
+        return self.options.get("pretrained_model_name") or self.path.name
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """SHA-256 of the file."""
+        return file_sha256(self.path)
 
 
 def find_start(settings: Settings) -> Start | None:
@@ -38,8 +68,8 @@ def find_start(settings: Settings) -> Start | None:
         pretrained = load_pretrained(name)
         flags = {"pretrained_model_name": name}
         if name not in packaged_models():
-            # fairseq-train has the data root of the experiment, and looks elsewhere.
-            # The folder of a link, not of its target.
+            # fairseq-train would look in the data root of the experiment. A link counts as
+            # a file of its own folder.
             flags["pretrained_dir"] = os.path.dirname(os.path.abspath(pretrained.path))
         if pretrained.progress is None:
             published = PUBLISHED[name]

@@ -12,55 +12,27 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import file_sha256, read_text
+from graphormer_plugin.data.files import read_text
 from graphormer_plugin.data.options import ROWS, TableOptions, flag_of, table_options
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.split_tables import SMILES_COLUMN
-from graphormer_plugin.finetune.published import Published
+from graphormer_plugin.experiment.starts import START_PATHS
 
 LOG_FILE = "train.log"
 BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
 COMMANDS_FILE = "commands.sh"
 # -P: it starts in the folder of the experiment, of which it imports no module.
 PROGRAM = [sys.executable, "-P", "-m", "fairseq_cli.train"]
-START_PATHS = ("finetune_from_model", "pretrained_dir")  # options of a `Start`
 ENVIRONMENT: Mapping[str, str] | None = None  # None: the environment of this process
 ERROR = re.compile(r"error: (.+)|^(?:\w+\.)*(\w*(?:Error|Exception): .+)")
 
 # Values by the number of updates, by the name of the statistic and train or valid.
 Curves = dict[tuple[str, str], dict[float, float]]
-
-
-@dataclass(frozen=True)
-class Start:
-    """Weights that a fine-tuning starts from.
-
-    Attributes:
-        options: Options of fairseq-train, by name.
-        published: Its source and configuration if other code published it, else None.
-    """
-
-    options: Mapping[str, str]
-    path: Path
-    arch: str
-    layers: int
-    published: Published | None = None
-
-    @property
-    def name(self) -> str:
-        """Name of the packaged or published model, else of the file."""
-        return self.options.get("pretrained_model_name") or self.path.name
-
-    @functools.cached_property
-    def sha256(self) -> str:
-        """SHA-256 of the file."""
-        return file_sha256(self.path)
 
 
 def table_flags(
@@ -73,7 +45,7 @@ def table_flags(
         smiles_column=SMILES_COLUMN,
         target_columns=[*map(column_pattern, targets.names)],
         split=ROWS + split,
-        seed=TableOptions.seed,  # of a random split
+        seed=TableOptions.seed,  # the split is given
         target_kind=targets.kind,
         class_names=settings.class_names or common_classes(targets),
         missing_labels=(),  # their cells are empty there
@@ -100,7 +72,7 @@ def flag_words(options: Mapping[str, Any]) -> list[str]:
 
 
 def column_pattern(name: str) -> str:
-    """A name, or if it has a comma, which separates names, a pattern that fits it."""
+    """A name; with a comma, which separates names, a pattern that fits it."""
     return glob.escape(name).replace(",", "?") if "," in name else name
 
 
@@ -192,7 +164,7 @@ def _end_with(parent: int) -> None:
 
 def logged_statistics(line: str) -> dict[str, Any]:
     """Statistics that a line of fairseq's log in JSON ends in; empty without any."""
-    # Another line, or cut off by a kill, perhaps with a whole one after it.
+    # Another kind of line, or a line that a kill cut off, perhaps before a whole one.
     with contextlib.suppress(ValueError, RecursionError):
         return json.loads(line[line.rindex('{"epoch": ') :])
     return {}

@@ -14,7 +14,7 @@ from graphormer_plugin.experiment import split_tables
 from graphormer_plugin.experiment.experiment import Experiment
 from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
 from graphormer_plugin.experiment.settings import Settings
-from graphormer_plugin.experiment.training import Start
+from graphormer_plugin.experiment.starts import Start
 
 ROWS = [
     ["CCO", "ethanol", "-0.31", "train", "0"],
