@@ -16,7 +16,6 @@ from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.smiles import parse_smiles
-from graphormer_plugin.data.store.writer import write_store
 from graphormer_plugin.finetune.importers import checkpoint_of
 from graphormer_plugin.finetune.importers._shared import Imported, molecule_schema
 from graphormer_plugin.inference.checkpoint import write_file
@@ -26,6 +25,7 @@ from graphormer_plugin.pyg import (
     build_model,
     graph_loader,
 )
+from support.stores import write
 
 TINY = {"encoder_layers": 2, "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 16}
 HEADS = {"encoder_attention_heads": 4, "attention_dropout": 0.0}
@@ -76,14 +76,8 @@ def test_equals_a_store(arch, level, tmp_path):
     chunks = chunks_of_graphs(graphs, level=level, progress=False)
     names = ["y0", "y1"] if level == "graph" else ["y"]
     splits = {"train": list(range(12)), "valid": [], "test": []}
-    store = write_store(
-        tmp_path / "s",
-        chunks,
-        dataset="s",
-        splits=splits,
-        target_names=names,
-        kind=kind,
-    )
+    more = {"splits": splits, "target_names": names, "unit": "", "kind": kind}
+    store = write(tmp_path / "s", *chunks, **more)
     model = made(arch, graphs, level=level)
     assert model.schema == store.schema
     assert model.targets == store.targets

@@ -22,13 +22,14 @@ from pathlib import Path
 import numpy as np
 from measuring import descendants, memory
 
-from graphormer_plugin.data import DatasetOptions, get_store, write_store
-from graphormer_plugin.data.chunk import GraphChunk
+from graphormer_plugin.data import DatasetOptions, DatasetSource, get_store
+from graphormer_plugin.data.chunk import FeaturisedRows, GraphChunk
 from graphormer_plugin.data.dataset import dataset_of_split
 from graphormer_plugin.data.iterator import batch_iterator
 from graphormer_plugin.data.splits import random_split_of_rows
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.sharded_store import ShardedStore, open_stores
+from graphormer_plugin.data.store.writer import StoreWriter
 
 REPEATS = 20  # repeats of all molecules in a chunk
 
@@ -49,16 +50,17 @@ def write_stores(folder: Path, graphs: int, stores: int) -> None:
     chunk = GraphChunk.joined([once] * REPEATS)
     number = -(-count // len(chunk))
     first = folder / f"00001-of-{stores:05d}"
-    write_store(
-        first,
-        [chunk] * number,
-        node_dims=source.schema.node_dims,
-        bond_dims=source.schema.bond_dims,
-        dataset="repeated",
-        splits=random_split_of_rows(0, number * len(chunk), 1, (0.998, 0.001, 0.001)),
+    carried = DatasetSource(
+        label="repeated",
+        kind="regression",
         target_names=source.targets.names,
         featuriser=source.featuriser,
     )
+    splits = random_split_of_rows(0, number * len(chunk), 1, (0.998, 0.001, 0.001))
+    with StoreWriter(first, source.schema.node_dims, source.schema.bond_dims) as writer:
+        for _ in range(number):
+            writer.append(FeaturisedRows(chunk))
+        writer.finish(carried, splits)
     for copy in range(2, stores + 1):
         shutil.copytree(first, folder / f"{copy:05d}-of-{stores:05d}")
 

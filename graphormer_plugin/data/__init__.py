@@ -9,7 +9,6 @@ from graphormer_plugin.data.registry import DATASETS, DatasetSource, register_da
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.store.build import get_store
-from graphormer_plugin.data.store.writer import write_store
 
 __all__ = [
     "BatchSpec",
@@ -27,5 +26,4 @@ __all__ = [
     "describe",
     "get_store",
     "register_dataset",
-    "write_store",
 ]

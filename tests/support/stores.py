@@ -4,10 +4,11 @@ import json
 
 import numpy as np
 
-from graphormer_plugin.data.chunk import GraphChunk
+from graphormer_plugin.data.chunk import FeaturisedRows, GraphChunk
 from graphormer_plugin.data.datasets.csv_file import TableDataset
-from graphormer_plugin.data.store import MANIFEST
-from graphormer_plugin.data.store.writer import write_store
+from graphormer_plugin.data.registry import DatasetSource
+from graphormer_plugin.data.store import MANIFEST, GraphStore
+from graphormer_plugin.data.store.writer import StoreWriter
 
 SPLITS = {"train": [0, 1, 2, 3], "valid": [4], "test": [5]}
 
@@ -41,11 +42,16 @@ def make_chunk(num_nodes, num_edges, edge_index, **changes):
     return GraphChunk(**{**values, **changes})
 
 
-def write(path, *chunks, **changes):
-    values = dict(
-        dataset="toy", splits=SPLITS, target_names=["gap"], unit="eV", kind="regression"
-    )
-    return write_store(path, chunks, **{**values, **changes})
+def write(
+    path, *chunks, splits=SPLITS, target=None, node_dims=None, bond_dims=None, **changes
+):
+    """A store of chunks; ``changes`` are fields of its source."""
+    values = dict(label="toy", target_names=["gap"], unit="eV", kind="regression")
+    with StoreWriter(path, node_dims, bond_dims) as writer:
+        for chunk in chunks:
+            writer.append(FeaturisedRows(chunk))
+        writer.finish(DatasetSource(**values | changes), splits, target)
+    return GraphStore.open(path)
 
 
 def manifest(change):

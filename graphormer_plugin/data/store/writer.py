@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO
@@ -16,7 +16,6 @@ from graphormer_plugin.data.chunk import NODE_SPLITS, FeaturisedRows, GraphChunk
 from graphormer_plugin.data.errors import StoreError, named_in_errors
 from graphormer_plugin.data.files import (
     atomic_write,
-    file_lock,
     file_sha256,
     fsync_folder,
     is_full,
@@ -38,7 +37,6 @@ from graphormer_plugin.data.store import (
     FORMAT,
     FORMAT_VERSION,
     MANIFEST,
-    GraphStore,
     fingerprint_of,
 )
 from graphormer_plugin.data.store.ranges import BondColumns, Column
@@ -325,28 +323,6 @@ class StoreWriter:
         """A column that is written; None without it."""
         path = self._store / f"{name}.npy"
         return np.load(path, mmap_mode="r") if path.exists() else None
-
-
-def write_store(
-    path: str | os.PathLike[str],
-    chunks: Iterable[GraphChunk],
-    *,
-    dataset: str,
-    splits: Mapping[str, np.ndarray],
-    target: np.ndarray | None = None,
-    kind: str = "regression",
-    node_dims: list[int] | None = None,
-    bond_dims: list[int] | None = None,
-    **more: Any,
-) -> GraphStore:
-    """Writes a store from chunks of graphs, under its lock, and opens it. Replaces an earlier
-    store. See `StoreWriter`; ``more`` are further fields of a `DatasetSource`."""
-    with file_lock(path), StoreWriter(path, node_dims, bond_dims) as writer:
-        for chunk in chunks:
-            writer.append(FeaturisedRows(chunk))
-        source = DatasetSource(label=dataset, kind=kind, **more)
-        writer.finish(source, splits, target)
-    return GraphStore.open(path)
 
 
 def _arrays_of_graphs(

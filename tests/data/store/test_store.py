@@ -100,7 +100,7 @@ class TestRoundTrip:
         chunk = random_chunk(rng)
         first = write(tmp_path / "a", chunk)
         other = {**SPLITS, "train": [0, 1, 2]}
-        for changes, same in (({"dataset": "x"}, True), ({"splits": other}, False)):
+        for changes, same in (({"label": "x"}, True), ({"splits": other}, False)):
             again = write(tmp_path / "b", chunk, **changes)
             assert (again.fingerprint == first.fingerprint) is same
         chunk.target = chunk.target + 1
