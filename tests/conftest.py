@@ -11,12 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-# Fixtures that train a model, run the commands of a page or recipe, mount a disk, or read
-# the files of a whole benchmark.
-LONG = set(
-    """benchmark_data checkpoint clone disk drop_in dry flags quick shared_data smoke
-    three_epochs train""".split()
-)
+# Fixtures that train a model, run the commands of a page or recipe, or read the files of a
+# whole benchmark.
+LONG = set("""benchmark_data checkpoint clone drop_in dry flags quick shared_data smoke
+    three_epochs train""".split())
 
 # Imports and tests in memory are for good: the collector need not look through them. This
 # saves a third of the time to start, and a fifth of that of the tests.

@@ -127,7 +127,6 @@ class StoreWriter:
         measured |= {"edge_attr": attr if real else None} | chunk.attributes
         measured["node_split"] = chunk.node_split
         if chunk.target is not None and chunk.target.ndim == 2:
-            as_float32(chunk.target)  # or an error now
             self._labels.append(chunk.target)
         else:
             measured["target"] = chunk.target

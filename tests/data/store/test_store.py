@@ -1,5 +1,6 @@
 """Stores: round trips, wrong graphs, damage, stopped builds."""
 
+import errno
 import os
 import pickle
 import shutil
@@ -142,7 +143,6 @@ class TestBadGraphs:
             (dict(edge_index=np.zeros((2, 4), int)), r"expected \[3, .* of integers"),
             (dict(x=np.zeros((5, 1), int)), r"x has shape \[5, 1\] .* expected \[6, "),
             (dict(x=np.array([["a"]] * 6)), "expected .* of numbers"),
-            (dict(target=np.full((3, 1), np.inf)), "label 0 of target 0 is inf"),
         ],
     )
     def test_refused(self, tmp_path, changes, message):
@@ -293,6 +293,18 @@ class TestBuilding:
             assert (tmp_path / ".tmp-s").exists() == left
         again = GraphStore.open(tmp_path / "s", verify=True)
         assert again.fingerprint == store.fingerprint
+
+    def test_a_full_disk(self, tmp_path, rng, monkeypatch):
+        def refuse(*_):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(StoreWriter, "_write_graphs", refuse)
+        message = (
+            f"^cannot write {tmp_path}.*: No space left on device: make room, or nam"
+        )
+        with pytest.raises(StoreError, match=message):
+            write(tmp_path / "s", random_chunk(rng))
+        assert not [*tmp_path.iterdir()]
 
     def test_a_folder_that_is_not_ours_stays(self, tmp_path, rng):
         path = tmp_path / "s"
