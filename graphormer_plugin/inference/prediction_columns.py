@@ -112,16 +112,9 @@ def prediction_columns(
         ]
     if std is not None:
         columns["std"] = _numbers("_std", std)
-    factors, share = dict.fromkeys(logs if std is not None else (), QUANTILE), 0.9
-    if interval is not None:
-        factors, share = dict(enumerate(interval.factor.tolist())), interval.coverage
-    for at, factor in factors.items():
-        spread = None if std is None else std[:, at]
-        ends = ends_of_interval(values[:, at], spread, factor, at in logs)
-        for kind, end in zip(("low", "high"), ends, strict=True):
-            cells = number_cells(end, spreads[at])
-            column = OutputColumn(f"{names[at]}_{kind}{100 * share:g}", cells)
-            columns.setdefault(kind, []).append(column)
+    if interval is not None or std is not None:
+        ends = _interval_columns(names, values, std, spreads, logs, interval)
+        columns |= {"low": ends[::2], "high": ends[1::2]}
     if labels is not None:
         columns["label"] = [
             OutputColumn(f"{name}_target", label_cells(column, targets, target))
@@ -153,6 +146,28 @@ def _multiclass_columns(
             for label, column in zip(classes, values.T, strict=True)
         ],
     }
+
+
+def _interval_columns(
+    names: Sequence[str],
+    values: NDArray,
+    std: NDArray | None,
+    spreads: Sequence[float],
+    logs: Sequence[int],
+    interval: Interval | None,
+) -> list[OutputColumn]:
+    """Lower and upper end of each interval: conformal, or of 90 % for logarithms."""
+    factors, share = dict.fromkeys(logs, QUANTILE), 0.9
+    if interval is not None:
+        factors, share = dict(enumerate(interval.factor.tolist())), interval.coverage
+    columns = []
+    for at, factor in factors.items():
+        spread = None if std is None else std[:, at]
+        ends = ends_of_interval(values[:, at], spread, factor, at in logs)
+        for kind, end in zip(("low", "high"), ends, strict=True):
+            cells = number_cells(end, spreads[at])
+            columns.append(OutputColumn(f"{names[at]}_{kind}{100 * share:g}", cells))
+    return columns
 
 
 def describe(

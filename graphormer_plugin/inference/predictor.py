@@ -184,8 +184,7 @@ class Predictor:
         if self.targets.level == "graph":
             return self._together(molecules, batch_size, extra, False).values
         numbers = extra_values(self.extra_columns, extra, len(molecules))
-        graphs = self._joined(self._single()._graphs(molecules), molecules, numbers)
-        return self._values(graphs, batch_size)
+        return self._values(self._single()._graphs(molecules, numbers), batch_size)
 
     @torch.no_grad()
     def estimate(
@@ -230,10 +229,11 @@ class Predictor:
             key = self.model, self.head.layers
             if key not in vectors:
                 vectors[key] = self._embed(molecules, self.head.layers, batch_size)
-            raw = self._raw(molecules, numbers)
-            raw["vectors"] = np.asarray(vectors[key], np.float32)
-            return self.head.predict_features(raw)
-        graphs = self._joined(self._graphs(molecules), molecules, numbers)
+            blocks = self.head.molecule_blocks
+            raw = {name: molecules.features(name) for name in blocks}
+            own = np.asarray(vectors[key], np.float32)
+            return self.head.predict_features({**raw, "extra": numbers, "vectors": own})
+        graphs = self._graphs(molecules, numbers)
         if self.domain is None or not domain:
             return Prediction(self._values(graphs, batch_size))
         width = self.targets.num_outputs
@@ -244,22 +244,6 @@ class Predictor:
         )
         values = values_of(joined[:, :width], self.targets)
         return Prediction(values, None, self.domain.score(joined[:, width:]))
-
-    def _raw(self, molecules: Molecules, numbers: np.ndarray) -> dict[str, np.ndarray]:
-        """Features that the head reads beside the vectors."""
-        blocks = self.head.molecule_blocks
-        return {**{name: molecules.features(name) for name in blocks}, "extra": numbers}
-
-    def _joined(
-        self, graphs: ModelGraphs, molecules: Molecules, numbers: np.ndarray
-    ) -> ModelGraphs:
-        """Graphs with the numbers that join the output layer, if it reads some."""
-        names = self.schema.graph_features
-        if not names:
-            return graphs
-        values = with_descriptors(names, numbers, lambda: molecules.descriptors)
-        graphs.columns["graph_features"] = self.schema.scale_graph_features(values)
-        return graphs
 
     def _single(self) -> "Predictor":
         """This object; ValueError if it has several models."""
@@ -317,12 +301,14 @@ class Predictor:
         fingerprint: bool = False,
     ) -> PerGraph:
         """Vectors of this member's model, see `embed`."""
-        return self._graphs(molecules).collect(
-            lambda batch: self._vectors(batch, layers, nodes, fingerprint),
-            self.vector_width(layers),
-            batch_size,
-            nodes,
-        )
+
+        def _vectors(batch: Batch) -> torch.Tensor:
+            if layers:
+                return layer_vectors(self.model, batch, layers, nodes, fingerprint)
+            return joined_vectors(self.model, batch, self.vector_parts)
+
+        width = self.vector_width(layers)
+        return self._graphs(molecules).collect(_vectors, width, batch_size, nodes)
 
     def own_layers(self, of_layers: bool = False) -> int:
         """Number of layers that `embed` takes by default; ``of_layers``: for vectors of
@@ -334,12 +320,6 @@ class Predictor:
         if layers:
             return layers * self.model.embed_dim
         return sum(widths(self.model, self.model_outputs, self.vector_parts))
-
-    def _vectors(self, batch: Batch, layers: int, *kinds: bool) -> torch.Tensor:
-        """Vectors of a batch, see `embed`."""
-        if layers:
-            return layer_vectors(self.model, batch, layers, *kinds)
-        return joined_vectors(self.model, batch, self.vector_parts)
 
     @torch.no_grad()
     def attention(self, inputs: Inputs) -> list[np.ndarray]:
@@ -389,5 +369,13 @@ class Predictor:
             return [values_of(output, self.targets) for output in outputs]
         return values_of(outputs, self.targets)
 
-    def _graphs(self, molecules: Molecules) -> ModelGraphs:
-        return ModelGraphs(self.model, self.schema, molecules.chunk)
+    def _graphs(
+        self, molecules: Molecules, numbers: np.ndarray | None = None
+    ) -> ModelGraphs:
+        """Graphs, with the numbers that join the output layer if it reads some."""
+        graphs = ModelGraphs(self.model, self.schema, molecules.chunk)
+        names = self.schema.graph_features
+        if names and numbers is not None:
+            values = with_descriptors(names, numbers, lambda: molecules.descriptors)
+            graphs.columns["graph_features"] = self.schema.scale_graph_features(values)
+        return graphs
