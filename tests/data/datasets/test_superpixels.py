@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from graphormer_plugin.data import DatasetError, describe, get_store
+from graphormer_plugin.data import describe, get_store
 from graphormer_plugin.data.schema import FeatureSchema
-from support.benchmark_files import write_gnn_benchmark, write_superpixels
+from support.benchmark_files import write_superpixels
 
 
 def graphs_of(store):
@@ -58,16 +58,3 @@ def test_tenths(tmp_path, options):
     order = np.lexsort(graph["edge_index"].numpy()[::-1])
     tenths = (graph["edge_attr"] * 10).long().numpy()[order]
     assert np.array_equal(store.columns["edge_bond"][rows], tenths + 1)
-
-
-def test_wrong_files(tmp_path, options):
-    parts = write_superpixels(tmp_path / "one", "MNIST")
-    parts[0][1]["y"] = torch.tensor([10])
-    write_gnn_benchmark(tmp_path / "two", "MNIST", parts)
-    with pytest.raises(DatasetError, match="label 1 of class is 10, expected"):
-        get_store(options("mnist", data_root=str(tmp_path / "two")))
-    for graph in parts[0]:
-        del graph["pos"]
-    write_gnn_benchmark(tmp_path / "three", "MNIST", parts)
-    with pytest.raises(DatasetError, match="graphs failed .* KeyError: 'pos'"):
-        get_store(options("mnist", data_root=str(tmp_path / "three")))

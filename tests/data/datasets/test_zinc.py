@@ -151,24 +151,6 @@ def test_a_pickle_with_code_is_refused(tmp_path, options, capsys):
     assert "executed" not in capsys.readouterr().out
 
 
-def test_damaged_and_foreign_files(tmp_path, options):
-    folder = write_zinc(tmp_path, PARTS)
-    path = folder / "val.pickle"
-    whole = path.read_bytes()
-    molecules = pickle.loads(whole)
-    del molecules[0]["logP_SA_cycle_normalized"]
-    for content, index, message in (
-        (whole[:-50], "0,1", "files in .*ZINC/raw cannot be read"),
-        (pickle.dumps(molecules), "0,1", "another version: KeyError: 'logP_SA_cycle"),
-        (whole, "0,1,99", "IndexError"),
-    ):
-        path.write_bytes(content)
-        (folder / "val.index").write_text(index)
-        with pytest.raises(DatasetError, match=message):
-            get_store(options("zinc"))
-    assert not list((tmp_path / "stores").glob("[!.]*"))
-
-
 def test_an_archive_and_index_files(tmp_path, options, monkeypatch):
     """The archive holds the pickles; the index files come from elsewhere."""
     folder = write_zinc(tmp_path / "server", PARTS)
