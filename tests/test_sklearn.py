@@ -89,7 +89,7 @@ def test_saved_folder(fitted, tmp_path):
     check_parameters_default_constructible check_set_params
     check_valid_tag_types""".split(),
 )
-def test_label_warnings_of_scikit_learn(estimator, check):
+def test_checks_of_scikit_learn(estimator, check):
     """Those that do not fit, since the others fit numbers."""
     getattr(estimator_checks, check)(type(estimator).__name__, estimator)
 

@@ -33,74 +33,61 @@ def line(model=FINETUNE, targets=None, settings=None, **trial):
     return experiment.fairseq_arguments(ModelRun(0, model), options)
 
 
-BINARY = TargetSchema(["y", "z"], kind="binary")
-TASTE = TargetSchema(["taste"], kind="multiclass").with_classes([["a", "b", "c"]])
-# Targets with words of their own have their order by meaning.
-OWN = BINARY.with_classes([["no", "yes"], []])
-WEIGHTED = {"weight_column": "w", "class_weights": "balanced", "largest_fragment": True}
+def test_line():
+    options = line(settings={"target_unit": "eV"}, frozen=0.5, dropout=0.2)
+    assert (
+        options
+        | {
+            "target_columns": "y one,z",
+            "target_unit": "eV",
+            "smiles_column": "smiles",
+            "split": "rows:replicate1/split.json",
+            "finetune_from_model": "/a b/start.pt",
+            "arch": "grpe_tiny",
+            "freeze_encoder_layers": 6,
+            "layerwise_lr_decay": 0.9,
+            "act_dropout": 0.2,
+            "total_num_update": 10,
+            # Otherwise batches of 30 would be cut to 24, and the rate be 0 before the end.
+            "required_batch_size_multiple": 1,
+            "criterion": "mse_loss",
+            "num_workers": 0,
+        }
+        == options
+    )
+    assert not options.keys() & {"cpu", "class_weights", "target_kind"}
+    binary = TargetSchema(["y", "z"], kind="binary")
+    options = line(SCRATCH, binary, {"device": "cpu"}, lr_decay=0.9)
+    assert (options["arch"], options["criterion"]) == ("grpe_small", "binary_logloss")
+    assert options["cpu"] and options["maximize_best_checkpoint_metric"]
+    assert "layerwise_lr_decay" not in options
+    options = line(SCRATCH, settings={"arch": "gat"}, dropout=0.2)
+    assert options["dropout"] == options["attention_dropout"] == 0.2
+    assert "act_dropout" not in options
 
 
-@pytest.mark.parametrize(
-    "given, expected, absent",
-    [
-        (
-            {"settings": {"target_unit": "eV"}, "frozen": 0.5, "dropout": 0.2},
-            {
-                "target_columns": "y one,z",
-                "target_unit": "eV",
-                "smiles_column": "smiles",
-                "split": "rows:replicate1/split.json",
-                "finetune_from_model": "/a b/start.pt",
-                "arch": "grpe_tiny",
-                "freeze_encoder_layers": 6,
-                "layerwise_lr_decay": 0.9,
-                "act_dropout": 0.2,
-                "total_num_update": 10,
-                # Otherwise batches of 30 would be cut to 24, and the rate be 0 too early.
-                "required_batch_size_multiple": 1,
-                "criterion": "mse_loss",
-                "num_workers": 0,
-            },
-            {"cpu", "class_weights", "target_kind"},
-        ),
-        (
-            {"model": SCRATCH, "targets": BINARY, "settings": {"device": "cpu"}},
-            {
-                "arch": "grpe_small",
-                "criterion": "binary_logloss",
-                "cpu": True,
-                "maximize_best_checkpoint_metric": True,
-            },
-            {"layerwise_lr_decay", "finetune_from_model"},
-        ),
-        (
-            {"model": SCRATCH, "settings": {"arch": "gat"}, "dropout": 0.2},
-            {"dropout": 0.2, "attention_dropout": 0.2},
-            {"act_dropout"},
-        ),
-        (
-            {"targets": TASTE, "settings": WEIGHTED},
-            {
-                **WEIGHTED,
-                "criterion": "multiclass_cross_entropy",
-                "class_names": "a,b,c",
-                "best_checkpoint_metric": "accuracy",
-                "maximize_best_checkpoint_metric": True,
-            },
-            (),
-        ),
-        ({"targets": OWN}, {}, {"class_names"}),
-        (
-            {"targets": OWN, "settings": {"class_names": "b,a"}},
-            {"class_names": "b,a"},
-            (),
-        ),
-        ({"targets": TargetSchema(["1,2-a"])}, {"target_columns": "1?2-a"}, ()),
-    ],
-)
-def test_line(given, expected, absent):
-    options = line(**given)
-    assert options | expected == options and not options.keys() & {*absent}
+def test_line_of_classes():
+    weighted = {"weight_column": "w", "class_weights": "balanced"}
+    weighted["largest_fragment"] = True
+    taste = TargetSchema(["taste"], kind="multiclass").with_classes([["a", "b", "c"]])
+    options = line(targets=taste, settings=weighted)
+    assert (
+        options
+        | {
+            **weighted,
+            "criterion": "multiclass_cross_entropy",
+            "class_names": "a,b,c",
+            "best_checkpoint_metric": "accuracy",
+            "maximize_best_checkpoint_metric": True,
+        }
+        == options
+    )
+    # Targets with words of their own have their order by meaning.
+    own = TargetSchema(["y", "z"], kind="binary").with_classes([["no", "yes"], []])
+    assert "class_names" not in line(targets=own)
+    assert line(targets=own, settings={"class_names": "b,a"})["class_names"] == "b,a"
+    alone = line(targets=TargetSchema(["1,2-a"]))
+    assert alone["target_columns"] == "1?2-a"
 
 
 def test_names_that_look_like_flags_or_lists(tmp_path):

@@ -32,10 +32,6 @@ def test_what_auto_makes(monkeypatch):
     assert experiment(splits=[SPLIT, many]).model == FINETUNE
 
 
-def test_conformal_intervals_take_enough_labels():
-    experiment(interval="conformal", coverage=0.6).check()
-
-
 def test_a_damaged_file_is_named(tmp_path):
     path = tmp_path / "data/features.npz"
     arrays = {"a": np.arange(1000.0), "none": None}

@@ -35,19 +35,6 @@ def cells_of(path, *names):
     return [cells for *_, cells in CsvTable(path).rows(names)]
 
 
-@pytest.mark.parametrize("scale", [1, 2.5])
-def test_targets_without_a_label_in_train(read, scale):
-    """They count in no metric, of no model."""
-    both, rare = [0, scale] * 3, ["", "", "", scale, 0, scale]
-    asked = {"target_columns": ("a", "b")}
-    table, _, (split,) = read({"part": PARTS, "a": both, "b": rare}, **asked)
-    labels = table.scored_labels(split, "valid")
-    assert np.array_equal(labels[:, 0], table.labels[split["valid"], 0])
-    assert np.isnan(labels[:, 1]).all() and not np.isnan(table.labels[3:]).any()
-    with pytest.raises(DatasetError, match="in split test .* for a target with labels"):
-        read({"part": PARTS, "a": [*both[:4], "", ""], "b": rare}, **asked)
-
-
 def test_a_split_column(write):
     asked = settings(write(), split="column:part", target_columns=("value",))
     table = read_table(asked)
