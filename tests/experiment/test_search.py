@@ -77,6 +77,7 @@ def test_the_best_options_of_all_trials_also_after_a_kill(search, tmp_path):
     assert best == min(search.tried, key=lambda one: one.dropout + one.frozen)
     assert (best.epochs, best.patience) == (BASE.epochs, BASE.patience)
     assert all(1e-4 <= one.lr <= 1e-2 for one in search.tried)
+    assert len({one.lr for one in search.tried}) == 5  # a seed each
     assert not list(tmp_path.glob("trials/*/*.pt"))
     folders = sorted(path.name for path in tmp_path.glob("trials/trial?"))
     assert folders == [f"trial{number}" for number in range(1, 6)]
