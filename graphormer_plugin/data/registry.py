@@ -108,13 +108,11 @@ class RegisteredDataset:
         function: Returns a `DatasetSource` or a v2 dictionary.
         source: Where it comes from, for ``--dataset-source``.
         options: Fields of `DatasetOptions` that its content depends on.
-        content: Identifies the source's content, for example by hashes of files; other
-            content makes a store stale. None among its values stands for missing files,
-            which a store does not need.
-        sources: What ``--dataset-source`` may be, or begin with before a colon; empty
-            accepts everything (users' own datasets).
-        resolve: Returns the options with the source that ``--dataset-source`` means, perhaps
-            by the files that exist.
+        content: Identifies the source's content, for example by hashes of files. None among
+            its values stands for missing files, which a store does not need.
+        sources: Words of ``--dataset-source``, which a colon may follow; empty accepts
+            everything (users' own datasets).
+        resolve: Returns the options with the source that ``--dataset-source`` means.
     """
 
     name: str

@@ -177,10 +177,8 @@ def _build_from_smiles(
             if piece.chunk is None or (failures and not options.skip_invalid):
                 continue  # the rest is parsed only to list all failures
             if by_scaffold and "scaffold" not in piece.extras:
-                raise DatasetError(
-                    f"{label}: --split scaffold, but the dataset's parser gives no "
-                    'extras["scaffold"]'
-                )
+                text = "--split scaffold, but the dataset's parser gives no extras"
+                raise ValueError(f'{text}["scaffold"]')
             rows_of_parts.append(piece.chunk.row)
             for name, values in piece.extras.items():
                 extras.setdefault(name, []).extend(values)
@@ -188,7 +186,7 @@ def _build_from_smiles(
                 described.append(piece.descriptors)
         report_invalid(path, failures, options.skip_invalid)
         if writer.num_graphs == 0:
-            raise DatasetError(f"{label}: no molecule could be parsed")
+            raise ValueError("no molecule could be parsed")
 
         kept = np.concatenate(rows_of_parts)  # the row of each graph
         molecules = extras.get("identity")
@@ -242,10 +240,10 @@ def _of_graphs(
 def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSource:
     """The source with splits, targets and weights of its rows as arrays, checked before
     hours of work; without splits for a split by scaffold."""
-    rows, label, target = len(source.smiles), source.label, source.targets
+    rows, target = len(source.smiles), source.targets
     splits, weights = source.splits, source.weights
     if splits is None and options.split.startswith(("column:", "time:")):
-        raise DatasetError(f"{label}: only a CSV can be split by {options.split!r}")
+        raise ValueError(f"only a CSV can be split by {options.split!r}")
     if splits is None and options.split != "scaffold":
         splits = random_split(rows, options.seed)
     if splits is not None:
@@ -316,7 +314,7 @@ def _build_from_graphs(
 ) -> None:
     splits, label = source.splits, source.label
     if splits is None and options.split not in ("", "random"):
-        raise DatasetError(f"{label}: graphs cannot be split by {options.split!r}")
+        raise ValueError(f"graphs cannot be split by {options.split!r}")
     with StoreWriter(path, source.node_dims, source.bond_dims) as writer:
         width, masked = 1, {name: [np.zeros(0, np.int64)] for name in NODE_SPLITS}
         for chunk in chunks_of_graphs(
@@ -336,14 +334,14 @@ def _build_from_graphs(
                     masked[name].append(np.unique(graph[chunk.node_split == code]))
             writer.append(FeaturisedRows(chunk))
         if writer.num_graphs == 0:
-            raise DatasetError(f"{label}: there are no graphs")
+            raise ValueError("there are no graphs")
         if len(masked["train"]) > 1:  # a graph may be in each of them
             splits = {name: np.concatenate(parts) for name, parts in masked.items()}
         else:
             if splits is None and source.level == "node" and writer.num_graphs == 1:
-                raise DatasetError(
-                    f"{label}: a single graph has no splits; give its Data train_mask, "
-                    "val_mask and test_mask, and no --split"
+                raise ValueError(
+                    "a single graph has no splits; give its Data train_mask, val_mask and "
+                    "test_mask, and no --split"
                 )
             if splits is None:
                 splits = random_split(writer.num_graphs, options.seed)

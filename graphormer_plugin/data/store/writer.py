@@ -52,14 +52,9 @@ class StoreWriter:
     A context manager. Graphs wait as `Parts` in a temporary folder beside ``path``. When all
     are there, `finish` knows their ranges, writes the columns, and renames their folder,
     which replaces an earlier store. Wrong data and a full disk remove the temporary folder. If
-    the build is stopped (a kill, Ctrl-C, too little memory), the next build of the same ``key``
-    goes on after the finished parts. The caller holds `file_lock`.
-
-    Args:
-        node_dims: Number of values of each node column. None takes the largest value
-            + 1; float features have none.
-        bond_dims: The same for bond columns.
-        key: Everything that the graphs depend on; None keeps nothing of a stopped build.
+    the build is stopped (a kill, Ctrl-C, too little memory), the next build of the same ``key``,
+    which names everything that the graphs depend on, goes on after the finished parts. The
+    caller holds `file_lock`. See `DatasetSource` for ``node_dims`` and ``bond_dims``.
 
     Example:
         >>> with file_lock(path), StoreWriter(path) as writer:
