@@ -25,7 +25,7 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("folder", type=Path, help="of graphormer-train, with a head")
     args = options.parse_args(arguments)
     torch.set_num_threads(1)
-    (member,) = hub.load(str(args.folder)).members
+    member, *_ = hub.load(str(args.folder)).members
     head, smiles = member.head, read_smiles(args)
     least: dict[str, float] = {}
     for _ in range(args.rounds):
