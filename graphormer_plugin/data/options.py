@@ -5,7 +5,7 @@
 import dataclasses
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional, get_args
@@ -298,6 +298,19 @@ def check_least(name: str, value: float | None, least: float) -> None:
     """ValueError where an option is below its lowest value; None is not checked."""
     if value is not None and not value >= least:
         raise ValueError(f"{flag_of(name)} {value}: expected {least} or more")
+
+
+def flag_words(options: Mapping[str, Any]) -> list[str]:
+    """Arguments of fairseq-train for options by name; True is a switch. A text such as
+    -logKow would be taken for a flag, so it is joined to its flag with =."""
+    words = []
+    for name, value in options.items():
+        flag, text = flag_of(name), str(value)
+        if value is True:
+            words.append(flag)
+        else:
+            words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
+    return words
 
 
 def add_flag(parser: Any, one: dataclasses.Field, name: str = "") -> None:

@@ -17,7 +17,12 @@ from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import read_text
-from graphormer_plugin.data.options import ROWS, TableOptions, flag_of, table_options
+from graphormer_plugin.data.options import (
+    ROWS,
+    TableOptions,
+    flag_words,
+    table_options,
+)
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.split_tables import SMILES_COLUMN
@@ -56,19 +61,6 @@ def table_flags(
         for name, value in options.items()
         if value and value != getattr(TableOptions, name)
     }
-
-
-def flag_words(options: Mapping[str, Any]) -> list[str]:
-    """Arguments of fairseq-train for options by name; True is a switch. A text such as
-    -logKow would be taken for a flag, so it is joined to its flag with =."""
-    words = []
-    for name, value in options.items():
-        flag, text = flag_of(name), str(value)
-        if value is True:
-            words.append(flag)
-        else:
-            words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
-    return words
 
 
 def column_pattern(name: str) -> str:

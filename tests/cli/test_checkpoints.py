@@ -260,8 +260,8 @@ def foreign(kind, trained, path, marker):
         return f"{code} (TorchScript)"
     entries = zipfile.ZipFile(trained).infolist()
     weights = max(entries, key=lambda entry: entry.file_size)
-    flipped = bytearray(whole)
-    flipped[weights.header_offset + weights.file_size // 2] ^= 1
+    flipped, data = bytearray(whole), zipfile.ZipFile(trained).read(weights)
+    flipped[whole.index(data) + len(data) // 2] ^= 1
     contents = {
         "empty": (b"", unreadable),
         "cut off": (whole[: len(whole) // 2], unreadable),

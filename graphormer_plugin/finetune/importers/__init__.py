@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from graphormer_plugin.data.errors import named_damage
-from graphormer_plugin.data.options import flag_of
+from graphormer_plugin.data.options import flag_words
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.smiles import feature_dims
 from graphormer_plugin.finetune.importers._shared import Imported
@@ -68,13 +68,11 @@ def checkpoint_of(
         model = build_model(imported.arch, imported.schema, targets, **imported.options)
         model.load_state_dict(imported.state)
     criterion = "l1_loss" if targets.level == "graph" else "weighted_cross_entropy"
-    arguments = ["--task", f"{targets.level}_prediction", "--criterion", criterion]
-    arguments += ["--arch", imported.arch]
-    for name, value in imported.options.items():
-        if value is not False:
-            arguments += [flag_of(name), *([] if value is True else [str(value)])]
-    parser = fairseq_options.get_training_parser(default_task=arguments[1])
-    namespace = fairseq_options.parse_args_and_arch(parser, arguments)
+    task = f"{targets.level}_prediction"
+    options = {name: x for name, x in imported.options.items() if x is not False}
+    options |= {"task": task, "criterion": criterion, "arch": imported.arch}
+    parser = fairseq_options.get_training_parser(default_task=task)
+    namespace = fairseq_options.parse_args_and_arch(parser, flag_words(options))
     with warnings.catch_warnings():  # about fairseq's use of Hydra
         warnings.simplefilter("ignore", UserWarning)
         cfg = convert_namespace_to_omegaconf(namespace)

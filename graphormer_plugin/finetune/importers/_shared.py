@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.smiles import feature_dims
 
@@ -93,7 +94,7 @@ class Weights:
         if self.state:
             raise ValueError(
                 f"{len(self.state)} weights of the checkpoint are unknown: "
-                f"{', '.join(sorted(self.state)[:5])}"
+                f"{listed(sorted(self.state), 5)}"
             )
 
 
