@@ -189,6 +189,11 @@ def training_iterator(freq=1, size=1, **options):
     return batch_iterator(dataset, seed=1, **options)
 
 
+def test_empty_batches_of_an_update_come_first():
+    batches = training_iterator(freq=3, size=3).frozen_batches
+    assert [len(batch) for batch in batches] == [3] * 6 + [0, 1, 1]
+
+
 def interrupted(updates, freq=1, size=1):
     """An iterator after some updates, and its state."""
     iterator = training_iterator(freq, size)
