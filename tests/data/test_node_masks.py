@@ -6,7 +6,6 @@ import torch
 from torch_geometric.data import Data
 
 from graphormer_plugin.data import (
-    DATASETS,
     DatasetError,
     DatasetOptions,
     DatasetSource,
@@ -52,8 +51,7 @@ def prepared(tmp_path):
         )
         return get_store(options)
 
-    yield prepare
-    DATASETS.pop("masked", None)
+    return prepare
 
 
 def labels_of(store, split):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data import (
-    DATASETS,
     DatasetOptions,
     featurise,
     get_store,
@@ -56,8 +55,7 @@ def folder(tmp_path, monkeypatch):
     folder = tmp_path / "datasets"
     folder.mkdir()
     (folder / "carbons.py").write_text(MODULE)
-    yield folder
-    DATASETS.pop("carbons", None)
+    return folder
 
 
 def options(folder, root="data", **more):

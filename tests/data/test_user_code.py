@@ -5,7 +5,6 @@ import sys
 import pytest
 
 from graphormer_plugin.data import (
-    DATASETS,
     DatasetError,
     DatasetOptions,
     describe,
@@ -109,8 +108,7 @@ def v2(tmp_path):
             progress=False,
         )
 
-    yield make
-    DATASETS.pop("customized_dataset", None)
+    return make
 
 
 @pytest.mark.parametrize("source", ["pyg", "ogb"])
