@@ -55,7 +55,8 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
         raise ValueError(f"{table.path}: {table.no_rows}")
     first, end = arguments.shard.rows(count)
     run = table_run(arguments, models, table, column)
-    scores = TableScores(run.predictor, table, models.missing_labels)
+    targets, logs = run.predictor.targets, run.predictor.logs
+    scores = TableScores(targets, logs, table, models.missing_labels)
     for note in table.notes:
         print_warning(f"{table.path}: {note}")
     names = [arguments.output, arguments.embeddings]
@@ -89,10 +90,8 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
         raise
     rate = (total - done) / (time.monotonic() - started)
     without = f", {failed:,} without prediction" if failed else ""
-    targets = names_and_unit(run.predictor.targets)
-    print_line(
-        f"{outputs[0]}: {total:,} rows{without}; {targets}; {rate:,.0f} molecules/s"
-    )
+    counts = f"{total:,} rows{without}; {names_and_unit(targets)}"
+    print_line(f"{outputs[0]}: {counts}; {rate:,.0f} molecules/s")
     if text := scores.text(print_warning):
         print_line(text)
     for line in domain_warnings(outside, run.predictor.domains):

@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphormer_plugin.criterions.metrics import METRICS
-from graphormer_plugin.data.schema import LOG
+from graphormer_plugin.data.schema import LOG, TargetSchema
 from graphormer_plugin.data.tables.cells import ParsedColumn, shown
 from graphormer_plugin.data.tables.table import Table
-from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.inference.table_run import PredictedRows
 
 
@@ -16,18 +15,21 @@ class TableScores:
     """Metrics of each target that a table has labels of.
 
     Args:
+        logs: Numbers of the targets that models learn as logarithms.
         missing: Words of cells that are missing labels, beside an empty cell and the like.
     """
 
     def __init__(
-        self, predictor: Predictor, table: Table, missing: Sequence[str]
+        self,
+        targets: TargetSchema,
+        logs: Sequence[int],
+        table: Table,
+        missing: Sequence[str],
     ) -> None:
-        self.targets, self.logs = predictor.targets, predictor.logs
-        self.table = table
-        names = self.targets.names
+        self.targets, self.logs, self.table = targets, logs, table
         self.columns = {
             target: ParsedColumn(name, missing)
-            for target, name in enumerate(names)
+            for target, name in enumerate(targets.names)
             if name in table.places
         }
         self._words = {

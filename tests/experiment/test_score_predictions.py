@@ -1,7 +1,6 @@
 """Metrics of predictions for a table with labels."""
 
 from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,8 +23,8 @@ def found(tmp_path):
     def found(targets, labels, predictions, logs=(), missing=()):
         write_csv(tmp_path / "in.csv", [[*labels], *zip(*labels.values(), strict=True)])
         table, warned = open_table(tmp_path / "in.csv"), []
-        predictor = SimpleNamespace(targets=targets, logs=logs)
-        made, values = TableScores(predictor, table, missing), np.array(predictions)
+        made = TableScores(targets, logs, table, missing)
+        values = np.array(predictions)
         cells = [cells for *_, cells in table.rows(table.header)]
         for part in (slice(0, 2), slice(2, None)):
             made.add(PredictedRows(cells[part], values[part], None, Counter()))
