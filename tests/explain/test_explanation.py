@@ -6,7 +6,8 @@ import pytest
 
 from graphormer_plugin import hub
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.explain.explanation import Explainer
+from graphormer_plugin.explain.explanation import Explainer, largest
+from graphormer_plugin.explain.masking import ATOMS, BRICS_FRAGMENTS, Contribution
 from graphormer_plugin.finetune.fit_head import fit_head
 from graphormer_plugin.inference.checkpoint import checkpoint_path
 
@@ -52,3 +53,13 @@ def test_classes(checkpoint, smiles, predicted, other):
     else:  # nothing that matters is drawn, or named
         assert np.abs(atoms.values).max() < 0.2
         assert " +0," not in section.text and not section.text.endswith(" +0")
+
+
+def test_largest_contributions_of_either_sign_are_named():
+    values = {"C": 1, "N": -3, "O": 2, "F": np.nan, "S": 0.5, "P": 0}
+    parts = [
+        Contribution(BRICS_FRAGMENTS, (at,), name, values[name])
+        for at, name in enumerate(values)
+    ]
+    parts.append(Contribution(ATOMS, (9,), "Cl", 9))  # fragments are named alone
+    assert largest(parts) == "; largest contributions: N -3, O +2, C +1"
