@@ -26,7 +26,7 @@ from graphormer_plugin.data import DatasetOptions, DatasetSource, get_store
 from graphormer_plugin.data.chunk import FeaturisedRows, GraphChunk
 from graphormer_plugin.data.dataset import dataset_of_split
 from graphormer_plugin.data.iterator import batch_iterator
-from graphormer_plugin.data.splits import random_split_of_rows
+from graphormer_plugin.data.splits import rowwise_split
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.sharded_store import ShardedStore, open_stores
 from graphormer_plugin.data.store.writer import StoreWriter
@@ -56,7 +56,7 @@ def write_stores(folder: Path, graphs: int, stores: int) -> None:
         target_names=source.targets.names,
         featuriser=source.featuriser,
     )
-    splits = random_split_of_rows(0, number * len(chunk), 1, (0.998, 0.001, 0.001))
+    splits = rowwise_split(0, number * len(chunk), 1, (0.998, 0.001, 0.001))
     with StoreWriter(first, source.schema.node_dims, source.schema.bond_dims) as writer:
         for _ in range(number):
             writer.append(FeaturisedRows(chunk))

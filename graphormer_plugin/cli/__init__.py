@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from graphormer_plugin.components import import_nothing_from_current_folder
-from graphormer_plugin.data.errors import is_out_of_memory, line_of
+from graphormer_plugin.data.errors import error_line, is_out_of_memory
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
@@ -160,7 +160,7 @@ def command(function: Command) -> Command:
         try:
             return function(arguments) or 0
         except Exception as error:
-            text = line_of(error, arguments)
+            text = error_line(error, arguments)
             known = isinstance(error, (ValueError, OSError, MemoryError))
             if not known and not is_out_of_memory(error):
                 text = f"{type(error).__name__}: {text}; --debug shows where"

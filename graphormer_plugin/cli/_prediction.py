@@ -22,7 +22,7 @@ from graphormer_plugin.cli import RDKIT_WARNINGS, print_error, print_line, print
 from graphormer_plugin.data.featurise import num_workers
 from graphormer_plugin.data.files import file_sha256, folder_hash, home_path
 from graphormer_plugin.data.tables.formats import SmilesTable, write_table
-from graphormer_plugin.data.tables.rows import columns_of_whole
+from graphormer_plugin.data.tables.rows import whole_columns
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.experiment.score_predictions import TableScores
@@ -146,7 +146,7 @@ def table_run(
     if arguments.dtype == "bf16":
         predictor.bfloat16()
     extra = [name for name in predictor.extra_columns if name in table.places]
-    read = columns_of_whole(table, extra) if extra else {}
+    read = whole_columns(table, extra) if extra else {}
     return TableRun(
         predictor,
         table,

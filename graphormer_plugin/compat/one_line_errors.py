@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 
-from graphormer_plugin.data.errors import is_out_of_memory, line_of
+from graphormer_plugin.data.errors import error_line, is_out_of_memory
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ def one_line_errors():
         # Importing fairseq sets the root logger to DEBUG, and not every command sets it back.
         if os.environ.get("LOGLEVEL", "").upper() == "DEBUG":
             logger.debug("details of the error below", exc_info=True)
-        message, text = line_of(error, sys.argv[1:]), str(error).strip()
+        message, text = error_line(error, sys.argv[1:]), str(error).strip()
         if text.startswith("Caught "):  # a data worker's, with its traceback
             message = " ".join(text.splitlines()[-1].partition(": ")[2].split())
         print(f"graphormer_plugin: error: {message}", file=sys.stderr, flush=True)

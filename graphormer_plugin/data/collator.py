@@ -158,8 +158,8 @@ def _labels(
     missing, dtype = (np.nan, np.float64) if real else (-1, np.int64)
     target = padded_rows(columns, "node", "target", ids, missing, dtype)
     if split in NODE_SPLITS and "node_split" in columns:
-        of_node = padded_rows(columns, "node", "node_split", ids)
-        target[of_node != 1 + list(NODE_SPLITS).index(split)] = missing
+        node_splits = padded_rows(columns, "node", "node_split", ids)
+        target[node_splits != 1 + list(NODE_SPLITS).index(split)] = missing
     return target
 
 

@@ -47,7 +47,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return full or isinstance(error, MemoryError)
 
 
-def line_of(error: BaseException, arguments: Sequence[str]) -> str:
+def error_line(error: BaseException, arguments: Sequence[str]) -> str:
     """Message of an error in one line, which names the files among the arguments of the
     command if the memory was not enough, and the error is not one of this package."""
     text = " ".join(str(error).split()) or type(error).__name__
@@ -86,7 +86,7 @@ def named_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         raise named from error
 
 
-def place_of(error: BaseException, inside: str) -> str:
+def error_place(error: BaseException, inside: str) -> str:
     """``at FILE:LINE: Type: message``, the innermost line of the user's own code."""
     if isinstance(error, SyntaxError):
         return f"at {error.filename}:{error.lineno}: SyntaxError: {error.msg}"
@@ -98,7 +98,7 @@ def place_of(error: BaseException, inside: str) -> str:
 
 
 @contextlib.contextmanager
-def one_line_of(what: str) -> Iterator[None]:
+def user_code_errors(what: str) -> Iterator[None]:
     """DatasetError with the place for an error in code of users, such as "the parser". This
     package's own errors, and errors of the machine, pass."""
     try:
@@ -112,4 +112,4 @@ def one_line_of(what: str) -> Iterator[None]:
         # The user's file is the first that is not ours, a progress bar's or Python's.
         ours = (PACKAGE, tqdm.__path__[0], contextlib.__file__)
         inside = next((file for file in files if not file.startswith(ours)), "")
-        raise DatasetError(f"{what} failed {place_of(error, inside)}") from error
+        raise DatasetError(f"{what} failed {error_place(error, inside)}") from error

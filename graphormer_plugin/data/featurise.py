@@ -22,7 +22,7 @@ from graphormer_plugin.data.chunk import (
     MoleculeGraph,
     Parser,
 )
-from graphormer_plugin.data.errors import DatasetError, one_line_of
+from graphormer_plugin.data.errors import DatasetError, user_code_errors
 from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.workers import in_workers
 
@@ -131,7 +131,7 @@ def _featurise_rows(
     graphs: list[MoleculeGraph] = []
     kept: list[int] = []
     result = FeaturisedRows(None, end=end)
-    with captured_rdkit_log() as messages, one_line_of("the parser"):
+    with captured_rdkit_log() as messages, user_code_errors("the parser"):
         for row, string in zip(rows, smiles, strict=True):
             try:
                 graph = parse(string, parser, messages)

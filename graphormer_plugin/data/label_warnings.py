@@ -135,8 +135,8 @@ def _deciding_columns(
         if len({(groups[row], cells[row]) for row in rows}) == len({*groups[rows]}):
             continue
         some = [text for text in sorted(values)[:20] if text]
-        of_molecules = len(max(some, key=len)) > 2 and all(map(is_molecule, some))
-        found.append(f"{name!r}{' (molecules)' * of_molecules}")
+        are_molecules = len(max(some, key=len)) > 2 and all(map(is_molecule, some))
+        found.append(f"{name!r}{' (molecules)' * are_molecules}")
     return found
 
 

@@ -86,25 +86,25 @@ def describe_targets(
         if names:
             raise ValueError(f"no labels are given for target {names[0]!r}")
         return dataclasses.replace(asked, level="graph"), 0
-    of_nodes = values.ndim == 1
-    labels = values[:, None] if of_nodes else values
+    node_level = values.ndim == 1
+    labels = values[:, None] if node_level else values
     real = labels.dtype.kind == "f"
     ends = np.asarray(node_offset)
-    count, what = (int(ends[-1]), "nodes") if of_nodes else (len(ends) - 1, "graphs")
+    count, what = (int(ends[-1]), "nodes") if node_level else (len(ends) - 1, "graphs")
     if labels.shape != (count, len(names)):
         raise ValueError(
             f"labels of {', '.join(names)} have shape {list(labels.shape)}, expected "
             f"[{count} {what}, {len(names)}]"
         )
-    if of_nodes and kind != ("regression" if real else "multiclass"):
+    if node_level and kind != ("regression" if real else "multiclass"):
         raise ValueError(
             f"labels of nodes are {'values' if real else 'classes'}: kind must be "
             f"{'regression' if real else 'multiclass'}, not {kind}"
         )
     missing = np.isnan(labels) if real else labels < 0
-    if of_nodes and missing.all():
+    if node_level and missing.all():
         raise ValueError("no node has a label")
-    level = "node" if of_nodes else "graph"
+    level = "node" if node_level else "graph"
     known = asked.num_classes if kind == "multiclass" else 0
     targets = dataclasses.replace(asked, level=level, num_classes=known)
     targets.check(labels)
@@ -113,7 +113,7 @@ def describe_targets(
         targets = dataclasses.replace(targets, num_classes=known or largest + 1)
     if kind == "regression":
         rows = splits.get("train", np.arange(len(ends) - 1))
-        if of_nodes:
+        if node_level:
             training = np.zeros(len(ends) - 1, dtype=bool)
             training[rows] = True
             training = np.repeat(training, np.diff(ends))

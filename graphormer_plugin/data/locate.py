@@ -22,8 +22,8 @@ def locate(options: DatasetOptions) -> tuple[RegisteredDataset, Path, dict[str, 
     options = dataset.resolved(options)
     table = dataset.table if isinstance(dataset, TableDataset) else None
     if not options.shard.is_whole:
-        of_whole = options.split == "scaffold" or options.split_file
-        if table is None or of_whole:
+        whole_split = options.split == "scaffold" or options.split_file
+        if table is None or whole_split:
             raise DatasetError(
                 f"--shard is for tables of molecules, not for {dataset.name!r}, and not for "
                 "rows of a file or a scaffold split, whose shards would share scaffolds; "

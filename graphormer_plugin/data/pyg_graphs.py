@@ -9,7 +9,12 @@ import numpy as np
 from tqdm import tqdm
 
 from graphormer_plugin.data.chunk import CHUNK_ROWS, NODE_SPLITS, GraphChunk
-from graphormer_plugin.data.errors import DatasetError, counted, listed, one_line_of
+from graphormer_plugin.data.errors import (
+    DatasetError,
+    counted,
+    listed,
+    user_code_errors,
+)
 from graphormer_plugin.data.schema import FeatureSchema
 
 logger = logging.getLogger(__name__)
@@ -84,7 +89,7 @@ def chunks_of_graphs(
     first: dict[str, tuple[int, str]] = {}
     numbered = enumerate(bar)
     while True:
-        with one_line_of("the iterable of graphs"):
+        with user_code_errors("the iterable of graphs"):
             block = list(itertools.islice(numbered, CHUNK_ROWS))
         if not block:
             break

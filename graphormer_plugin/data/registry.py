@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.chunk import Parser
-from graphormer_plugin.data.errors import DatasetError, one_line_of, place_of
+from graphormer_plugin.data.errors import DatasetError, error_place, user_code_errors
 from graphormer_plugin.data.files import file_sha256, folder_hash
 from graphormer_plugin.data.options import DatasetOptions, flag_of
 from graphormer_plugin.data.splits import SPLITS
@@ -141,7 +141,7 @@ class RegisteredDataset:
         except DatasetError:
             raise
         except (Exception, SystemExit) as error:
-            where = place_of(error, inspect.getsourcefile(self.function) or "")
+            where = error_place(error, inspect.getsourcefile(self.function) or "")
             raise DatasetError(f"dataset {self.name!r} failed {where}") from error
         source = _as_source(result, self.name)
         if not arguments:
@@ -197,7 +197,7 @@ def register_dataset(
         def _content(options: DatasetOptions) -> dict[str, Any]:
             if source != "user":
                 return content(options)
-            with one_line_of(f"content of dataset {name!r}"):
+            with user_code_errors(f"content of dataset {name!r}"):
                 own = content(options) if content else {}
             if files:
                 own["files"] = {os.fspath(file): file_sha256(file) for file in files}

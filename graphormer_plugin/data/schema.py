@@ -194,8 +194,8 @@ class TargetSchema:
         """Unit of each target: ``log10(unit)`` of a decadic logarithm, see `LOG`, unless
         the unit says that already."""
         logs = self.unit and not self.unit.startswith("log")
-        of_log = f"log10({self.unit})" if logs else self.unit
-        return [of_log if name.startswith(LOG) else self.unit for name in self.names]
+        log_unit = f"log10({self.unit})" if logs else self.unit
+        return [log_unit if name.startswith(LOG) else self.unit for name in self.names]
 
     @property
     def units_text(self) -> str:

@@ -36,7 +36,7 @@ def random_split(
     }
 
 
-def random_split_of_rows(
+def rowwise_split(
     first: int, rows: int, seed: int, ratios: Ratios = RATIOS
 ) -> dict[str, np.ndarray]:
     """Random split of some rows of a table, each row on its own.
@@ -117,7 +117,7 @@ def scaffold_split(
         most = max(splits.values(), key=len)
         if ratio and not splits[name] and len(most) > 1:
             splits[name] = [most.pop(most.index(min(most, key=len)))]
-    rows = {name: [*itertools.chain(*of)] for name, of in splits.items()}
+    rows = {name: [*itertools.chain(*parts)] for name, parts in splits.items()}
     return {name: numbers[np.sort(np.array(at, np.int64))] for name, at in rows.items()}
 
 
@@ -133,17 +133,17 @@ def time_split(
     known = ~np.isnan(labels[rows])
     known = known[:, known.any(0)]
     share = (known / known.sum(0)).mean(1)
-    moments, of = np.unique(times[rows], return_inverse=True)
+    moments, moment = np.unique(times[rows], return_inverse=True)
     # Share of the labels at each time or later, and 0 after the last.
-    later = np.cumsum(np.bincount(of, share, len(moments) + 1)[::-1])[::-1]
+    later = np.cumsum(np.bincount(moment, share, len(moments) + 1)[::-1])[::-1]
     splits, end = {}, len(moments)
     for name, ratio in (("test", ratios[2]), ("valid", ratios[1])):
         # Rounding must not move a row.
         enough = np.flatnonzero(later[: end + 1] - later[end] >= ratio - 1e-9)
         begin = enough[-1] if len(enough) else 0
-        splits[name] = rows[(begin <= of) & (of < end)]
+        splits[name] = rows[(begin <= moment) & (moment < end)]
         end = begin
-    return {"train": rows[of < end]} | splits
+    return {"train": rows[moment < end]} | splits
 
 
 def _scaffold_groups(scaffolds: Sequence[str]) -> list[list[int]]:
@@ -193,10 +193,10 @@ def joined_groups(*names: Sequence[Any]) -> list[int]:
     from scipy.sparse.csgraph import connected_components
 
     count, edges, size = len(names[0]), [], len(names[0])
-    for of_kind in names:
-        numbers = np.unique(
-            np.asarray(of_kind, object).astype(str), return_inverse=True
-        )[1]
+    for kind in names:
+        numbers = np.unique(np.asarray(kind, object).astype(str), return_inverse=True)[
+            1
+        ]
         edges.append(numbers + size)
         size += len(numbers)
     rows = np.tile(np.arange(count), len(names))

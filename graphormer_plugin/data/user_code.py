@@ -8,7 +8,7 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
-from graphormer_plugin.data.errors import DatasetError, place_of
+from graphormer_plugin.data.errors import DatasetError, error_place
 from graphormer_plugin.data.files import folder_hash
 from graphormer_plugin.data.registry import DATASETS, register_dataset
 
@@ -46,7 +46,7 @@ def import_user_data(folder: Path) -> None:
         if isinstance(error, DatasetError | KeyboardInterrupt):
             raise
         raise DatasetError(
-            f"user data folder {folder}: import failed {place_of(error, str(folder))}"
+            f"user data folder {folder}: import failed {error_place(error, str(folder))}"
         ) from error
     finally:
         sys.dont_write_bytecode = cached

@@ -13,7 +13,7 @@ from rdkit import Chem
 from graphormer_plugin.data.chunk import GraphChunk, MoleculeGraph, Parser
 from graphormer_plugin.data.datasets import FEATURISERS
 from graphormer_plugin.data.descriptors import rdkit_descriptors
-from graphormer_plugin.data.errors import one_line_of
+from graphormer_plugin.data.errors import user_code_errors
 from graphormer_plugin.data.featurise import (
     LimitedParser,
     captured_rdkit_log,
@@ -213,7 +213,7 @@ def read_rows(
         for each other row the reason why it has none.
     """
     graphs, reasons = {}, {}
-    with captured_rdkit_log() as messages, one_line_of("the parser"):
+    with captured_rdkit_log() as messages, user_code_errors("the parser"):
         for row, text in enumerate(smiles):
             try:
                 graphs[row] = parse(text, reader, messages)

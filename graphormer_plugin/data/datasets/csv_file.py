@@ -15,13 +15,13 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import (
     FOLD,
     random_split,
-    random_split_of_rows,
+    rowwise_split,
     time_split,
 )
 from graphormer_plugin.data.tables.cells import ParsedColumn, matches
 from graphormer_plugin.data.tables.formats import open_table, stem
 from graphormer_plugin.data.tables.roles import Roles
-from graphormer_plugin.data.tables.rows import TableRows, columns_of_whole
+from graphormer_plugin.data.tables.rows import TableRows, whole_columns
 from graphormer_plugin.data.tables.table import NAMES, Table, listed_columns
 
 logger = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ def read_labels(
     judged = rows.columns
     if roles.names_all and not whole:
         reading = options.missing_labels, (), options.censored
-        judged = columns_of_whole(table, roles.candidates, *reading)
+        judged = whole_columns(table, roles.candidates, *reading)
     names, counting = _choose_targets(roles, judged, rows.starts)
     columns = [rows.columns[table.require(name)] for name in names]
     kind = _found_kind(table, columns, options) if find_kind else options.target_kind
@@ -320,7 +320,7 @@ def _splits(
     if options.split == "scaffold":
         return None
     if not whole:
-        return random_split_of_rows(rows.first, count, options.seed)
+        return rowwise_split(rows.first, count, options.seed)
     try:
         return random_split(count, options.seed)
     except DatasetError as error:

@@ -225,13 +225,13 @@ def _raw_graphs(folder: Path, tasks: int) -> MappedGraphs:
         raise ValueError(f"rows and tasks {sizes}, expected {expected}")
 
     def _graph(number: int) -> SimpleNamespace:
-        of_nodes = slice(node_ends[number] - nodes[number, 0], node_ends[number])
-        of_bonds = slice(bond_ends[number] - bonds[number, 0], bond_ends[number])
-        one_way = edges[of_bonds].T
+        own_nodes = slice(node_ends[number] - nodes[number, 0], node_ends[number])
+        own_bonds = slice(bond_ends[number] - bonds[number, 0], bond_ends[number])
+        one_way = edges[own_bonds].T
         return SimpleNamespace(
-            x=x[of_nodes],
+            x=x[own_nodes],
             edge_index=np.concatenate([one_way, one_way[::-1]], axis=1),
-            edge_attr=np.tile(edge_attr[of_bonds], (2, 1)),
+            edge_attr=np.tile(edge_attr[own_bonds], (2, 1)),
             y=labels[number],
         )
 

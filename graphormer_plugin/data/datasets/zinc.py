@@ -66,8 +66,8 @@ def _zinc_csv(options: DatasetOptions) -> Path:
 def _zinc_source(options: DatasetOptions) -> DatasetOptions:
     """Options with source ``pyg``, or ``smiles`` if only the CSV exists."""
     only_csv = ZINC.missing(options) and _zinc_csv(options).is_file()
-    of_csv = options.source == "smiles" or options.source == "" and only_csv
-    source = "smiles" if of_csv and options.name == "zinc" else "pyg"
+    reads_csv = options.source == "smiles" or options.source == "" and only_csv
+    source = "smiles" if reads_csv and options.name == "zinc" else "pyg"
     return dataclasses.replace(options, source=source)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from graphormer_plugin.data.errors import DatasetError, one_line_of
+from graphormer_plugin.data.errors import DatasetError, user_code_errors
 from graphormer_plugin.data.fields import FIELDS, BatchSpec, Field
 from graphormer_plugin.data.fields.field_cache import (
     CACHED_FIELDS,
@@ -106,7 +106,7 @@ def _compute(
         range(len(sizes)), unit="graph", desc=progress, disable=not progress
     ):
         size = int(sizes[graph])
-        with one_line_of(f"the function of the field {field}"):
+        with user_code_errors(f"the function of the field {field}"):
             own = columns_of_graphs(columns, np.array([graph]))
             given = {
                 n: own[n] for n in ("x", "pos", "edge_attr", "edge_bond") if n in own

@@ -25,7 +25,7 @@ import numpy as np
 from tqdm import tqdm
 
 from cython_ext import chordless_cycles
-from graphormer_plugin.data.errors import one_line_of
+from graphormer_plugin.data.errors import user_code_errors
 from graphormer_plugin.data.graph_columns import edges_of_graph
 from graphormer_plugin.data.registry import code_hash, is_made_again
 
@@ -126,7 +126,7 @@ def _found_by(
     for graph in graphs:
         size = int(np.diff(columns["node_offset"][graph : graph + 2])[0])
         edges = edges_of_graph(columns, graph)
-        with one_line_of("the function of the substructures"):
+        with user_code_errors("the function of the substructures"):
             own = [
                 sorted(set(map(int, nodes))) for nodes in find(size, edges, max_size)
             ]

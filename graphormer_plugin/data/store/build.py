@@ -15,7 +15,7 @@ from rdkit import rdBase
 from graphormer_plugin.data import smiles
 from graphormer_plugin.data.chunk import NODE_SPLITS, FeaturisedRows
 from graphormer_plugin.data.descriptors import rdkit_descriptors
-from graphormer_plugin.data.errors import DatasetError, StoreError, one_line_of
+from graphormer_plugin.data.errors import DatasetError, StoreError, user_code_errors
 from graphormer_plugin.data.featurise import LimitedParser, featurise
 from graphormer_plugin.data.files import file_lock, read_text
 from graphormer_plugin.data.graph_features import (
@@ -207,12 +207,12 @@ def _build_from_smiles(
         if options.shard.is_whole and not options.split_file:
             require_rows(splits, label, when)
         if callable(target):
-            with one_line_of("the function targets"):
+            with user_code_errors("the function targets"):
                 target = target(extras, splits)
         else:
             target = target[kept]
         writer.finish(
-            _of_graphs(source, kept, rows, target.shape[1], described),
+            _kept_rows(source, kept, rows, target.shape[1], described),
             splits,
             target,
             identity=identity,
@@ -222,7 +222,7 @@ def _build_from_smiles(
         )
 
 
-def _of_graphs(
+def _kept_rows(
     source: DatasetSource,
     kept: np.ndarray | slice,
     rows: int,
@@ -348,5 +348,5 @@ def _build_from_graphs(
             splits = splits_of_graphs(splits, np.arange(writer.num_graphs), label)
         if not options.split_file:
             require_rows(splits, label, "")
-        source = _of_graphs(source, slice(None), writer.num_graphs, width)
+        source = _kept_rows(source, slice(None), writer.num_graphs, width)
         writer.finish(source, splits, identity=identity)

@@ -166,7 +166,7 @@ class StoreWriter:
         splits = checked_splits(splits, self.num_graphs)
         if target is None and self._labels:
             target = np.concatenate(self._labels)
-        arrays = _arrays_of_graphs(source, splits, target, self.num_graphs)
+        arrays = _graph_arrays(source, splits, target, self.num_graphs)
         schema = self._schema(source.graph_features, arrays, splits)
         with named_in_errors(self._store):
             self._write_graphs(schema)
@@ -319,7 +319,7 @@ class StoreWriter:
         return np.load(path, mmap_mode="r") if path.exists() else None
 
 
-def _arrays_of_graphs(
+def _graph_arrays(
     source: DatasetSource,
     splits: Mapping[str, np.ndarray],
     target: np.ndarray | None,

@@ -252,12 +252,12 @@ def _write_sdf(
             block = drawn_block(values[column], title)
         out.write(block)
         for name in header[first:]:
-            if text := line_of(values[name]):
+            if text := sdf_line(values[name]):
                 out.write(f">  <{' '.join(name.split())}>\n{text}\n\n")
         out.write(END_OF_RECORD + "\n")
 
 
-def line_of(text: str) -> str:
+def sdf_line(text: str) -> str:
     """A text as one line of an SDF that does not end the record; readers strip the blank."""
     line = " ".join(text.split())
     return " " * line.startswith(END_OF_RECORD) + line
@@ -276,5 +276,5 @@ def drawn_block(smiles: str, title: str) -> str:
         rdDepictor.Compute2DCoords(mol)
     else:  # all in one place; without, MolToMolBlock would look for some
         mol.AddConformer(Chem.Conformer(mol.GetNumAtoms()))
-    mol.SetProp("_Name", line_of(title))
+    mol.SetProp("_Name", sdf_line(title))
     return Chem.MolToMolBlock(mol)

@@ -97,7 +97,7 @@ class TableRows:
         ]
         for column in columns if options.skip_invalid else ():
             if column.words and column.has_numbers:
-                column.words = _of_rows(column.words, self._is_molecule)
+                column.words = _words_in(column.words, self._is_molecule)
         self.notes += _read_commas(columns, all(one.decimal_comma for one in tables))
         for place, name in enumerate(others):
             if name in self.columns and self.columns[name].has_commas:
@@ -151,11 +151,11 @@ class TableRows:
         is an error for a molecule that is ``labelled``, bool [rows]."""
         column = self.columns[name]
         numbers = np.array(column.values)
-        words = _of_rows(column.words, lambda row: labelled[row])
+        words = _words_in(column.words, lambda row: labelled[row])
         try:
             dates = read_dates([*words])
             if np.isnan(dates).any():  # perhaps in rows without a molecule
-                words = _of_rows(words, self._is_molecule)
+                words = _words_in(words, self._is_molecule)
                 dates = read_dates([*words])
         except ValueError as error:
             raise self.tables[0].error(f"column {name!r}: {error}") from None
@@ -190,7 +190,7 @@ class TableRows:
         return values, names
 
 
-def columns_of_whole(
+def whole_columns(
     table: Table, names: Sequence[str], *reading: Any
 ) -> dict[str, ParsedColumn]:
     """Columns of a table. Each column keeps its first word only, so that memory is bounded;
@@ -209,7 +209,7 @@ def _read_commas(columns: Sequence[ParsedColumn], decimal: bool) -> list[str]:
     return [note for column in columns if (note := column.read_commas(decimal))]
 
 
-def _of_rows(
+def _words_in(
     words: Mapping[str, Sequence[int]], is_used: Callable[[int], bool]
 ) -> dict[str, list[int]]:
     """Words that occur in the selected rows, with those rows."""

@@ -23,7 +23,7 @@ from graphormer_plugin.data.fields.degrees import mean_log_degree
 from graphormer_plugin.data.fields.field_cache import compute_columns
 from graphormer_plugin.data.graph_columns import ShardColumns, release_pages
 from graphormer_plugin.data.row_ranges import Shard
-from graphormer_plugin.data.splits import random_split_of_rows
+from graphormer_plugin.data.splits import rowwise_split
 from graphormer_plugin.data.store.sharded_store import ShardedStore, open_stores
 from graphormer_plugin.data.translate import translate_stores
 from support.stores import random_chunk, write
@@ -183,12 +183,12 @@ def test_random_graphs(rng, tmp_path, level):
 
 
 def test_splits_do_not_depend_on_the_shards(folder):
-    expected = random_split_of_rows(0, 10_000, 3)
+    expected = rowwise_split(0, 10_000, 3)
     for count in (1, 7):
         parts = [Shard(number, count).rows(10_000) for number in range(1, count + 1)]
         for name, rows in expected.items():
             found = [
-                random_split_of_rows(first, end - first, 3)[name] + first
+                rowwise_split(first, end - first, 3)[name] + first
                 for first, end in parts
             ]
             np.testing.assert_array_equal(np.concatenate(found), rows)

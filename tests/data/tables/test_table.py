@@ -7,7 +7,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.tables.cells import point
 from graphormer_plugin.data.tables.formats import open_table
-from graphormer_plugin.data.tables.rows import columns_of_whole
+from graphormer_plugin.data.tables.rows import whole_columns
 
 LABELS = ["1,5", "-0,25", "2", "1,5e1", ""]
 NUMBERS = [1.5, -0.25, 2, 15]
@@ -47,7 +47,7 @@ def test_words_before_decimal_commas(tmp_path):
     """A wrong cell does not change how the others are read, and few words are kept."""
     path = tmp_path / "table.csv"
     path.write_text("\n".join(lines(["ND", "2,5", "bad", "3,5"])))
-    column = columns_of_whole(open_table(path), ["y"])["y"]
+    column = whole_columns(open_table(path), ["y"])["y"]
     assert column.number("2,5") == 2.5 and [*column.words] == ["ND"]
 
 
