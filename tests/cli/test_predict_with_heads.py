@@ -146,7 +146,9 @@ def test_folder(folder, checkpoint):
 def test_intervals(folder):
     write_folder(".", [MEMBER], coverage=0.8, interval={"a": 2, "b": 1})
     assert main([".", "in.csv", "out.csv", "--quiet"]) == 0
-    ends = [float(rows()[1][name]) for name in ("a_low80", "a_high80")]
+    names = ["a_low80", "a_high80", "b_low80", "b_high80"]
+    assert list(rows()[1])[5:9] == names
+    ends = [float(rows()[1][name]) for name in names[:2]]
     values, std, _ = hub.load(MEMBER).estimate(["CCCCN"])
     expected = values[0, 0] + 2 * std[0, 0] * np.array([-1, 1])
     assert ends == pytest.approx(expected, rel=1e-5)
