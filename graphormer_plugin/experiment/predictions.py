@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from graphormer_plugin.data.files import write_csv
 from graphormer_plugin.data.schema import target_statistics
 from graphormer_plugin.data.splits import SPLITS
-from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules, Split
 from graphormer_plugin.heads.calibration import conformal_factor, spread_scale
 from graphormer_plugin.heads.prediction import (

@@ -10,9 +10,9 @@ import pandas as pd
 
 from graphormer_plugin.criterions.metrics import METRICS, RISING
 from graphormer_plugin.data.errors import listed
+from graphormer_plugin.data.files import write_csv
 from graphormer_plugin.data.schema import mean_of_defined
 from graphormer_plugin.data.splits import SPLITS
-from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.experiment.experiment import FEW_TESTED
 from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
 from graphormer_plugin.experiment.predictions import Run, label_spread

@@ -11,7 +11,7 @@ import pandas as pd
 
 from graphormer_plugin.data.clusters import clusters_of
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import read_text, write_text
+from graphormer_plugin.data.files import read_text, write_csv, write_text
 from graphormer_plugin.data.splits import (
     RATIOS,
     SPLITS,
@@ -23,7 +23,6 @@ from graphormer_plugin.data.splits import (
     splits_of_folds,
     time_split,
 )
-from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules, Split
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.inference.model_folder import (

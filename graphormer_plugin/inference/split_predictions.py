@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.files import atomic_write, write_csv
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.heads.prediction import values_of
 from graphormer_plugin.inference.prediction_columns import VALIDATED, prediction_columns
 

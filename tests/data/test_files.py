@@ -1,20 +1,21 @@
 """Files that are written whole or not at all."""
 
+import csv
 import multiprocessing
 import os
-from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
 from graphormer_plugin.data.files import (
     atomic_write,
     read_arrays,
     read_text,
+    write_csv,
 )
+from graphormer_plugin.data.tables.table import CsvTable
 from graphormer_plugin.inference.model_folder import read_folder
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_has_the_usual_permissions(tmp_path):
@@ -36,6 +37,25 @@ def test_an_error_leaves_what_was_there(tmp_path):
         with atomic_write(path) as file:
             raise OSError(28, "No space left on device")
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_ends_of_lines_in_cells(tmp_path):
+    rows = [["smiles", "note"], ["CCO", "old\rmac"], ["\rC", "a\nb\r\nc"], ["N", ""]]
+    path = tmp_path / "out.csv"
+    write_csv(path, rows)
+    assert path.read_bytes().endswith(b'"a\nb\r\nc"\nN,\n')
+    assert [cells for *_, cells in CsvTable(path).rows(rows[0])] == rows[1:]
+    frame = pandas.read_csv(path, keep_default_na=False)
+    assert frame.values.tolist() == rows[1:]
+
+
+@pytest.mark.parametrize("delimiter", ",\t")
+def test_cells_that_need_no_quotes(tmp_path, delimiter):
+    rows = [["a b", 'say "x"', ""], [1.5, None, "1,2"], ["tab\t", "é", "x"], [""], []]
+    write_csv(tmp_path / "out", rows, delimiter)
+    with open(tmp_path / "plain", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "plain").read_bytes()
 
 
 def write_often(path):

@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from graphormer_plugin.data.files import write_csv
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.experiment.score_predictions import TableScores
 from graphormer_plugin.inference.table_run import PredictedRows

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.tables.csv_lines import write_csv
+from graphormer_plugin.data.files import write_csv
 from graphormer_plugin.inference.part_files import PartFiles
 from graphormer_plugin.inference.table_run import PredictedRows
 

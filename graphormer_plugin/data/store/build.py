@@ -15,9 +15,15 @@ from rdkit import rdBase
 from graphormer_plugin.data import smiles
 from graphormer_plugin.data.chunk import NODE_SPLITS, FeaturisedRows
 from graphormer_plugin.data.descriptors import rdkit_descriptors
-from graphormer_plugin.data.errors import DatasetError, StoreError, user_code_errors
+from graphormer_plugin.data.errors import (
+    DatasetError,
+    StoreError,
+    counted,
+    listed,
+    user_code_errors,
+)
 from graphormer_plugin.data.featurise import LimitedParser, featurise
-from graphormer_plugin.data.files import file_lock, read_text
+from graphormer_plugin.data.files import file_lock, read_text, write_csv
 from graphormer_plugin.data.graph_features import (
     describe_smiles,
     given_values,
@@ -44,7 +50,6 @@ from graphormer_plugin.data.splits import (
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.custom_splits import with_splits
 from graphormer_plugin.data.store.writer import StoreWriter
-from graphormer_plugin.data.tables.invalid_rows import invalid_error, report_invalid
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +110,7 @@ def _open_if_current(
             return None
     skipped = store.manifest["counts"]["skipped"]
     if skipped and not skip_invalid:
-        raise invalid_error(skipped, path)
+        raise _invalid_error(skipped, _invalid_file(path))
     return store
 
 
@@ -184,7 +189,7 @@ def _build_from_smiles(
                 extras.setdefault(name, []).extend(values)
             if piece.descriptors is not None:
                 described.append(piece.descriptors)
-        report_invalid(path, failures, options.skip_invalid)
+        _report_invalid(path, failures, options.skip_invalid)
         if writer.num_graphs == 0:
             raise ValueError("no molecule could be parsed")
 
@@ -350,3 +355,32 @@ def _build_from_graphs(
             require_rows(splits, label, "")
         source = _kept_rows(source, slice(None), writer.num_graphs, width)
         writer.finish(source, splits, identity=identity)
+
+
+def _report_invalid(
+    path: Path, failures: Sequence[tuple[int, str, str]], skip: bool
+) -> None:
+    """Write the failures (row, SMILES, reason) of a store to a CSV beside it, or remove an
+    earlier file if there are none. Failures are an error, with ``skip`` a warning."""
+    file = _invalid_file(path)
+    if not failures:
+        file.unlink(missing_ok=True)
+        return
+    write_csv(file, [("row", "smiles", "reason"), *failures])
+    if not skip:
+        raise _invalid_error(len(failures), file, [row for row, *_ in failures])
+    many = counted(len(failures), "molecule")
+    logger.warning("%s cannot be parsed and are left out, listed in %s", many, file)
+
+
+def _invalid_error(count: int, file: Path, rows: Sequence[int] = ()) -> DatasetError:
+    """The error of a store without ``count`` molecules that were not to be left out."""
+    where = f"row{'s' * (count > 1)} {listed(rows, 5)}; reasons" if rows else "listed"
+    return DatasetError(
+        f"{counted(count, 'molecule')} cannot be parsed ({where} in {file}); correct the "
+        "source, or leave them out with --skip-invalid"
+    )
+
+
+def _invalid_file(path: Path) -> Path:
+    return path.parent / f"{path.name}.invalid.csv"

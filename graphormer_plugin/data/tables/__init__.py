@@ -1,1 +1,1 @@
-"""Tables of molecules: formats, cells, labels, and the rows that cannot be used."""
+"""Tables of molecules: formats, cells and labels."""

@@ -11,10 +11,9 @@ from rdkit import Chem, rdBase
 from rdkit.Chem import rdDepictor
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.files import atomic_write, write_csv
 from graphormer_plugin.data.smiles import mol_of_smiles
 from graphormer_plugin.data.tables.cells import shown
-from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.data.tables.excel import ExcelTable
 from graphormer_plugin.data.tables.parquet import ParquetTable, write_parquet
 from graphormer_plugin.data.tables.table import CsvTable, Table, TextTable
