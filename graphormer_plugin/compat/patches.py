@@ -28,8 +28,8 @@ from graphormer_plugin.compat.distributed import (
     data_parallel,
     gather_logs,
 )
-from graphormer_plugin.compat.plateau import ReduceLROnPlateau
 from graphormer_plugin.compat.training_errors import guarded
+from graphormer_plugin.compat.training_state import ReduceLROnPlateau
 from graphormer_plugin.models import for_each_architecture
 
 

@@ -7,13 +7,13 @@ from typing import Any
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 
-from graphormer_plugin.compat.early_stopping import (
+from graphormer_plugin.compat.one_line_errors import one_line_errors
+from graphormer_plugin.compat.training_state import (
+    ReduceLROnPlateau,
     forget_last_training,
     patience_state,
     restore_patience,
 )
-from graphormer_plugin.compat.one_line_errors import one_line_errors
-from graphormer_plugin.compat.plateau import ReduceLROnPlateau
 from graphormer_plugin.criterions.class_weights import BALANCED, class_weights
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
