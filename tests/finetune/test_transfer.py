@@ -335,19 +335,6 @@ def test_frozen_layers_have_no_gradient():
         assert (parameter.grad is None) == frozen, name
 
 
-@pytest.mark.parametrize(
-    "values, message",
-    [
-        ({"freeze_encoder_layers": 3}, "the encoder has 2 layers"),
-        ({"freeze_encoder_layers": -1}, "expected 0 or more"),
-        ({"layerwise_lr_decay": 0.0}, "expected above 0, at most 1"),
-    ],
-)
-def test_layer_options_out_of_range(values, message):
-    with pytest.raises(ValueError, match=message):
-        make_model(SOURCE, **values)
-
-
 def test_learning_rates_are_split_for_a_step_only():
     model = make_model(SOURCE, layerwise_lr_decay=0.5)
     adam = torch.optim.Adam(model.parameters(), lr=0.1)

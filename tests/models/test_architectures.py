@@ -3,22 +3,24 @@
 import pytest
 import torch
 
-from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.models import build_model
 from support.architectures import (
     ARCHITECTURES,
     NODES_ONLY,
-    SCHEMA,
     SMALLEST,
-    TARGETS,
+    VARIANTS,
     make_batch,
     outputs_of_graphs,
+    rates_of,
     tiny_model,
 )
 
 
 @pytest.fixture(
-    params=[*(pytest.param((arch, {}), id=arch) for arch in ARCHITECTURES), *NODES_ONLY]
+    params=[
+        *(pytest.param((arch, {}), id=arch) for arch in ARCHITECTURES),
+        *NODES_ONLY,
+        *VARIANTS,
+    ]
 )
 def model(request):
     arch, options = request.param
@@ -34,12 +36,15 @@ def test_there_are_architectures():
 
 
 def test_every_parameter_gets_a_finite_gradient(model):
-    out = model(make_batch(model, range(6)))
-    assert out.shape == (6, 2) and out.dtype == torch.float32
-    out.square().sum().backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, f"{name} takes no part"
-        assert parameter.grad.isfinite().all(), name
+    """Also of a graph of a single node, which has one row for BatchNorm."""
+    for rows in ([1], range(6)):
+        model.zero_grad()
+        out = model(make_batch(model, rows))
+        assert out.shape == (len(rows), 2) and out.dtype == torch.float32
+        out.square().sum().backward()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None, f"{name} takes no part"
+            assert parameter.grad.isfinite().all(), name
 
 
 @torch.no_grad()
@@ -57,6 +62,23 @@ def test_state_dict_round_trip(model):
 @torch.no_grad()
 def test_batch_mates_padding_and_numbering_do_not_matter(model):
     outputs_of_graphs(model.double().eval())
+
+
+@pytest.mark.parametrize(
+    "arch, options",
+    [*((arch, {}) for arch in SMALLEST), *(x.values[0] for x in VARIANTS)],
+)
+def test_every_rate_acts_in_training_only(arch, options):
+    names = rates_of(arch)
+    for name in names:
+        rates = {**dict.fromkeys(names, 0.0), name: 0.5}
+        model = tiny_model(arch, **rates, **options)
+        batch = make_batch(model, range(6))
+        if "lap_pe" in batch:
+            batch["seed"] = torch.arange(6)  # of the signs
+        assert not torch.equal(model(batch), model(batch)), name
+        model.eval()
+        assert torch.equal(model(batch), model(batch)), name
 
 
 @pytest.mark.long
@@ -86,16 +108,3 @@ def test_overfits_eight_graphs(model):
         if loss < 1e-3:
             break
     assert loss < 1e-3
-
-
-def test_several_targets_of_classes_are_refused():
-    classes = TargetSchema(["a", "b"], kind="multiclass", num_classes=3)
-    with pytest.raises(ValueError, match=r"2 targets of classes \(a, b\).*argmax"):
-        build_model("grpe_small", SCHEMA, classes)
-
-
-def test_unknown_names_are_refused():
-    with pytest.raises(ValueError, match="unknown architecture 'gpre_small'"):
-        build_model("gpre_small", SCHEMA, TARGETS)
-    with pytest.raises(ValueError, match="has no option 'layers'"):
-        build_model("grpe_small", SCHEMA, TARGETS, layers=3)

@@ -155,26 +155,6 @@ def test_inner_dropout_is_that_of_the_layer():
     assert layer.act_dropout.p == layer.dropout.p == 0.1
 
 
-def test_training_in_halves():
-    """Statistics of BatchNorm stay float32, everything else is a half."""
-    model = tiny_model("cgt_zinc").half()
-    batch = make_batch(model, range(6))
-    for memory in ("plain", "lean"):
-        model.encoder.attention_memory = memory
-        model.zero_grad()
-        out = model(batch)
-        out.float().square().sum().backward()
-        assert out.dtype == torch.float16 and out.isfinite().all()
-        for name, parameter in model.named_parameters():
-            assert parameter.dtype == torch.float16
-            assert parameter.grad.isfinite().all(), name
-    statistics = {n: b for n, b in model.named_buffers() if "running" in n}
-    assert len(statistics) == 2 * 5
-    for name, buffer in statistics.items():
-        assert buffer.dtype == torch.float32, name
-        assert not torch.equal(buffer, torch.full_like(buffer, float("var" in name)))
-
-
 def test_rings_are_built_on_demand():
     for rings in ("none", "additive"):
         model = build_model(
@@ -182,11 +162,6 @@ def test_rings_are_built_on_demand():
         )
         assert ("ring" in model.batch_spec.fields) == (rings != "none")
     assert (model.batch_spec.max_ring_size, model.batch_spec.substructures) == (9, "s")
-
-
-def test_bad_options():
-    with pytest.raises(ValueError, match="ring needs max_ring_size in 3.* got 2"):
-        build_model("cgt_zinc_rings", ZINC, GRAPHS, max_ring_size=2)
 
 
 @torch.no_grad()

@@ -13,7 +13,14 @@ from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.modules.batch_norm import has_batch_norm
 from graphormer_plugin.modules.graph_random import FLAG, uniform
 from graphormer_plugin.pyg import GraphLoss
-from support.architectures import SMALLEST, TARGETS, has_option, make_batch, tiny_model
+from support.architectures import (
+    SMALLEST,
+    TARGETS,
+    VARIANTS,
+    make_batch,
+    rates_of,
+    tiny_model,
+)
 
 DEVICES = ["cpu"]
 if torch.cuda.is_available():
@@ -52,9 +59,8 @@ def test_a_step_reads_no_value_of_a_tensor(arch, monkeypatch):
     GraphLoss(TARGETS)(model(batch), target).backward()
 
 
-def without_dropout(arch):
-    rates = ("dropout", "attention_dropout", "act_dropout")
-    return tiny_model(arch, **{name: 0.0 for name in rates if has_option(arch, name)})
+def without_dropout(arch, **options):
+    return tiny_model(arch, **dict.fromkeys(rates_of(arch), 0.0), **options)
 
 
 def step(model, device, dtype, autocast=None, perturb=None):
@@ -76,11 +82,14 @@ def step(model, device, dtype, autocast=None, perturb=None):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("arch", SMALLEST)
-def test_outputs_and_gradients_are_those_of_float64(arch, precision, device):
+@pytest.mark.parametrize(
+    "arch, options",
+    [*((arch, {}) for arch in SMALLEST), *(x.values[0] for x in VARIANTS)],
+)
+def test_outputs_and_gradients_are_those_of_float64(arch, options, precision, device):
     """In training mode, where a BatchNorm reads the batch."""
     torch.manual_seed(0)
-    model = without_dropout(arch).train()
+    model = without_dropout(arch, **options).train()
     expected = step(model, "cpu", torch.float64)
     dtype, autocast, *tolerances = PRECISIONS[precision]
     found = step(model, device, dtype, autocast)
@@ -107,6 +116,8 @@ def test_the_gradient_of_a_perturbation(arch, device):
     found = step(model, device, torch.float32, perturb=perturb)
     for ours, wanted in zip(found, expected, strict=True):
         assert (ours - wanted).norm() < 1e-3 * wanted.norm()
+    of_nodes = expected[1][-perturb.numel() :].view(shape).abs().sum(-1)
+    assert (of_nodes > 0).equal(mask)
 
 
 @pytest.mark.parametrize("device", DEVICES)

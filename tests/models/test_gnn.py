@@ -22,7 +22,6 @@ from support.architectures import (
     TINY,
     ZINC,
     make_batch,
-    outputs_of_graphs,
     tiny_model,
 )
 
@@ -41,43 +40,6 @@ def test_eigenvectors_are_projected_into_the_nodes():
     vectors = batch["lap_pe"][..., :3].double() @ linear.weight.T + linear.bias
     assert (model(batch, vectors) - out).abs().max() < 1e-12
     assert (model(batch) - out).abs().max() > 1e-6
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("arch", ARCHS)
-def test_batch_mates_do_not_matter_to_a_virtual_node(arch):
-    torch.manual_seed(0)
-    model = tiny_model(arch, virtual_node=True)
-    nn.init.normal_(model.encoder.virtual_node.weight)
-    model.double().eval()
-    size = model(make_batch(model, ROWS)).abs().max()
-    together = outputs_of_graphs(model, 1e-12 * size)
-    # it reaches the nodes
-    model.encoder.virtual_node.weight.add_(1)
-    assert (model(make_batch(model, ROWS)) - together).abs().min() > 1e-6
-
-
-@pytest.mark.parametrize("virtual_node", [False, True])
-@pytest.mark.parametrize(
-    "arch, options",
-    [*((arch, {}) for arch in ARCHS)]
-    + [(arch, {"edge_features": True}) for arch in ("gat", "gcn")],
-)
-def test_a_single_node_without_edges_trains(arch, options, virtual_node):
-    """Also in halves, and with one row for BatchNorm. Distributed training waits for the
-    gradient of every weight."""
-    for dtype in (torch.float32, torch.float16):
-        model = tiny_model(arch, virtual_node=virtual_node, **options).to(dtype)
-        for rows in ([1], ROWS):
-            batch = make_batch(model, rows)
-            assert "dist" not in batch and "bond" not in batch
-            out = model(batch)
-            assert out.dtype == dtype and out.isfinite().all()
-            model.zero_grad()
-            out.float().square().sum().backward()
-            for name, parameter in model.named_parameters():
-                assert parameter.grad is not None, name
-                assert parameter.grad.isfinite().all(), name
 
 
 @pytest.mark.parametrize(
@@ -226,40 +188,6 @@ def test_predictions_are_clamped_in_evaluation_and_in_the_unit(scale):
     clamped = targets.restore(model.eval()(batch))
     assert (clamped - restored.clamp(0, 0.1)).abs().max() < 1e-12
     assert model.train()(batch).equal(plain.train()(batch))
-    with pytest.raises(ValueError, match="--clamp-max 0.1: the targets are classes"):
-        tiny_model("gin", TargetSchema(["y"], kind="binary"), clamp_max=0.1)
-
-
-@pytest.mark.parametrize(
-    "arch, option, value, message",
-    [
-        ("gcn", "norm", "group", "unknown norm 'group', expected batch|layer|none"),
-        ("gcn", "head_style", "two", "unknown head_style 'two'"),
-        ("gcn", "readout", "avg", "unknown readout 'avg'"),
-        ("gcn", "encoder_layers", 0, "encoder_layers 0, expected at least 1"),
-        ("gcn", "encoder_embed_dim", 0, "embed_dim 0, expected at least 1"),
-        ("gin", "encoder_ffn_embed_dim", 0, "hidden_dim 0, expected at least 1"),
-        ("gat", "encoder_attention_heads", 3, "not a multiple of 3 heads"),
-        ("gat", "attention_dropout", 1.0, "dropout probability 1.0"),
-        ("pna", "towers", 0, "not a multiple of 0 towers"),
-        ("pna", "edge_dim", -1, "edge_dim -1, expected at least 0"),
-        ("gcn", "clamp_max", -1.0, "clamp_max -1.0, expected at least 0"),
-    ],
-)
-def test_what_is_wrong_is_said(arch, option, value, message):
-    with pytest.raises(ValueError) as error:
-        tiny_model(arch, **{option: value})
-    assert message in str(error.value)
-
-
-def test_perturbation_reaches_its_nodes():
-    """FLAG: real nodes have a gradient, padding has none and does not matter."""
-    model = tiny_model("gine", virtual_node=True).double().eval()
-    batch = make_batch(model, ROWS)
-    mask = batch["node_mask"]
-    perturb = torch.zeros(*mask.shape, 16, dtype=torch.float64, requires_grad=True)
-    model(batch, perturb).sum().backward()
-    assert (perturb.grad.abs().sum(-1) > 0).equal(mask)
 
 
 def test_frozen_layers_keep_their_statistics():

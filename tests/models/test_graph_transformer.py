@@ -101,21 +101,5 @@ def test_fields(options, field, graph):
 def test_rates(options, seen):
     model = build_model("gt_zinc", SCHEMA, TARGETS, **TINY, **options)
     assert seen(model.encoder) == 0.25
-    batch = make_batch(model, range(6))
-    torch.manual_seed(1)
-    first = model(batch)
-    assert (model(batch) - first).abs().max() > 0
     plain = build_model("gt_zinc", SCHEMA, TARGETS, **TINY)
     assert seen(plain.encoder) == 0
-
-
-@torch.no_grad()
-def test_a_batch_of_halves():
-    torch.manual_seed(0)
-    for options in ({}, {"no_edge_features": True}, {"full_graph": True}):
-        model = build_model("gt_zinc", SCHEMA, TARGETS, **TINY, **options).eval()
-        batch = make_batch(model, range(6))
-        expected = model(batch)
-        out = model.half()({**batch, "lap_pe": batch["lap_pe"].half()})
-        assert out.dtype == torch.float16
-        assert (out - expected).abs().max() < 2e-2 * expected.abs().max()

@@ -135,15 +135,3 @@ def test_unknown_bonds_of_a_table_have_a_row():
 def test_graphs_without_bond_features():
     bonds = tiny(FeatureSchema(1, [5])).encoder.attn_bias.edges.bonds
     assert torch.equal(bonds()[1], bonds.embedding.weight[0])
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"head_style": "mlp"}, "unknown head_style 'mlp', expected linear|transform"),
-        ({"edge_type": "hop"}, "unknown edge_type 'hop'"),
-    ],
-)
-def test_bad_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        tiny(**options)

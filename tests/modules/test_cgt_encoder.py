@@ -303,26 +303,3 @@ def test_pair_work_of_all_layers_is_done_once(monkeypatch):
         )
     encoder(batch)
     assert steps == [6] and len(dense) == 1 and len(seen) == 2 and len(set(seen)) == 1
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"encoder_layers": 0}, "encoder_layers 0"),
-        ({"rwse_steps": 4, "rwse_dim": 0}, "rwse_steps 4 and rwse_dim 0"),
-        ({"rwse_steps": -1, "rwse_dim": 4}, "rwse_steps -1"),
-        ({"rwse_steps": 4, "rwse_dim": 8}, "rwse_dim 8 of embed_dim 8"),
-        ({"relative_encoding": "rw"}, "unknown relative encoding 'rw', expected rwse"),
-        ({"relative_steps": 0}, "relative_steps 0"),
-        ({"relative_dim": 8}, "width 8 of the relative encoding"),
-        ({"relative_dim": 1, "relative_encoding": "both"}, "width 1 of the relative"),
-        ({"relative_dim": 3, "pair_combine": "sum"}, "width 3 .* received 'sum'"),
-        ({"relative_dim": 3, "relative_encoding": "none"}, "width 3 .* and 'none'"),
-        ({"rings": "some"}, "unknown rings 'some'"),
-        ({"pair_combine": "mul"}, "unknown combination of pair features 'mul'"),
-        ({"attention_memory": "small"}, "unknown attention memory 'small'"),
-    ],
-)
-def test_options_out_of_range_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        make_encoder(**options)

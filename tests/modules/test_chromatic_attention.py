@@ -232,14 +232,3 @@ def test_three_kinds_of_dropout(kind, lean):
     factors = torch.stack(outs)[:, 0] * (1 - p)
     assert torch.isclose(factors, factors.round()).all()
     assert abs((factors.round() == 0).float().mean() - p) < 0.2
-
-
-def test_unknown_choices_are_refused():
-    with pytest.raises(ValueError, match="unknown attention 'color', expected chrom"):
-        ChromaticAttention(D, H, "color")
-    with pytest.raises(ValueError, match="unknown output projection"):
-        ChromaticAttention(D, H, output_projection="half")
-    with pytest.raises(ValueError, match="embed_dim 8 is not a multiple of 3 heads"):
-        ChromaticAttention(D, 3)
-    with pytest.raises(ValueError, match="dropout probability 1"):
-        ChromaticAttention(D, H, node_dropout=1)

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import RelativeAttention
 from graphormer_plugin.modules.relative_attention import _RelativeAttention
 from support.graphormer import DIM, HEADS
@@ -161,20 +160,6 @@ def test_gradient_with_dropout_uses_the_mask_of_the_forward_pass(key_from_row):
     assert torch.autograd.gradcheck(attend, (qkv,))
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_half_precision_is_finite(graphs, dtype):
-    encoder = make_encoder(dropout=0.1, attention_dropout=0.1).to(dtype)
-    batch = collate(graphs)
-    reference = make_encoder().eval()(batch)
-    encoder.train()
-    out = encoder(batch)
-    out.float().square().mean().backward()
-    assert out.dtype == dtype and out.isfinite().all()
-    assert all(p.grad.isfinite().all() for p in encoder.parameters())
-    tolerance = {torch.float16: 0.05, torch.bfloat16: 0.4, torch.float32: 1e-4}[dtype]
-    assert (encoder.eval()(batch) - reference).abs().max() < tolerance
-
-
 def test_a_row_without_any_permitted_pair_is_finite():
     attention = RelativeAttention(8, 2).half()
     x = (100 * torch.randn(1, 3, 8)).half().requires_grad_()
@@ -182,39 +167,3 @@ def test_a_row_without_any_permitted_pair_is_finite():
     out = attention(x, tables, torch.full((1, 3, 3), 2))
     out.float().sum().backward()
     assert out.isfinite().all() and x.grad.isfinite().all()
-
-
-def test_dropout_and_noise_act_in_training_only(graphs):
-    batch = collate(graphs)
-    for option in ("attention_dropout", "dropout", "perturb_noise"):
-        encoder = make_encoder(**{option: 0.5})
-        assert not torch.equal(encoder(batch), encoder(batch))
-        encoder.eval()
-        assert torch.equal(encoder(batch), encoder(batch))
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"encoder_attention_heads": 3}, "not a multiple of 3 heads"),
-        ({"encoder_attention_heads": 0}, "not a multiple of 0 heads"),
-        ({"encoder_embed_dim": 0}, "embed_dim 0"),
-        ({"encoder_ffn_embed_dim": 0}, "ffn_dim 0"),
-        ({"encoder_layers": 0}, "encoder_layers 0"),
-        ({"perturb_noise": -0.1}, "perturb_noise -0.1"),
-        ({"attention_dropout": 1.0}, "dropout probability 1.0"),
-        ({"attention_dropout": -0.1}, "dropout probability -0.1"),
-        ({"max_hop": 0}, "max_hop 0"),
-        (
-            {"virtual_is_self": True, "no_virtual_node": True},
-            "virtual_is_self needs a virtual node",
-        ),
-        ({"dropout": 1.0}, "dropout probability 1.0"),
-        ({"node_table_size": 4}, "7 values, table_size is 4"),
-        ({"schema": FeatureSchema(0, [])}, "node_dims is empty"),
-        ({"schema": FeatureSchema(0)}, "num_node_features 0"),
-    ],
-)
-def test_bad_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        make_encoder(**options)

@@ -12,7 +12,7 @@ from graphormer_plugin.modules.relative_attention import (
     RelationTables,
     RelativeAttention,
 )
-from support.architectures import make_batch, outputs_of_graphs, tiny_model
+from support.architectures import make_batch, tiny_model
 
 ARCHITECTURES = ("grpe_tiny", "graphormer_slim", "cgt_zinc")
 
@@ -39,17 +39,6 @@ class Hops(PairEncoding):
 
 def projections(model):
     return [m.projection.weight for m in model.modules() if isinstance(m, PairTerm)]
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_padding_and_numbering_do_not_matter(arch):
-    torch.manual_seed(0)
-    model = tiny_model(arch, pair_encodings="random_walks").double().eval()
-    outputs_of_graphs(model).square().sum().backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad.isfinite().all(), name
-    weights = projections(model)
-    assert weights and all(weight.grad.abs().sum() > 0 for weight in weights)
 
 
 @torch.no_grad()
@@ -177,8 +166,6 @@ def test_a_cell_that_is_run_again_replaces_its_encoding(registered):
 
 
 def test_what_is_wrong_is_said(registered):
-    with pytest.raises(ValueError, match="unknown pair encoding 'walk', expected"):
-        tiny_model("grpe_tiny", pair_encodings="walk")
     with pytest.raises(ValueError, match="'random_walks' is already registered"):
         register_pair_encoding("random_walks")(PairEncoding)
     for name, make in (("partial", partial), ("lambda", lambda f: lambda v: f(v))):

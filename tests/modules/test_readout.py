@@ -68,9 +68,3 @@ def test_read_out_of_halves():
     mask = torch.ones(1, 4096, dtype=torch.bool)
     assert read_out(x, mask, "sum").item() == 16
     assert read_out(x, mask).dtype == torch.float16
-
-
-def test_unknown_read_out():
-    mask = torch.ones(1, 1, dtype=torch.bool)
-    with pytest.raises(ValueError, match=r"readout 'avg', expected mean\|sum\|max"):
-        read_out(torch.zeros(1, 1, 1), mask, "avg")

@@ -1,9 +1,12 @@
 """Every registered architecture at a tiny size, batches for it, and vocabularies of
 benchmarks."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 import torch
+import yaml
 from torch.overrides import TorchFunctionMode
 
 from cython_ext import build_batch
@@ -47,6 +50,53 @@ NODES_ONLY = [
     for arch in SMALLEST
     if has_option(arch, "no_virtual_node")
 ]
+# Options with code of their own, beside those of the presets.
+OPTIONS = [
+    *((arch, "virtual_node") for arch in SMALLEST),
+    *((arch, "edge_features") for arch in SMALLEST),
+    *((arch, "pair_encodings=random_walks") for arch in SMALLEST),
+    ("graphormer_slim", "pre_layernorm"),
+    *(
+        ("graphormer_paper_slim", option)
+        for option in (
+            "node_relation=laplacian edge_type=single_hop",
+            "node_relation=none edge_type=none centrality=undirected",
+            "edge_type=node rwse_steps=3",
+            "edge_type=aggregation no_virtual_node",
+            "spatial_pos_max=2 gaussian_kernels=5",
+        )
+    ),
+    ("grpe_tiny", "key_from_row virtual_is_self independent_encodings"),
+    ("cgt_zinc", "attention_memory=lean rings=additive"),
+    ("cgt_zinc", "attention=mono own_edge_encoding"),
+    ("cgt_zinc", "attention=additive neighbours_only"),
+    ("cgt_zinc", "relative_encoding=both output_projection=low_rank"),
+    ("gt_zinc", "no_edge_features attention_form=sparse pos_enc=wl"),
+    ("gt_zinc", "no_edge_features attention_form=dense norm=layer"),
+    ("gt_zinc", "full_graph"),
+    ("gt_zinc", "full_graph no_pair_features pos_enc=none"),
+]
+
+
+def options_of(text):
+    """Options as a person might write them: `rings=additive rwse_steps=3 full_graph`."""
+    pairs = (word.partition("=") for word in text.split())
+    return {
+        name: yaml.safe_load(value) if equal else True for name, equal, value in pairs
+    }
+
+
+VARIANTS = [
+    pytest.param((arch, options_of(text)), id=f"{arch} {text}")
+    for arch, text in OPTIONS
+    if all(has_option(arch, name) for name in options_of(text))
+]
+
+
+def rates_of(arch):
+    """Names of the options that make a training random."""
+    names = (field.name for field in fields(models.ARCHITECTURES[arch].config))
+    return [name for name in names if name.endswith(("dropout", "noise"))]
 
 
 def tiny_model(arch, targets=TARGETS, **options):
@@ -91,6 +141,9 @@ def make_columns(num_graphs=6, permute=False):
         "edge_src": np.concatenate(src).astype(np.uint8),
         "edge_dst": np.concatenate(dst).astype(np.uint8),
         "edge_bond": np.concatenate(bond).astype(np.uint8),
+        "pos": np.random.default_rng(1)
+        .normal(size=(first, 3))
+        .astype(np.float32)[np.concatenate(original)],
         "original": np.concatenate(original),  # number of each node without permute
     }
 

@@ -1,0 +1,133 @@
+"""Options that no model can have. A row is an architecture, its options, and words of the
+message."""
+
+import pytest
+
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.models import build_model
+from support.architectures import (
+    SCHEMA,
+    SMALLEST,
+    TARGETS,
+    has_option,
+    options_of,
+    rates_of,
+    tiny_model,
+)
+
+# For every architecture that has the option.
+COMMON = """
+encoder_layers=0 | encoder_layers 0, expected at least 1
+encoder_embed_dim=0 | embed_dim 0, expected at least 1
+encoder_attention_heads=3 | not a multiple of 3 heads
+encoder_attention_heads=0 | not a multiple of 0 heads
+readout=avg | unknown readout 'avg', expected mean|sum|max
+clamp_max=-1.0 | clamp_max -1.0, expected at least 0
+freeze_encoder_layers=3 | the encoder has 2 layers
+freeze_encoder_layers=-1 | expected 0 or more
+layerwise_lr_decay=0.0 | expected above 0, at most 1
+pair_encodings=walk | unknown pair encoding 'walk', expected
+"""
+OWN = """
+grpe_tiny perturb_noise=-0.1 | perturb_noise -0.1
+grpe_tiny attention_dropout=-0.1 | dropout probability -0.1
+grpe_tiny max_hop=0 | max_hop 0
+grpe_tiny virtual_is_self no_virtual_node | virtual_is_self needs a virtual node
+grpe_tiny node_table_size=4 | 7 values, table_size is 4
+graphormer_slim edge_type=path | unknown edge_type 'path', expected multi_hop|single
+graphormer_slim node_relation=wl | unknown node_relation 'wl'
+graphormer_slim node_relation=laplacian lap_pe_dim=0 | lap_pe_dim 0
+graphormer_slim centrality=degree | unknown centrality 'degree'
+graphormer_slim num_spatial=2 | num_spatial 2
+graphormer_slim multi_hop_max_dist=0 | max_steps 0
+graphormer_slim num_edge_dis=2 | num_weights 2
+graphormer_slim spatial_pos_max=0 | spatial_pos_max 0
+graphormer_slim num_in_degree=0 | num_in_degree 0
+graphormer_slim rwse_steps=-1 | num_steps -1
+graphormer_slim gaussian_kernels=1 | num_kernels 1
+graphormer_slim bond_table_size=2 | 3 values, table_size is 2
+graphormer_slim activation_fn=tanh | unknown activation 'tanh'
+graphormer_slim head_style=mlp | unknown head_style 'mlp', expected linear|transform
+gt_zinc norm=instance | unknown norm 'instance', expected batch|layer
+gt_zinc pos_enc=rw | unknown pos_enc 'rw', expected none|laplacian|wl
+gt_zinc attention_form=x | unknown attention_form 'x'
+gt_zinc attention_form=dense | edge by edge, expected auto or sparse
+gt_zinc full_graph attention_form=sparse | sparse: a full graph
+gt_zinc lap_pe_dim=0 | lap_pe_dim 0, expected at least 1
+gt_zinc pos_enc=wl wl_rows=0 | wl_rows 0, expected at least 1
+cgt_zinc rwse_steps=4 rwse_dim=0 | rwse_steps 4 and rwse_dim 0
+cgt_zinc rwse_steps=-1 | rwse_steps -1
+cgt_zinc rwse_steps=4 rwse_dim=64 | rwse_dim 64 of embed_dim 64
+cgt_zinc relative_encoding=rw | unknown relative encoding 'rw', expected rwse
+cgt_zinc relative_steps=0 | relative_steps 0
+cgt_zinc relative_dim=64 | width 64 of the relative encoding
+cgt_zinc relative_dim=1 relative_encoding=both | width 1 of the relative
+cgt_zinc relative_dim=3 pair_combine=sum | received 'sum'
+cgt_zinc relative_dim=3 relative_encoding=none | and 'none'
+cgt_zinc rings=some | unknown rings 'some'
+cgt_zinc pair_combine=mul | unknown combination of pair features 'mul'
+cgt_zinc attention_memory=small | unknown attention memory 'small'
+cgt_zinc attention=color | unknown attention 'color', expected chrom
+cgt_zinc output_projection=half | unknown output projection
+cgt_zinc_rings max_ring_size=2 | ring needs max_ring_size in 3
+gcn norm=group | unknown norm 'group', expected batch|layer|none
+gcn head_style=two | unknown head_style 'two'
+gin encoder_ffn_embed_dim=0 | hidden_dim 0, expected at least 1
+grpe_tiny encoder_ffn_embed_dim=0 | ffn_dim 0
+graphormer_slim encoder_ffn_embed_dim=0 | ffn_dim 0
+pna towers=0 | not a multiple of 0 towers
+pna edge_dim=-1 | edge_dim -1, expected at least 0
+"""
+
+
+def rows(text):
+    return [line.split(" | ") for line in text.strip().splitlines()]
+
+
+CASES = [(*first.split(" ", 1), message) for first, message in rows(OWN)]
+CASES += [
+    (arch, words, message)
+    for words, message in rows(COMMON)
+    for arch in SMALLEST
+    if has_option(arch, words.partition("=")[0])
+]
+CASES += [
+    (arch, f"{rate}=1.0", "dropout probability 1.0")
+    for arch in SMALLEST
+    for rate in rates_of(arch)
+    if rate.endswith("dropout")
+]
+
+
+@pytest.mark.parametrize("arch, words, message", CASES)
+def test_options(arch, words, message):
+    with pytest.raises(ValueError) as error:
+        tiny_model(arch, **options_of(words))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "schema, message",
+    [
+        (FeatureSchema(0, []), "node_dims is empty"),
+        (FeatureSchema(0), "num_node_features 0"),
+    ],
+)
+def test_schemas(schema, message):
+    with pytest.raises(ValueError, match=message):
+        build_model("grpe_tiny", schema, TARGETS)
+
+
+def test_targets():
+    classes = TargetSchema(["a", "b"], kind="multiclass", num_classes=3)
+    with pytest.raises(ValueError, match=r"2 targets of classes \(a, b\).*argmax"):
+        build_model("grpe_small", SCHEMA, classes)
+    with pytest.raises(ValueError, match="--clamp-max 0.1: the targets are classes"):
+        tiny_model("gin", TargetSchema(["y"], kind="binary"), clamp_max=0.1)
+
+
+def test_names():
+    with pytest.raises(ValueError, match="unknown architecture 'gpre_small'"):
+        build_model("gpre_small", SCHEMA, TARGETS)
+    with pytest.raises(ValueError, match="has no option 'layers'"):
+        build_model("grpe_small", SCHEMA, TARGETS, layers=3)
