@@ -5,10 +5,9 @@ import functools
 import io
 import os
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from graphormer_plugin.components import import_nothing_from_current_folder
 from graphormer_plugin.data.errors import error_line, is_out_of_memory
@@ -92,9 +91,9 @@ def print_line(text: str) -> None:
     lines are lost.
     """
     try:
-        print(printable(text), flush=True)
+        print(text, flush=True)
     except OSError as error:
-        discard_stream("stdout")
+        discard_stream(sys.stdout)
         print_warning(
             f"standard output cannot be written, its lines are lost: {error.strerror}"
         )
@@ -108,38 +107,16 @@ def print_warning(text: str) -> None:
 def print_error(text: str) -> None:
     """Write a line to standard error, if it can be written."""
     try:
-        print(printable(text), file=sys.stderr, flush=True)
+        print(text, file=sys.stderr, flush=True)
     except OSError:
-        discard_stream("stderr")
+        discard_stream(sys.stderr)
 
 
-def printable(text: str) -> str:
-    """Text whose control characters, which may be commands to a terminal, are escaped."""
-    return "".join(
-        char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1]
-        for char in text
-    )
-
-
-def discard_stream(name: str) -> None:
+def discard_stream(stream: TextIO) -> None:
     """Discard a broken standard stream and its buffer, so that Python does not fail at
     exit."""
     with open(os.devnull, "w", encoding="utf-8") as devnull:
-        try:
-            os.dup2(devnull.fileno(), getattr(sys, name).fileno())
-        except OSError:  # it has no number
-            setattr(sys, name, io.StringIO())
-
-
-def repair_streams() -> None:
-    """Make standard streams take all text: characters that an encoding lacks are escaped,
-    and a closed stream, for which Python has None, becomes os.devnull."""
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:  # the next file would have its number otherwise
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
-        elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="backslashreplace")
+        os.dup2(devnull.fileno(), stream.fileno())
 
 
 def command(function: Command) -> Command:
@@ -151,7 +128,9 @@ def command(function: Command) -> Command:
 
     @functools.wraps(function)
     def _main(argv: Sequence[str] | None = None) -> int:
-        repair_streams()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # it may lack a character
+                stream.reconfigure(errors="backslashreplace")
         if argv is None:  # not in another program
             import_nothing_from_current_folder()
         arguments = sys.argv[1:] if argv is None else list(argv)
@@ -165,13 +144,6 @@ def command(function: Command) -> Command:
             if not known and not is_out_of_memory(error):
                 text = f"{type(error).__name__}: {text}; --debug shows where"
             print_error(f"error: {text}")
-            return EXIT_BAD_INPUT
-        except SystemExit as stop:
-            *_, innermost = traceback.extract_tb(stop.__traceback__)
-            if innermost.filename == argparse.__file__:
-                raise
-            place = f"{innermost.filename}:{innermost.lineno}"
-            print_error(f"error: the code at {place} ends the program (SystemExit)")
             return EXIT_BAD_INPUT
         except KeyboardInterrupt:
             print_error("interrupted")

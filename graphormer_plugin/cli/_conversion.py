@@ -30,8 +30,7 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.input = os.fspath(checkpoint_path(arguments.input))
     if arguments.info:
         for name, value in describe(arguments.input).items():
-            text = str(value)  # from the file: may hold control codes for a terminal
-            print_line(f"{name}: {text if text.isprintable() else ascii(text)}")
+            print_line(f"{name}: {value}")
         return
     check_output(arguments.output)
     if arguments.slim:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from tqdm import tqdm
 
 from graphormer_plugin.cli import (
     command,
@@ -97,22 +96,6 @@ def test_a_terminal_that_lacks_a_character():
     assert err.buffer.getvalue() == b"error: no \\xb1\n"
 
 
-def test_closed_streams(capfd):
-    """A progress bar writes to standard error."""
-
-    @command
-    def main(argv):
-        print_line("lost")
-        return sum(tqdm([1, 2]))
-
-    with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
-        assert main([]) == 3
-        for stream in (sys.stdout, sys.stderr):
-            assert stream.name == os.devnull
-            stream.close()
-    assert capfd.readouterr() == ("", "")
-
-
 @pytest.fixture(params=["No space left on device", "Broken pipe"])
 def unwritable(request):
     """A stream, and the reason that it gives."""
@@ -147,11 +130,3 @@ def test_standard_error_that_cannot_be_written(unwritable):
 
     with contextlib.redirect_stderr(unwritable[0]):
         assert main([]) == 2
-
-
-@pytest.mark.parametrize("status", [0, None, "done"])
-def test_code_of_a_user_does_not_end_a_command_with_success(status, capsys):
-    main = command(lambda _: sys.exit(status))
-    assert main([]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "ends the program" in line and "test_arguments.py:" in line

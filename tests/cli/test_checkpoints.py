@@ -222,15 +222,6 @@ class TestInfo:
         assert lines["targets"] == "y (0 or 1)" and lines["updates"] == "0"
         assert lines["versions"] == "not stored" and "best loss" not in lines
 
-    def test_text_of_a_file_gives_the_terminal_no_orders(
-        self, trained, tmp_path, capsys
-    ):
-        state = load(trained)
-        state["task_state"]["dataset_name"] = "\x1b[2Jnci\nparameters: 7"
-        torch.save(state, tmp_path / "in.pt")
-        lines = self.lines(tmp_path / "in.pt", capsys)
-        assert lines["dataset"] == r"'\x1b[2Jnci\nparameters: 7'"
-
 
 class Payload:
     """Creates a folder when it is unpickled."""

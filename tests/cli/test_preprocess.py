@@ -25,13 +25,6 @@ def test_prepares_and_says_what_is_there(csv, capsys):
     assert capsys.readouterr().out.splitlines() == [line, path]
 
 
-def test_a_column_commands_no_terminal(csv, capsys):
-    """Names of columns are shown, with control characters escaped."""
-    csv.write_text(csv.read_text().replace("gap", "\x1b[31mgäp\x07"))
-    assert main(arguments(csv)) == 0
-    assert r"target \x1b[31mgäp\x07 (unit" in capsys.readouterr().out
-
-
 def test_an_interrupted_preparation_goes_on(csv, capsys, monkeypatch):
     from graphormer_plugin.data import smiles
 
