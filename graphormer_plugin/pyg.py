@@ -9,12 +9,13 @@
 ...     loss_of(model(batch), target).backward()
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Sampler
 
 from graphormer_plugin import models
 from graphormer_plugin.criterions.losses import (
@@ -25,6 +26,7 @@ from graphormer_plugin.criterions.losses import (
 )
 from graphormer_plugin.data.batches import bucketed_order, cut_batches
 from graphormer_plugin.data.chunk import NODE_SPLITS, GraphChunk
+from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.fields.degrees import sum_of_logs
 from graphormer_plugin.data.labels import default_names, describe_targets, stored_labels
@@ -129,16 +131,18 @@ def graph_loader(
     Raises:
         ValueError: a graph or label that does not fit the model.
     """
-    dataset = LoadedGraphs(graphs, model, split)
+    prepared = _prepared(graphs, model, split)
     if by_size:
         options["batch_sampler"] = BatchesBySize(
-            dataset.sizes,
+            prepared.sizes,
             options.pop("batch_size", None),
             shuffle=options.pop("shuffle", False),
             max_pairs=max_pairs,
             seed=seed,
         )
-    return DataLoader(dataset, collate_fn=dataset.batch, **options)
+    numbers: Any = range(len(prepared.sizes))
+    collate = functools.partial(_collated, prepared.collator, split)
+    return DataLoader(numbers, collate_fn=collate, **options)
 
 
 class BatchesBySize(Sampler[list[int]]):
@@ -185,47 +189,41 @@ class BatchesBySize(Sampler[list[int]]):
         return iter([batch.tolist() for batch in batches])
 
 
-class LoadedGraphs(Dataset):
-    """Numbers of graphs, and batches of them; see `graph_loader`."""
+def _prepared(
+    graphs: Sequence[Any], model: models.GraphModel, split: str
+) -> ModelGraphs:
+    """Graphs with the fields that a model reads, and their labels; see `graph_loader`."""
+    if split:
+        check_choice("split", split, list(NODE_SPLITS))
+    targets = model.targets
+    if model.schema.graph_features:
+        names = ", ".join(model.schema.graph_features[:3])
+        raise ValueError(f"the model reads {names}, which `Data` cannot give")
+    labelled = len(graphs) > 0 and getattr(graphs[0], "y", None) is not None
+    values = targets.kind == "regression"
+    edge_kind = edge_kind_of(model.schema)
+    chunk = _chunk(graphs, targets.level, values, edge_kind, labelled)
+    if split and chunk.node_split is None:
+        raise ValueError(f"split {split!r}, but the graphs have no train_mask")
+    prepared = ModelGraphs(model, model.schema, chunk)
+    if chunk.target is not None:
+        labels = chunk.target if chunk.target.ndim == 2 else chunk.target[:, None]
+        if labels.shape[1] != len(targets.names):
+            raise ValueError(
+                f"y has {labels.shape[1]} numbers per graph, the model has targets "
+                f"{', '.join(targets.names)}"
+            )
+        targets.check(labels)
+        prepared.target = chunk.target
+    return prepared
 
-    def __init__(
-        self, graphs: Sequence[Any], model: models.GraphModel, split: str = ""
-    ) -> None:
-        if split:
-            check_choice("split", split, list(NODE_SPLITS))
-        targets = model.targets
-        if model.schema.graph_features:
-            names = ", ".join(model.schema.graph_features[:3])
-            raise ValueError(f"the model reads {names}, which `Data` cannot give")
-        labelled = len(graphs) > 0 and getattr(graphs[0], "y", None) is not None
-        values = targets.kind == "regression"
-        edge_kind = edge_kind_of(model.schema)
-        chunk = _chunk(graphs, targets.level, values, edge_kind, labelled)
-        if split and chunk.node_split is None:
-            raise ValueError(f"split {split!r}, but the graphs have no train_mask")
-        prepared = ModelGraphs(model, model.schema, chunk)
-        if chunk.target is not None:
-            labels = chunk.target if chunk.target.ndim == 2 else chunk.target[:, None]
-            if labels.shape[1] != len(targets.names):
-                raise ValueError(
-                    f"y has {labels.shape[1]} numbers per graph, the model has targets "
-                    f"{', '.join(targets.names)}"
-                )
-            targets.check(labels)
-            prepared.target = chunk.target
-        self.sizes = np.asarray(chunk.num_nodes)
-        self.collator, self.split = prepared.collator, split
 
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    def __getitem__(self, index: int) -> int:
-        return index
-
-    def batch(self, numbers: list[int]) -> tuple[Batch, Tensor]:
-        """Fields and labels of some graphs."""
-        sample = self.collator(np.array(numbers), self.split)
-        return sample["net_input"]["batch"], sample["target"]
+def _collated(
+    collator: GraphCollator, split: str, numbers: list[int]
+) -> tuple[Batch, Tensor]:
+    """Fields and labels of some graphs."""
+    sample = collator(np.array(numbers), split)
+    return sample["net_input"]["batch"], sample["target"]
 
 
 def _chunk(
