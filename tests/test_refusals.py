@@ -246,6 +246,7 @@ smiles,y;C,no;CC,yes; | --class-weights 1,2,3 | --class-weights 1,2,3: expected 
 smiles,y;C,0;CC,-1;CO,9; | --log-targets y | --log-targets y: 2 labels of 0 or less
 smiles,y;C,0;CC,1;CO,2; | --log-targets auto --target-kind multiclass | targets that are num
 smiles,y,log10 y;C,1,2;CC,2,3; | --target-columns y,* --log-targets y | called 'log10 y'
+smiles,y,log10 y;C,1,2;CC,2,3; | --extra-columns 'log10 y' --log-targets y | called 'log10 y'
 smiles,y,split;C,1,train;CC,1,train;CO,2,valid;CN,3,test; | --model head | y has too few
 smiles,y,split;C,1,train;CC,2,train;CO,,valid;CN,3,test; | | no label in split valid of
 smiles,y,split;C,,train;CC,,train;CO,1,valid;CN,3,test; | | no label in split train of --split

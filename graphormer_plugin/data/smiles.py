@@ -158,16 +158,12 @@ def parse_smiles(
 
     Args:
         scaffold: Put the Bemis-Murcko scaffold into ``extras["scaffold"]``.
-        identity: Put `identity_of` the molecule into ``extras["identity"]``, and the
-            `molecule_key` without stereo marks into ``extras["constitution"]``.
+        identity: Put `identity_of` the molecule into ``extras["identity"]``.
     """
     mol = how.mol_as_written(smiles)
     extras: dict[str, Any] = {}
     if identity:
         extras["identity"] = identity_of(mol)
-        extras["constitution"] = molecule_key(
-            Chem.MolToSmiles(mol, isomericSmiles=False)
-        )
     if how.canonical:
         mol = from_canonical(mol)
     if scaffold:

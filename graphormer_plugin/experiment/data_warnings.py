@@ -71,24 +71,11 @@ def experiment_warnings(
             drawn=not given and not table.folds and table.times is None,
             unread={n: c for n, c in unread.items() if n not in used},
         )
-        texts += stereo_twins(table, split)
         for text in texts + undefined_metrics(table, split) + label_shift(table, split):
             if number > 1 and text not in lines:
                 text = f"{settings.run_name(number)}: {text}"
             lines += [text] if text not in lines else []
     return lines
-
-
-def stereo_twins(table: LabelledMolecules, split: Split) -> list[str]:
-    """A warning about test molecules that differ from fitted ones in stereo marks alone."""
-    fitted, test = np.concatenate([split[part] for part in FIT_SPLITS]), split["test"]
-    keys, flat = np.array(table.keys), np.array(table.constitutions)
-    twins = np.isin(flat[test], flat[fitted]) & ~np.isin(keys[test], keys[fitted])
-    return [
-        f"{twins.sum():,} of {len(test):,} rows of test differ from molecules of train or "
-        "valid in stereo marks alone, so that metrics look better than they are; --split "
-        "scaffold keeps them together"
-    ] * bool(twins.any())
 
 
 def undefined_metrics(table: LabelledMolecules, split: Split) -> list[str]:

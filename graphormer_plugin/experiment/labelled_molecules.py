@@ -7,6 +7,7 @@ from itertools import compress
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import skew
 
 from graphormer_plugin.criterions.class_weights import given_weights
 from graphormer_plugin.data.datasets.csv_file import Labels, read_labels
@@ -23,12 +24,6 @@ from graphormer_plugin.data.tables.class_names import check_numbers
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.roles import find_split
 from graphormer_plugin.data.tables.table import Table
-from graphormer_plugin.experiment.log_targets import (
-    AUTO_LOGS,
-    log_columns,
-    spans_decades,
-    without_logarithm,
-)
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.heads.fit import unfit_targets
 from graphormer_plugin.inference.model_folder import SMILES_COLUMN
@@ -38,6 +33,8 @@ Split = Mapping[str, np.ndarray]
 FIT_SPLITS = SPLITS[:2]  # heads and random forests are fitted to both
 SIGNS = ("", ">", "<")  # signs of the bounds 0, 1, -1
 FEWEST_NUMBERS = 20  # least labels of a column of registry numbers
+AUTO_LOGS = "auto"  # --log-targets
+DECADES, SKEWED = 2, 1.0  # least of labels whose logarithm is advised; our choice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +51,6 @@ class LabelledMolecules:
             targets or the split.
         extras: Their cells, a row per molecule.
         keys: `molecule_key` of each molecule.
-        constitutions: The same without stereo marks.
         given_split: The split of a column or of several files, perhaps without valid; or
             None.
         folds: Molecules of each fold of a column of folds; empty without.
@@ -75,7 +71,6 @@ class LabelledMolecules:
     extras: Sequence[Sequence[str]] = ()
     scaffolds: Sequence[str] = ()
     keys: Sequence[int] = ()
-    constitutions: Sequence[int] = ()
     groups: Sequence[str] = ()
     split: str = "random"
     given_split: Split | None = None
@@ -198,7 +193,6 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
         extras=[read.cells[row] for row in rows],
         scaffolds=parsed["scaffold"],
         keys=parsed["identity"],
-        constitutions=parsed["constitution"],
         groups=read_groups(read, settings.groups, rows),
         split="cluster" if settings.split == "cluster" else options.split,
         given_split=given_split,
@@ -246,7 +240,7 @@ def parse_molecules(
     """Rows whose molecules can be parsed, the extras of `parse_smiles` by their names, and
     the failures; see `LabelledMolecules`."""
     rows: list[int] = []
-    parsed: dict[str, list] = {"scaffold": [], "identity": [], "constitution": []}
+    parsed: dict[str, list] = {"scaffold": [], "identity": []}
     failures: list[tuple[int | str, str, str]] = []
     parser = smiles_parser(True, Featuriser(False, settings.largest_fragment))
     for piece in featurise(
@@ -301,29 +295,53 @@ def find_targets(
 
 def with_logarithms(table: LabelledMolecules, settings: Settings) -> LabelledMolecules:
     """The table with the logarithms of ``--log-targets``, or a warning that advises them."""
-    targets, asked = table.targets, settings.log_targets
-    if targets.kind != "regression":
+    names, asked, warned = table.targets.names, settings.log_targets, [*table.warned]
+    if table.targets.kind != "regression":
         if asked:
             raise DatasetError("--log-targets is for targets that are numbers")
         return table
-    others = (*settings.extra_columns, settings.weight_column)
-    logs = log_columns(asked, targets.names, table.labels, others)
-    advised = [n for n, y in zip(targets.names, table.labels.T) if spans_decades(y)]
-    advice = (
-        f"labels of {listed(advised)} are positive and span more than two decades; "
-        "--log-targets auto learns their logarithms"
-    )
-    lines = [advice] * bool(advised and not asked)
-    if [*asked] == [AUTO_LOGS]:
-        lines = without_logarithm(targets.names, table.labels)
-    table.labels[:, logs] = np.log10(table.labels[:, logs])
-    names = [LOG * (at in logs) + name for at, name in enumerate(targets.names)]
+    advised = [name for name, y in zip(names, table.labels.T) if spans_decades(y)]
+    if [*asked] == [AUTO_LOGS] and AUTO_LOGS not in names:
+        asked = advised
+    elif advised and not asked:
+        warned.append(
+            f"labels of {listed(advised)} are positive and span more than two decades; "
+            "--log-targets auto learns their logarithms"
+        )
+    taken = {*names, *settings.extra_columns, settings.weight_column}
+    for name in asked:
+        if name not in names:
+            raise DatasetError(
+                f"--log-targets {name}: no such target, expected {AUTO_LOGS} or some of "
+                f"{listed(names, 12)}"
+            )
+        if count := int((table.labels[:, names.index(name)] <= 0).sum()):
+            raise DatasetError(
+                f"--log-targets {name}: {counted(count, 'label')} of 0 or less without a "
+                "logarithm; correct them, or leave out the target"
+            )
+        if LOG + name in taken:
+            raise DatasetError(
+                f"--log-targets {name}: another column is called {LOG + name!r}, which is "
+                "the name of its logarithm; rename that column, or leave it out"
+            )
+    logs = [at for at, name in enumerate(names) if name in asked]
+    labels = table.labels.copy()
+    labels[:, logs] = np.log10(labels[:, logs])
+    names = [LOG * (at in logs) + name for at, name in enumerate(names)]
+    targets = dataclasses.replace(table.targets, names=names)
     return dataclasses.replace(
-        table,
-        targets=dataclasses.replace(targets, names=names),
-        logs=logs,
-        warned=[*table.warned, *lines],
+        table, labels=labels, targets=targets, logs=logs, warned=warned
     )
+
+
+def spans_decades(labels: np.ndarray) -> bool:
+    """Whether labels [n] are positive, skewed and of more than two decades, so that their
+    logarithm is the better target."""
+    y = labels[~np.isnan(labels)]
+    if len(y) < 2 or y.min() <= 0 or y.max() < 10**DECADES * y.min():
+        return False
+    return bool(skew(y) > SKEWED and abs(skew(np.log(y))) < skew(y))
 
 
 def without_unlearnable(

@@ -94,12 +94,3 @@ def test_salts_are_counted(write):
     ]
     asked = dataclasses.replace(asked, largest_fragment=True)
     assert experiment_warnings(read_table(asked), [], asked) == []
-
-
-def test_stereoisomers_on_both_sides(write):
-    rows = [[f"C[C@{'@' * k}H](N)C(=O)O", k, "test" if k else "train"] for k in (0, 1)]
-    rows += [[f"{'C' * k}O", k, "train"] for k in range(2, 9)]
-    asked = settings(write(rows, ["smiles", "y", "part"]), split="column:part")
-    split = {"train": np.arange(2, 9), "valid": np.array([0]), "test": np.array([1])}
-    text = "\n".join(experiment_warnings(read_table(asked), [split], asked))
-    assert "1 of 1 rows of test differ from molecules of train or valid in" in text

@@ -5,13 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment.data_warnings import experiment_warnings
-from graphormer_plugin.experiment.labelled_molecules import read_table
-from graphormer_plugin.experiment.log_targets import (
-    log_columns,
+from graphormer_plugin.experiment.labelled_molecules import (
+    read_table,
     spans_decades,
-    without_logarithm,
+    with_logarithms,
 )
 from graphormer_plugin.experiment.split_tables import write_molecules
 from graphormer_plugin.heads.prediction import (
@@ -21,7 +19,7 @@ from graphormer_plugin.heads.prediction import (
     from_log,
 )
 from graphormer_plugin.inference.prediction_columns import unlogged_cell
-from support.labelled_molecules import settings
+from support.labelled_molecules import molecules_of, settings
 from support.tables import rows
 
 NAMES = ["logD", "clearance", "auto"]
@@ -44,13 +42,18 @@ def test_labels_of_several_decades():
         assert not spans_decades(np.array(none))
 
 
-def test_asked_targets():
-    assert log_columns((), NAMES, LABELS) == []
-    assert log_columns(("auto",), [*NAMES[:2], "x"], LABELS) == [1, 2]
-    assert log_columns(("auto",), NAMES, LABELS) == [2]  # a name
-    assert log_columns(("auto", "clearance"), NAMES, LABELS) == [1, 2]
-    with pytest.raises(DatasetError, match="logD: another column is called 'log10 lo"):
-        log_columns(("logD",), NAMES, 10 ** LABELS[:, :1], ["log10 logD"])
+@pytest.mark.parametrize(
+    "asked, names, logs",
+    [
+        ((), NAMES, []),
+        (("auto",), [*NAMES[:2], "x"], [1, 2]),
+        (("auto",), NAMES, [2]),  # a name
+        (("auto", "clearance"), NAMES, [1, 2]),
+    ],
+)
+def test_asked_targets(asked, names, logs):
+    table = molecules_of(LABELS, names=names)
+    assert with_logarithms(table, settings("a.csv", log_targets=asked)).logs == logs
 
 
 def test_back_in_the_unit():
@@ -105,14 +108,3 @@ def test_a_table_with_and_without_logarithms(write, tmp_path):
     first, *_ = rows(tmp_path / "molecules.csv")
     assert [*first] == ["smiles", "log10 clearance"]
     assert float(first["log10 clearance"]) == table.labels[0, 0]
-
-
-def test_a_label_without_logarithm_is_named():
-    """A single 0 among ten decades; but not many, nor labels of one decade."""
-    labels = 10 ** np.linspace(-5, 5, 100)[:, None]
-    assert without_logarithm(["c"], labels) == []
-    labels[3] = 0
-    (text,) = without_logarithm(["c"], labels)
-    assert "1 label of 0 or less, such as 0; correct them, or give --missing-" in text
-    labels[3:40] = 0
-    assert without_logarithm(["c"], labels) == []
