@@ -118,7 +118,7 @@ class Experiment:
         """Where models predict."""
         return usable_device(self.settings.device)
 
-    @property
+    @cached_property
     def model(self) -> str:
         """Kind of the models: head, finetune or scratch."""
         if self.settings.model != AUTO:
@@ -188,18 +188,15 @@ class Experiment:
                         "more; give valid a larger share of the labelled rows"
                     )
 
-    def options(self, model: str) -> Training:
-        """Options of the trainings of a model."""
-        return self.searched or self.settings.training(model)
+    @property
+    def training(self) -> Training:
+        """Options of the trainings."""
+        return self.searched or self.settings.training(self.model)
 
-    def fairseq_arguments(
-        self, member: ModelRun, trial: Training | None = None
-    ) -> dict[str, Any]:
-        """Options of fairseq-train for a model, in the folder of the experiment; ``trial``
-        are its options in a search."""
+    def fairseq_arguments(self, member: ModelRun) -> dict[str, Any]:
+        """Options of fairseq-train for a model, in the folder of the experiment."""
         settings, targets = self.settings, self.table.targets
-        training = trial or self.options(member.model)
-        start = self.start if member.model == FINETUNE else None
+        training, start = self.training, self.start
         updates = -(-len(self.splits[member.run]["train"]) // training.batch_size)
         updates *= training.epochs
         metric = self.metric(member.run)
@@ -265,11 +262,12 @@ class Experiment:
 
     def trainings(self) -> list[ModelRun]:
         """Models that fairseq trains."""
-        return [member for member in self.model_runs() if member.model != HEAD]
+        return [] if self.model == HEAD else self.model_runs()
 
-    def cost(self, model: str) -> int:
+    @property
+    def cost(self) -> int:
         """Steps of the progress bar that a model takes."""
-        return HEAD_STEPS if model == HEAD else self.options(model).epochs
+        return HEAD_STEPS if self.model == HEAD else self.training.epochs
 
     @contextlib.contextmanager
     def progress(self, title: str, steps: int) -> Iterator[None]:

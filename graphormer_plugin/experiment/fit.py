@@ -20,6 +20,7 @@ from graphormer_plugin.experiment.experiment import (
 )
 from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules, Split
 from graphormer_plugin.experiment.predictions import Run, calibrated, write_models
+from graphormer_plugin.experiment.search import search
 from graphormer_plugin.experiment.settings import CONFORMAL, HEAD, Settings
 from graphormer_plugin.experiment.split_tables import write_molecules
 from graphormer_plugin.experiment.starts import find_start, start_state
@@ -45,6 +46,22 @@ PREDICTIONS = "predictions.npz"
 FOREST_STEPS = 10  # steps of the progress bar; an epoch is a step
 
 
+def fit_all(experiment: Experiment) -> tuple[list[Run], Experiment]:
+    """Write the lines of fairseq-train that run, and fit and predict every model that is not
+    in the folder yet; the experiment has the options that a search has found."""
+    splits, folder = experiment.splits, experiment.folder
+    experiment.bar.total = experiment.cost * len(experiment.model_runs())
+    experiment.bar.total += FOREST_STEPS * len(splits)
+    if experiment.settings.trials:
+        experiment = replace(experiment, searched=search(experiment))
+    comments = []
+    if experiment.model == HEAD:
+        comments = ["Heads (head.npz) are fitted by graphormer-train itself."]
+    lines = [experiment.fairseq_arguments(one) for one in experiment.trainings()]
+    write_text(folder / COMMANDS_FILE, shell_lines(lines, folder, comments))
+    return [fit_run(experiment, number) for number in range(len(splits))], experiment
+
+
 def fit_run(experiment: Experiment, number: int) -> Run:
     """Fit and predict the baselines and the models of a split that are not in the folder
     yet."""
@@ -64,7 +81,7 @@ def fit_models(experiment: Experiment, number: int) -> Run:
         title = f"{experiment.settings.run_name(number + 1)}, {TITLES[member.model]}"
         if member.model != HEAD:
             title += f" {member.number + 1}"
-        with experiment.progress(title, experiment.cost(member.model)):
+        with experiment.progress(title, experiment.cost):
             predictions.append(model_predictions(experiment, member))
     predicted = combined(predictions)
     run = Run(
@@ -92,15 +109,6 @@ def fit_folder(
     experiment.check()
     write_molecules(experiment.folder, molecules, [split])
     write_models(experiment.folder, molecules, [fit_models(experiment, 0)])
-
-
-def write_commands(experiment: Experiment) -> None:
-    """Write the lines of fairseq-train that run."""
-    folder, comments = experiment.folder, []
-    lines = [experiment.fairseq_arguments(one) for one in experiment.trainings()]
-    if experiment.model == HEAD:
-        comments = ["Heads (head.npz) are fitted by graphormer-train itself."]
-    write_text(folder / COMMANDS_FILE, shell_lines(lines, folder, comments))
 
 
 def forest_values(experiment: Experiment, run: int) -> np.ndarray:

@@ -28,7 +28,7 @@ from graphormer_plugin.experiment.results import (
     report_numbers,
     worse_than_baselines,
 )
-from graphormer_plugin.experiment.scores import IN_UNIT, main_metric, spread_text
+from graphormer_plugin.experiment.scores import IN_UNIT
 from graphormer_plugin.experiment.settings import HEAD, TABLES, Settings
 from graphormer_plugin.explain.drawing import Molecule, address, molecule_picture
 from graphormer_plugin.heads.domain import most_similar
@@ -57,7 +57,7 @@ def report(
     pages = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
     options = {}
     if experiment.model != HEAD:
-        training = vars(experiment.options(experiment.model))
+        training = vars(experiment.training)
         options[TITLES[experiment.model]] = ", ".join(
             f"{name} {value:g}"
             for name, value in training.items()
@@ -83,7 +83,6 @@ def report(
         many=len(by_target) > MOST_ENDPOINTS,
         repeated="folds" if settings.folds else "replicates",
         runs=len(runs),
-        valid=valid_scores(experiment, results),
         # A PNG file has its width in pixels in its header.
         pictures=[
             (name, base64.b64encode(png).decode(), int.from_bytes(png[16:20]))
@@ -94,19 +93,6 @@ def report(
         folder=shlex.quote(Path(os.path.abspath(settings.folder)).name),
         given=given,
     )
-
-
-def valid_scores(experiment: Experiment, results: pd.DataFrame) -> list[str]:
-    """The main metric of the validation molecules of each run, a line each."""
-    metric = main_metric(experiment.table.targets)
-    name, title = experiment.settings.run_name, TITLES[experiment.model]
-    valid = results[(results.split == "valid") & (results.target == "")]
-    return [
-        f"{name(run).capitalize()}: {title}, valid {metric} {spread_text([value], metric)}"
-        for run, value in valid[valid.metric == metric]
-        .set_index("replicate")
-        .value.items()
-    ]
 
 
 def card(experiment: Experiment, runs: Sequence[Run], one: Any) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from graphormer_plugin.experiment.scores import (
     COUNT,
     IN_UNIT,
     MAIN,
-    Cell,
     main_metric,
     metric_cells,
     score,
@@ -121,7 +120,7 @@ def held_out_metrics(results: pd.DataFrame) -> HeldOutMetrics:
 
 def metric_tables(
     table: LabelledMolecules, by_target: HeldOutMetrics
-) -> dict[str, list[list[Cell | str]]]:
+) -> dict[str, list[list[str]]]:
     """Tables of `held_out_metrics` by title: a row per target and model, the means over
     targets, and metrics of the spread of models that have a spread; headers first."""
     kind, names = table.targets.kind, list(table.targets.names)
@@ -131,7 +130,7 @@ def metric_tables(
     several = by_target.keys() - {""}
     rows = {name: by_target[name] for name in names if name in several} or by_target
     first = ["endpoint"] if several else []
-    tables: dict[str, list[list[Cell | str]]] = {TESTED: [[*first, "model", *metrics]]}
+    tables: dict[str, list[list[str]]] = {TESTED: [[*first, "model", *metrics]]}
     for name, models in rows.items():
         start = [name][: len(first)]
         tables[TESTED] += [[*start, *row] for row in metric_cells(models, metrics)]

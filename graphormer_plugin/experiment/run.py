@@ -32,7 +32,7 @@ from graphormer_plugin.experiment.report import (
     worst_predicted,
 )
 from graphormer_plugin.experiment.scores import text_table
-from graphormer_plugin.experiment.search import optuna_module, search
+from graphormer_plugin.experiment.search import optuna_module
 from graphormer_plugin.experiment.settings import (
     CONFORMAL,
     TABLES,
@@ -100,7 +100,7 @@ def run_experiment(
         else:
             split_tables.write_molecules(folder, table, splits)
             with experiment.bar:
-                runs, experiment = fit_all(experiment)
+                runs, experiment = fit.fit_all(experiment)
             finish(experiment, runs, warnings)
         print_line("\n" + read_text(folder / SUMMARY_FILE).rstrip())
         if not finished:
@@ -148,19 +148,6 @@ def experiment_identity(
     if start is not None:
         identity["start_sha256"] = start.sha256
     return identity
-
-
-def fit_all(experiment: Experiment) -> tuple[list[predictions.Run], Experiment]:
-    """Train and predict every model that is not in the folder yet; the experiment has the
-    options that a search has found."""
-    models, splits = experiment.model_runs(), experiment.splits
-    experiment.bar.total = sum(experiment.cost(one.model) for one in models)
-    experiment.bar.total += fit.FOREST_STEPS * len(splits)
-    if experiment.settings.trials:
-        experiment = dataclasses.replace(experiment, searched=search(experiment))
-    fit.write_commands(experiment)
-    runs = [fit.fit_run(experiment, number) for number in range(len(splits))]
-    return runs, experiment
 
 
 def finish(

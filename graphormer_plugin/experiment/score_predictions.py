@@ -58,7 +58,7 @@ class TableScores:
         from graphormer_plugin.experiment import scores
 
         metrics = METRICS[self.targets.kind]
-        lines: list[list[scores.Cell | str]] = [["endpoint", scores.COUNT, *metrics]]
+        lines = [["endpoint", scores.COUNT, *metrics]]
         for target, column in self.columns.items():
             measured = self._labels(target, column, warn)
             values = np.concatenate(self._values)

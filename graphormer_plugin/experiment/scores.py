@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import mean, stdev
-from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -70,16 +69,6 @@ def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
     return float(FUNCTIONS[name](labels, predicted))
 
 
-def pairs(
-    kind: str, predicted: np.ndarray, labels: np.ndarray
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Predictions and labels [n] of each target; predictions of a multiclass target are
-    [n, classes]."""
-    if kind == "multiclass":
-        return [(predicted, labels[:, 0])]
-    return list(zip(predicted.T, labels.T, strict=True))
-
-
 def scores(
     targets: TargetSchema, predicted: np.ndarray, labels: np.ndarray, spread: np.ndarray
 ) -> dict[str, list[float]]:
@@ -89,8 +78,9 @@ def scores(
     Args:
         spread: Standard deviation of each target in train [T].
     """
+    of_targets = [predicted] if targets.kind == "multiclass" else predicted.T
     by_metric = {
-        name: [score(name, *pair) for pair in pairs(targets.kind, predicted, labels)]
+        name: [score(name, *pair) for pair in zip(of_targets, labels.T, strict=True)]
         for name in METRICS[targets.kind]
     }
     if main_metric(targets) == NRMSE:
@@ -111,18 +101,11 @@ def spread_text(values: Sequence[float], metric: str) -> str:
     return f"{mean(values):{digits}} ± {stdev(values):{digits}}"
 
 
-class Cell(NamedTuple):
-    """Text of a metric in a table, and whether it is the best of its column."""
-
-    text: str
-    is_best: bool = False
-
-
 def metric_cells(
     rows: Mapping[str, Mapping[str, Sequence[float]]], metrics: Sequence[str]
-) -> list[list[Cell | str]]:
-    """Rows of a table of models that are compared: the name of each, and its metrics;
-    ``rows`` has the value of each run by metric, by model."""
+) -> list[list[str]]:
+    """Rows of a table of models that are compared: the name of each, and its metrics, with
+    a star behind the best; ``rows`` has the value of each run by metric, by model."""
     means = {
         name: [mean_of_defined(values[name]) for values in rows.values()]
         for name in metrics
@@ -132,19 +115,17 @@ def metric_cells(
         for name, values in means.items()
         if name != COUNT and np.isfinite(values).sum() > 1
     }
-    table: list[list[Cell | str]] = []
+    table = []
     for at, (model, of) in enumerate(rows.items()):
-        texts = [spread_text(of[name], name) for name in metrics]
-        bests = [bool(means[name][at] == best.get(name)) for name in metrics]
-        table.append([model, *map(Cell, texts, bests)])
+        texts = [
+            spread_text(of[name], name) + "*" * bool(means[name][at] == best.get(name))
+            for name in metrics
+        ]
+        table.append([model, *texts])
     return table
 
 
-def text_table(rows: Sequence[Sequence[Cell | str]]) -> str:
-    """Rows as aligned text, the best cells with a star."""
-    cells = [
-        [f"{x.text}{'*' * x.is_best}" if isinstance(x, Cell) else x for x in row]
-        for row in rows
-    ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
+def text_table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as aligned text."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)

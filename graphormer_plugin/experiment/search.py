@@ -7,7 +7,7 @@ from types import ModuleType
 from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment.experiment import Experiment, ModelRun
-from graphormer_plugin.experiment.settings import FINETUNE, SCRATCH, Training
+from graphormer_plugin.experiment.settings import Training
 from graphormer_plugin.experiment.training import LOG_FILE, read_curves
 
 TRIALS_FOLDER = "trials"
@@ -38,9 +38,7 @@ def search(experiment: Experiment) -> Training:
     optuna = optuna_module()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     settings, metric = experiment.settings, experiment.metric(0)
-    rises = metric in RISING
-    model = SCRATCH if experiment.start is None else FINETUNE
-    base = settings.training(model)
+    rises, base = metric in RISING, experiment.training
     folder = experiment.folder / TRIALS_FOLDER
     folder.mkdir(exist_ok=True)
     worst = -math.inf if rises else math.inf
@@ -50,13 +48,14 @@ def search(experiment: Experiment) -> Training:
         if settings.lr is None:
             low, high = base.lr / LR_RANGE, base.lr * LR_RANGE
             varied["lr"] = trial.suggest_float("lr", low, high, log=True)
-        if model == FINETUNE:
+        if experiment.start is not None:
             varied["frozen"] = trial.suggest_categorical("frozen", FROZEN)
         return dataclasses.replace(base, **varied)
 
     def _objective(trial) -> float:
         name = f"trial{done + 1}"
-        line = experiment.fairseq_arguments(ModelRun(0, model), _options(trial))
+        tried = dataclasses.replace(experiment, searched=_options(trial))
+        line = tried.fairseq_arguments(ModelRun(0, experiment.model))
         line["save_dir"] = f"{TRIALS_FOLDER}/{name}"
         values: list[float] = []
         try:

@@ -157,7 +157,7 @@ def _end_with(parent: int) -> None:
 def logged_statistics(line: str) -> dict[str, Any]:
     """Statistics that a line of fairseq's log in JSON ends in; empty without any."""
     # Another kind of line, or a line that a kill cut off, perhaps before a whole one.
-    with contextlib.suppress(ValueError, RecursionError):
+    with contextlib.suppress(ValueError):
         return json.loads(line[line.rindex('{"epoch": ') :])
     return {}
 
@@ -173,7 +173,6 @@ def read_curves(path: Path) -> Curves:
             split, _, name = key.partition("_")
             updates = statistics.get(f"{split}_num_updates")
             if updates is not None:
-                with contextlib.suppress(ValueError, TypeError, OverflowError):
-                    point = {float(updates): float(value)}
-                    curves.setdefault((name, split), {}).update(point)
+                curve = curves.setdefault((name, split), {})
+                curve[float(updates)] = float(value)
     return curves

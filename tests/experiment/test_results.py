@@ -150,13 +150,13 @@ def test_a_row_for_each_endpoint_and_model(endpoints):
     assert first[0] == ["endpoint", "model", "n", "rmse", "mae", "r2", "spearman"]
     names = [(name, model) for name, model, *_ in first[1:]]
     assert names == [(y, m) for y in "yz" for m in ("mean", "random forest", "head")]
-    best = [[cell.is_best for cell in cells] for _, _, *cells in first[1:]]
+    best = [["*" in cell for cell in cells] for _, _, *cells in first[1:]]
     assert best[2][1:3] == [True, True] and best[4][1:4] == [True, True, True]
-    assert first[3][3].text == "1.000" and first[6][3].text == "400.000"
+    assert first[3][3] == "1.000*" and first[6][3] == "400.000"
     assert mean[0] == ["model", "nrmse", "r2", "spearman"]
     spread = [np.arange(20).std(), 1000 * np.resize([3, 1, 2], 20).std()]
     expected = np.mean(np.array([1, 400]) / spread)
-    assert float(mean[3][1].text) == pytest.approx(expected, abs=1e-3)
+    assert float(mean[3][1].rstrip("*")) == pytest.approx(expected, abs=1e-3)
     assert [row[0] for row in spreads] == ["endpoint", "y", "z"]
     text = summary_text(table, found)
     assert "\n\nMean over 2 endpoints (* best)\nmodel          nrmse " in text
@@ -337,9 +337,7 @@ def test_what_the_report_says():
     (line,) = re.findall("<code>graphormer-predict (.*)</code>", page)
     words = ["it's here", "new.csv", "predictions.csv"]
     assert shlex.split(html.unescape(line)) == words and "/srv" not in page
-    places = [page.index(f"Replicate {k}: head, valid rmse 2.") for k in range(1, 12)]
-    assert places == sorted(places) and "over 11 replicates" in text
-    assert page.index("<details><summary>Settings and versions") < places[0]
+    assert "over 11 replicates" in text
     assert "<td>start</td><td>s.pt, sha256 5a</td>" in page
     # Ten molecules, each with three neighbours.
     assert page.count('<div class="card">') == 10

@@ -21,7 +21,7 @@ BASE = TRAININGS[FINETUNE]
 def search(tmp_path, monkeypatch):
     """Function: search with a training that has the metric of a function. Its attributes
     are the options that were tried, and the warnings."""
-    arguments = lambda self, member, options: {"trial": options}  # noqa: E731
+    arguments = lambda self, member: {"trial": self.searched}  # noqa: E731
     monkeypatch.setattr(Experiment, "fairseq_arguments", arguments)
 
     def search(trials, values_of, rises=False, start=True, **options):
@@ -88,7 +88,8 @@ def test_the_best_options_of_all_trials_also_after_a_kill(search, tmp_path):
 
 
 def test_what_is_not_varied(search):
-    found = search(4, best_without, rises=True, start=False, lr=0.5)
+    more = {"start": False, "model": "scratch"}
+    found = search(4, best_without, rises=True, lr=0.5, **more)
     assert {one.lr for one in search.tried} == {0.5} and found.frozen == 0
     assert found.dropout == max(one.dropout for one in search.tried)
 
