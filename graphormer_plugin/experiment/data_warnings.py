@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import ks_2samp
 
 from graphormer_plugin.data.errors import counted, listed
 from graphormer_plugin.data.label_warnings import warnings_about
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.table import SPLIT
-from graphormer_plugin.experiment.label_statistics import label_shift
 from graphormer_plugin.experiment.labelled_molecules import (
     FIT_SPLITS,
     LabelledMolecules,
@@ -17,6 +17,10 @@ from graphormer_plugin.experiment.labelled_molecules import (
 from graphormer_plugin.experiment.scores import MAIN, is_defined
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.split_tables import INVALID_FILE
+
+# Labels of test lie elsewhere if their distribution function is farther than this from that
+# of train and valid, and chance explains it with less than this probability (our choice).
+SHIFTED, CHANCE = 0.3, 1e-3
 
 
 def experiment_warnings(
@@ -32,23 +36,11 @@ def experiment_warnings(
         if name.lower() == SPLIT and name not in used
     ]
     given = table.given_split or {}
-    draws_valid = bool(given) and "valid" not in given
-    if draws_valid:
+    if given and "valid" not in given:
         of_column = table.split.startswith("column:")
         how = "at random by --seed" if of_column else f"by --split {table.split}"
         many = counted(len(splits[0]["valid"]), "molecule")
         lines.append(f"{many} of train are valid, drawn {how}")
-    is_one = table.times is not None or given and not draws_valid
-    if is_one and settings.replicates > 1:
-        source = "the files" if settings.valid_file else table.split
-        lines.append(
-            f"all replicates have the split of {source}: they differ in their seeds"
-        )
-    if unlabelled := int(np.isnan(table.labels).all(1).sum()):
-        lines.append(
-            f"{counted(unlabelled, 'molecule')} without a label take no part; "
-            "graphormer-predict with the folder predicts them"
-        )
     salts = [text for text in table.smiles if "." in text.split()[0]]
     if salts and not settings.largest_fragment:
         lines.append(
@@ -103,3 +95,22 @@ def undefined_metrics(table: LabelledMolecules, split: Split) -> list[str]:
             text += f": the mean is over {defined.sum():,} of {len(names):,} targets"
         lines.append(text)
     return lines
+
+
+def label_shift(table: LabelledMolecules, split: Split) -> list[str]:
+    """A warning about targets whose labels in test lie elsewhere than in train and valid;
+    Kolmogorov and Smirnov's test of two samples tells."""
+    fitted = np.concatenate([split[part] for part in FIT_SPLITS])
+    names = []
+    for name, column in table.label_columns():
+        pair = [
+            column[rows][~np.isnan(column[rows])] for rows in (fitted, split["test"])
+        ]
+        if all(map(len, pair)):
+            shift = ks_2samp(*pair)
+            if shift.statistic > SHIFTED and shift.pvalue < CHANCE:
+                names.append(name)
+    return [
+        f"labels of {listed(names)} lie elsewhere in test than in train and valid: metrics "
+        "of test are of molecules unlike those that were learned"
+    ] * bool(names)

@@ -1,7 +1,7 @@
 """The molecules and labels of an experiment, read from its table."""
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
@@ -27,7 +27,11 @@ from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.heads.fit import unfit_targets
 from graphormer_plugin.inference.model_folder import SMILES_COLUMN
-from graphormer_plugin.inference.prediction_columns import class_word, unlogged_cell
+from graphormer_plugin.inference.prediction_columns import (
+    class_labels,
+    class_word,
+    unlogged_cell,
+)
 
 Split = Mapping[str, np.ndarray]
 FIT_SPLITS = SPLITS[:2]  # heads and random forests are fitted to both
@@ -127,6 +131,15 @@ class LabelledMolecules:
     def exact_labels(self) -> np.ndarray:
         """`labels`, NaN where they are bounds, which no metric counts."""
         return exact_labels(self.labels, self.bounds)
+
+    def label_columns(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Name and exact labels [n] of each target, or of each class of a multiclass target,
+        where 1 is a molecule of the class."""
+        names, labels = self.targets.names, self.exact_labels
+        if self.targets.kind == "multiclass":
+            names = [f"{names[0]} {label}" for label in class_labels(self.targets)]
+            labels = np.where(np.isnan(labels), np.nan, labels == np.arange(len(names)))
+        return zip(names, labels.T, strict=True)
 
     def trained_labels(self, split: Split, bounds: bool = False) -> np.ndarray:
         """Labels [n, T] of train, NaN where missing or of a molecule of weight 0; with or

@@ -156,8 +156,6 @@ def write_predictions(
             values, std, in_domain = (None if x is None else x[rows] for x in every)
             if several:
                 in_domain = per_target(in_domain, values)
-            if in_domain is None:
-                in_domain = np.full(len(rows), np.nan)
             interval = conformal_interval(table, run, coverage)
             shown = {"layout": COMPARED, "logs": logs, "interval": interval}
             columns = prediction_columns(targets, values, std, in_domain, **shown)

@@ -14,7 +14,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from graphormer_plugin.data.smiles import mol_of_any_smiles
 from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.experiment.experiment import TITLES, Experiment
-from graphormer_plugin.experiment.label_statistics import label_table
 from graphormer_plugin.experiment.labelled_molecules import (
     SIGNS,
     LabelledMolecules,
@@ -153,6 +152,26 @@ def molecules_text(table: LabelledMolecules) -> str:
     labelled = int((~np.isnan(table.labels)).any(1).sum())
     some = "" if labelled == len(table) else f" ({labelled:,} with a label)"
     return f"{len(table):,} molecules{some}"
+
+
+def label_table(table: LabelledMolecules, split: Split) -> list[list[str]]:
+    """A header, and for each target the labels of train, valid and test: their number and
+    mean ± standard deviation, or the share of a class in percent. A multiclass target has a
+    line for each class."""
+    lines = [["labels", *SPLITS]]
+    for name, column in table.label_columns():
+        parts = [column[split[part]] for part in SPLITS]
+        known = [part[~np.isnan(part)] for part in parts]
+        lines.append([name, *(_summary(part, table.targets.kind) for part in known)])
+    return lines
+
+
+def _summary(labels: np.ndarray, kind: str) -> str:
+    if not len(labels):
+        return "0"
+    if kind != "regression":
+        return f"{len(labels):,}: {100 * labels.mean():.3g} %"
+    return f"{len(labels):,}: {labels.mean():.3g} ± {labels.std():.3g}"
 
 
 def split_text(settings: Settings, splits: Sequence[Split]) -> str:

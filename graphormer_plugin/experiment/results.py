@@ -78,7 +78,10 @@ def _metrics(
     spread = label_spread(table, run.split)
     by_metric = {COUNT: counts} | scores(table.targets, values, labels, spread)
     if kind == "regression" and predicted.std is not None and split == "test":
-        by_metric |= _spread_scores(labels - values, predicted.std[run.split[split]])
+        std = predicted.std[run.split[split]]
+        pairs = zip((labels - values).T, std.T, strict=True)
+        spreads = [spread_scores(*pair) for pair in pairs]
+        by_metric |= {name: [of[name] for of in spreads] for name in SPREAD_SCORES}
     lines = []
     for target in table.logs:  # metrics in the unit, too
         pair = antilog(values[:, target]), antilog(labels[:, target])
@@ -91,16 +94,6 @@ def _metrics(
         if len(names) > 1 or table.logs:
             lines += [(name, metric, x) for name, x in zip(names, of_targets)]
     return lines
-
-
-def _spread_scores(errors: np.ndarray, std: np.ndarray) -> dict[str, list[float]]:
-    """`spread_scores` of each target by metric; errors [n, T] are NaN without label."""
-    known = ~np.isnan(errors)
-    of_targets = [
-        spread_scores(error[rows], spread[rows])
-        for error, spread, rows in zip(errors.T, std.T, known.T, strict=True)
-    ]
-    return {name: [of[name] for of in of_targets] for name in SPREAD_SCORES}
 
 
 # Values of each run by metric, by the name of a model, by target, as in `COLUMNS`.

@@ -12,6 +12,7 @@ from tqdm import tqdm
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.files import atomic_write, file_lock, read_text, write_text
+from graphormer_plugin.data.splits import RATIOS
 from graphormer_plugin.experiment import fit, predictions, results, split_tables
 from graphormer_plugin.experiment.data_warnings import experiment_warnings
 from graphormer_plugin.experiment.experiment import (
@@ -20,12 +21,12 @@ from graphormer_plugin.experiment.experiment import (
     unfit_for_head,
 )
 from graphormer_plugin.experiment.figures import figures
-from graphormer_plugin.experiment.label_statistics import label_table
 from graphormer_plugin.experiment.labelled_molecules import (
     LabelledMolecules,
     read_table,
 )
 from graphormer_plugin.experiment.report import (
+    label_table,
     molecules_text,
     report,
     split_text,
@@ -142,7 +143,7 @@ def experiment_identity(
 ) -> dict[str, Any]:
     """Settings and digests of files that the results depend on."""
     identity = {name: x for name, x in vars(settings).items() if name not in PLACES}
-    identity["ratios"] = settings.shares
+    identity["ratios"] = settings.ratios or RATIOS
     for part, digest in zip(settings.tables, table.digests, strict=True):
         identity["sha256" if part == "train" else f"{part}_sha256"] = digest
     if start is not None:

@@ -12,7 +12,7 @@ from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import home_path, read_text, write_text
 from graphormer_plugin.data.options import CLASS_WEIGHTS, TableOptions, flag_of, option
 from graphormer_plugin.data.schema import TARGET_KINDS
-from graphormer_plugin.data.splits import RATIOS, Ratios
+from graphormer_plugin.data.splits import Ratios
 from graphormer_plugin.heads import MAX_ROWS
 
 HEAD, FINETUNE, SCRATCH, AUTO = "head", "finetune", "scratch", "auto"
@@ -209,8 +209,6 @@ class Settings(TableOptions, Places):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for path in (self.table, self.folder, *self.part_files.values()):
-            path.encode()  # ValueError: not UTF-8, which the report and commands.sh are
         flags = ", ".join(self.training_flags)
         errors = {
             f"--seed {self.seed}: expected {MOST_SEED} or less": self.seed > MOST_SEED,
@@ -270,11 +268,6 @@ class Settings(TableOptions, Places):
         """Given options that only a training has."""
         names = (*TRAINING_OPTIONS, "ensemble", "trials", "descriptors")
         return [flag_of(n) for n in names if getattr(self, n) != getattr(Settings, n)]
-
-    @property
-    def shares(self) -> Ratios:
-        """Shares of train, valid and test."""
-        return self.ratios or RATIOS
 
     @property
     def runs(self) -> int:

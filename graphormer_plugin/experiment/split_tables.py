@@ -75,7 +75,7 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
         ]
         splits = [{name: order[at] for name, at in split.items()} for split in drawn]
     else:
-        labels, shares = table.labels[order], settings.shares
+        labels, shares = table.labels[order], settings.ratios or RATIOS
         if given:
             ratio = RATIOS[0] / RATIOS[1]
             first = ratio / (ratio + 1)

@@ -145,7 +145,8 @@ def coverage(errors: Floats, std: Floats) -> Floats:
 
 
 def spread_scores(errors: Floats, std: Floats) -> dict[str, float]:
-    """Metrics of predicted standard deviations [n] of normal errors (label - prediction).
+    """Metrics of predicted standard deviations [n] of normal errors (label - prediction), NaN
+    without label.
 
     Returns:
         ``coverage90``, the share of labels within the central interval of 90 %;
@@ -155,6 +156,8 @@ def spread_scores(errors: Floats, std: Floats) -> dict[str, float]:
         mean negative log likelihood; ``rank_of_error``, Spearman's correlation of spread
         and absolute error. NaN for an undefined score; all are undefined without spread.
     """
+    known = ~np.isnan(errors)
+    errors, std = errors[known], std[known]
     if len(std) < 2 or not (std > 0).all():
         return dict.fromkeys(SPREAD_SCORES, np.nan)
     sizes, order = np.abs(errors), np.argsort(std, kind="stable")

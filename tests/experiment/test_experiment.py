@@ -5,7 +5,7 @@ import pytest
 
 from graphormer_plugin.experiment import experiment as module
 from graphormer_plugin.experiment import run as running
-from graphormer_plugin.experiment.experiment import ModelRun, saved_arrays
+from graphormer_plugin.experiment.experiment import saved_arrays
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD
 from support.labelled_molecules import experiment_of, molecules_of
 
@@ -85,8 +85,3 @@ def test_weights_of_labels():
     assert first[[0, 1, 3], 1] == pytest.approx([0.75, 1.5, 0.75])
     second = weights(weights=np.array([1, 2, 3, 0.0]))
     assert second[:, 0] == pytest.approx([2 / 3, 4 / 3, 2, 0])
-
-
-def test_paths_of_models():
-    assert ModelRun(1, FINETUNE, 2).save_dir == "replicate2/finetune3"
-    assert ModelRun(0, HEAD).files[1] == "replicate1/head1/head.npz"

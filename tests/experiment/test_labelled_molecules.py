@@ -6,8 +6,8 @@ import pytest
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.tables.table import CsvTable
 from graphormer_plugin.experiment.data_warnings import experiment_warnings
-from graphormer_plugin.experiment.label_statistics import label_table
 from graphormer_plugin.experiment.labelled_molecules import read_table
+from graphormer_plugin.experiment.report import label_table
 from graphormer_plugin.experiment.split_tables import SPLITS, write_molecules
 from support.labelled_molecules import HEADER, ROWS, settings, splits_of
 from support.stores import csv_dataset
@@ -58,7 +58,6 @@ def test_a_number_of_a_molecule_is_no_target(write, name):
     "asked, split",
     [
         ({}, "column:SPLIT"),
-        ({"replicates": 2}, "column:SPLIT"),
         ({"split": "column:SPLIT"}, "column:SPLIT"),
         ({"split": "random"}, "random"),
         ({"folds": 3}, "scaffold"),
@@ -80,10 +79,9 @@ def test_a_column_called_split(write, asked, split):
     how *= bool(asked.folds or asked.ratios)
     warned = [f"the column SPLIT is not used; --split column:SPLIT{how} takes it"]
     if split == "column:SPLIT":
-        text = f"all replicates have the split of {split}: they differ in their seeds"
-        warned = [text] * (asked.replicates > 1)
+        warned = []
         valid = [parts["valid"].tolist() for parts in splits_of(table, asked)]
-        assert valid == [[8]] * asked.replicates
+        assert valid == [[8]]
     assert experiment_warnings(table, [], asked) == warned * (not named)
 
 
@@ -95,9 +93,9 @@ def test_labels_that_are_missing(write):
     known = [1.5, np.nan, np.nan, 2.5, 1, 0]
     assert np.array_equal(table.labels[:, 0], known, equal_nan=True)
     assert [table.label_cells(row)[0] for row in (0, 1, 2)] == ["1.5", "", ""]
-    unused, unlabelled = experiment_warnings(table, [], asked)
-    assert unused == "--missing-labels '-999' fits no cell of y"
-    assert unlabelled.startswith("2 molecules without a label take no part; graph")
+    assert experiment_warnings(table, [], asked) == [
+        "--missing-labels '-999' fits no cell of y"
+    ]
 
 
 def test_bounds(read, tmp_path):
@@ -132,7 +130,7 @@ def test_rows_that_are_left_out(write):
     asked = settings(write([*ROWS, *more]), skip_invalid=True, **given)
     table = read_table(asked)
     assert len(table) == len(table.extras) == 7
-    assert experiment_warnings(table, [], asked)[1:] == [
+    assert experiment_warnings(table, [], asked) == [
         "left out 2 rows that cannot be parsed, listed in invalid.csv"
     ]
 

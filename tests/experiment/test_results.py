@@ -9,7 +9,7 @@ import pytest
 from matplotlib import rc_context
 
 from graphormer_plugin.experiment import figures
-from graphormer_plugin.experiment.label_statistics import label_shift, label_table
+from graphormer_plugin.experiment.data_warnings import label_shift
 from graphormer_plugin.experiment.predictions import (
     Run,
     calibrated,
@@ -20,6 +20,7 @@ from graphormer_plugin.experiment.predictions import (
     write_predictions,
 )
 from graphormer_plugin.experiment.report import (
+    label_table,
     molecules_text,
     neighbours,
     report,
