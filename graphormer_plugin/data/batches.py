@@ -34,11 +34,8 @@ def bucket_of_sizes(sizes: NDArray[np.integer], ratio: float) -> NDArray[np.inte
 def bucketed_order(
     sizes: NDArray[np.integer], seed: int, epoch: int, ratio: float = BUCKET_RATIO
 ) -> NDArray[np.int64]:
-    """Positions of graphs in random order within buckets of sizes, bucket after bucket.
-
-    The generator is not NumPy's global generator, so random numbers drawn by a model or
-    by a user's dataset do not change the order of the data.
-    """
+    """Positions of graphs in random order within buckets of sizes, bucket after bucket."""
+    # Not NumPy's global generator, from which models and users' datasets draw.
     order = np.random.default_rng([seed % 2**63, epoch]).permutation(len(sizes))
     return order[np.argsort(bucket_of_sizes(sizes, ratio)[order], kind="stable")]
 

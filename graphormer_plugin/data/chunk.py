@@ -38,8 +38,8 @@ class GraphChunk:
     """Consecutive graphs.
 
     Attributes:
-        num_nodes: int [g] nodes of each graph, at least 1.
-        num_edges: int [g] directed edges of each graph.
+        num_nodes: int [g], at least 1.
+        num_edges: int [g], directed.
         x: Categories from 0 (integers) or features (floats) [sum n, F].
         edge_index: int [2, sum e], node numbers within each graph.
         edge_attr: Categories from 0 (integers) or features (floats) [sum e, columns];

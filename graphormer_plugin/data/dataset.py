@@ -21,18 +21,13 @@ logger = logging.getLogger(__name__)
 
 
 class GraphDataset(FairseqDataset):
-    """One split of a graph store.
+    """One split of a graph store: its graphs ``[n]`` among those of the ``sizes`` ``[G]``.
 
-    Items are positions in the split, which the collator turns into batches. Training
-    order depends on seed and epoch only: graphs are shuffled within size buckets,
-    batches are cut along the buckets, and fairseq's iterator shuffles the batches. A
-    resumed run therefore sees the batches of an uninterrupted one.
-
-    Args:
-        graph_ids: graphs of the store that belong to the split, ``[n]``.
-        sizes: nodes of every graph of the store, ``[G]``.
-        shuffle: training order (see above); otherwise graphs are sorted by size.
-        bucket_ratio: relative width of the size buckets, see `bucket_of_sizes`.
+    Items are positions in the split, which the collator turns into batches. The order
+    depends on seed and epoch only if it is to ``shuffle``: graphs are shuffled within size
+    buckets (`bucket_of_sizes`), batches are cut along the buckets, and fairseq's iterator
+    shuffles the batches. A resumed run therefore sees the batches of an uninterrupted one.
+    Otherwise graphs are sorted by size.
     """
 
     def __init__(

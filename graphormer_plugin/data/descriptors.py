@@ -1,4 +1,4 @@
-"""Morgan fingerprints and RDKit's descriptors of molecules, as arrays."""
+"""Morgan fingerprints and RDKit's descriptors, as arrays and as features of graphs."""
 
 import contextlib
 import re
@@ -40,6 +40,8 @@ COMPUTED = [
         for n in range(1, count + 1)
     ),
 ]
+PREFIX = "rdkit:"  # of the names of descriptors that join the output layer
+FEATURES = [PREFIX + name for name in COMPUTED]
 
 
 def morgan_counts(
@@ -85,3 +87,18 @@ def _described(mol: Chem.Mol) -> list[float]:
     for function, _ in FAMILIES.values():
         values += function(mol)
     return values
+
+
+def with_descriptors(
+    names: Sequence[str], given: np.ndarray, descriptors: Callable[[], np.ndarray]
+) -> np.ndarray:
+    """Features of graphs, float64 [n, K], NaN where missing: ``given`` numbers [n, columns],
+    and of the `rdkit_descriptors` those whose names follow."""
+    wanted = [name for name in names if name.startswith(PREFIX)]
+    if not wanted:
+        return given
+    if lacking := {*wanted} - {*FEATURES}:
+        name = min(lacking).removeprefix(PREFIX)
+        raise ValueError(f"this version of RDKit has no descriptor {name}")
+    columns = [FEATURES.index(name) for name in wanted]
+    return np.concatenate([given, descriptors()[:, columns]], 1)

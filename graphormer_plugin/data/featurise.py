@@ -87,14 +87,11 @@ def featurise(
     describe: Callable[[Sequence[str]], np.ndarray] | None = None,
     user_data_dir: str = "",
 ) -> Iterator[FeaturisedRows]:
-    """Parses rows of SMILES into chunks, in their order.
+    """Parses SMILES into chunks, in their order, from the row ``first`` on.
 
-    Args:
-        first: Row to begin with.
-        workers: See `num_workers`.
-        exclude: Rows left out and not counted as failures.
-        describe: SMILES -> float32 [n, descriptors] of those that could be parsed.
-        user_data_dir: Folder of the module with the parser; empty if it is in a package.
+    Rows to ``exclude`` are left out and are not failures. ``describe`` makes descriptors
+    [n, columns] of the SMILES that could be parsed. ``user_data_dir`` is the folder of the
+    parser's module, if it is not in a package.
     """
     excluded = frozenset(exclude)
 
@@ -143,7 +140,8 @@ def _featurise_rows(
     if graphs:
         if describe is not None:
             texts = dict(zip(rows, smiles, strict=True))
-            result.descriptors = describe([texts[row] for row in kept])
+            described = describe([texts[row] for row in kept])
+            result.descriptors = described.astype(np.float32)
         for name in graphs[0].extras:
             values = [graph.extras[name] for graph in graphs]
             try:

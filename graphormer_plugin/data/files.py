@@ -60,11 +60,6 @@ def is_full(error: BaseException | None) -> bool:
     return isinstance(error, OSError) and error.errno in full
 
 
-def is_read_only(error: OSError) -> bool:
-    """Whether an error says that this user, or nobody, can write there."""
-    return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
-
-
 @contextlib.contextmanager
 def file_lock(
     path: str | os.PathLike[str], on_wait: Callable[[], None] | None = None
@@ -195,15 +190,6 @@ def home_path(path: str | os.PathLike[str]) -> Path:
     """A path with the home folder in place of ``~``; `Path.expanduser` has a RuntimeError
     for ``~name`` of no user."""
     return Path(os.path.expanduser(path))
-
-
-def fsync_folder(path: Path) -> None:
-    """Writes the names in a folder to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def download_file(url: str, to: Path) -> None:

@@ -19,7 +19,6 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.n
     """Flat columns that ``cython_ext.build_batch`` reads, edges in ``cython_ext.edge_order``.
     ValueError names a graph with features outside the vocabularies, or with other columns.
     """
-    chunk.check()
     node_offset = np.cumsum([0, *chunk.num_nodes])
     edge_offset = np.cumsum([0, *chunk.num_edges])
     try:

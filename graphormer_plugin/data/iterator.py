@@ -4,7 +4,6 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,13 +37,8 @@ class GraphBatchIterator(EpochBatchIterator):
     keeps the ``shuffle`` of the first epoch, so that ``--curriculum`` never ends. In
     training the batches of an update, of all processes, stay together: updates are
     shuffled, and have the same graphs whatever the number of processes is. ``errors``
-    handles exceptions while a batch is built.
-
-    Args:
-        update_freq: epoch -> batches of one process in an update; None: batches are
-            shuffled one by one.
-        errors: makes the context manager in which a batch is built.
-        **options: options of fairseq's iterator.
+    handles exceptions while a batch is built. ``update_freq`` gives the batches of one
+    process in an update of an epoch; without it, batches are shuffled one by one.
     """
 
     def __init__(
@@ -135,42 +129,6 @@ class GraphBatchIterator(EpochBatchIterator):
         return iterator
 
 
-@dataclass(frozen=True)
-class BatchLimits:
-    """Limits of a batch, see `cut_batches`; ``skip_larger`` as in `GraphDataset.within`."""
-
-    max_graphs: int | None
-    max_nodes: int | None
-    max_pairs: int | None
-    multiple: int
-    skip_larger: bool
-
-    def cut(
-        self, dataset: GraphDataset, epoch: int, parts: int
-    ) -> list[NDArray[np.int64]]:
-        """Batches of an epoch: ``parts`` for each update, perhaps empty."""
-        dataset.set_epoch(epoch)
-        indices = dataset.ordered_indices()
-        for limit, flag in (
-            (self.max_nodes, "--max-tokens"),
-            (self.max_pairs, "--max-pairs"),
-        ):
-            if limit is not None:
-                indices = dataset.within(indices, limit, flag, self.skip_larger)
-        updates = cut_batches(
-            indices,
-            dataset.sizes,
-            max_graphs=self.max_graphs,
-            max_nodes=self.max_nodes,
-            max_pairs=self.max_pairs,
-            multiple=self.multiple,
-            parts=parts,
-        )
-        # Empty batches first: fairseq's trainer drops the counts of an update of a process
-        # whose last batch is empty.
-        return [part for cut in updates for part in np.array_split(cut, parts)[::-1]]
-
-
 def batch_iterator(
     dataset: GraphDataset,
     *,
@@ -196,9 +154,7 @@ def batch_iterator(
     ``--required-batch-size-multiple`` (8 by default); here that multiple shortens full
     batches only.
 
-    The options have the tasks' names; ``update_freq`` and ``errors`` belong to
-    `GraphBatchIterator`, all others to fairseq's iterator. ``max_positions`` is not read:
-    fairseq puts ``max_tokens`` into it in training only.
+    ``max_positions`` is not read: fairseq puts ``max_tokens`` into it in training only.
     """
     check_least("batch_size", max_sentences, 1)
     check_least("max_tokens", max_tokens, 1)
@@ -208,14 +164,27 @@ def batch_iterator(
     if num_workers > cores:  # recipes for large machines ask for 16 and more
         logger.info("--num-workers %d: %d, one per core", num_workers, cores)
         num_workers = cores
-    multiple = required_batch_size_multiple
-    limits = BatchLimits(
-        max_sentences, max_tokens, max_pairs, multiple, ignore_invalid_inputs
-    )
 
     def _batches(number: int) -> list[NDArray[np.int64]]:
+        """All batches of an epoch; those of an update, perhaps empty, follow each other."""
         parts = update_freq(number) * num_shards if update_freq else 1
-        return limits.cut(dataset, number, parts)
+        dataset.set_epoch(number)
+        indices = dataset.ordered_indices()
+        for limit, flag in ((max_tokens, "--max-tokens"), (max_pairs, "--max-pairs")):
+            if limit is not None:
+                indices = dataset.within(indices, limit, flag, ignore_invalid_inputs)
+        updates = cut_batches(
+            indices,
+            dataset.sizes,
+            max_graphs=max_sentences,
+            max_nodes=max_tokens,
+            max_pairs=max_pairs,
+            multiple=required_batch_size_multiple,
+            parts=parts,
+        )
+        # Empty batches first: fairseq's trainer drops the counts of an update of a process
+        # whose last batch is empty.
+        return [part for cut in updates for part in np.array_split(cut, parts)[::-1]]
 
     first = [_batches(epoch)]  # errors of the first epoch are raised here
 

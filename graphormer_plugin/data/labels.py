@@ -76,10 +76,8 @@ def describe_targets(
         values: Labels as a store has them (`store`); None without labels.
         asked: Names and kind of the targets; with 0 classes, a multiclass target has the
             largest label + 1.
-        node_offset: int64 [G + 1], first node of each graph.
         splits: Graph ids by split name; without ``train``, the statistics are of all graphs.
         node_split: See `GraphChunk`; it gives the training nodes.
-        bounds: See `DatasetSource`.
     """
     names, kind = asked.names, asked.kind
     if values is None:

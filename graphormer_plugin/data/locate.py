@@ -86,10 +86,3 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
             f"{options.source!r}"
         )
     return dataset
-
-
-def is_known(options: DatasetOptions) -> bool:
-    """Whether the whole name names a dataset, a file or a folder."""
-    if options.user_data_dir:
-        import_user_data(Path(options.user_data_dir))
-    return options.name in DATASETS or options.path.exists()

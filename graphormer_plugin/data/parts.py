@@ -19,10 +19,8 @@ PART_BYTES = 1 << 26  # after which a part of fewer pieces ends
 class Parts:
     """Consecutive rows of a source in a folder of files, each of which is written whole.
 
-    Args:
-        folder: Made when a part is written.
-        key: Everything that the parts depend on. Parts of another key are removed; all
-            are if it is None.
+    The ``key`` names everything that the parts depend on. Parts of another key are removed;
+    all are if it is None.
     """
 
     def __init__(self, folder: Path, key: Any = None) -> None:

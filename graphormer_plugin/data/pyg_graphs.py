@@ -70,12 +70,10 @@ def chunks_of_graphs(
             graphs have the same columns. Other attributes are named in a warning.
         level: ``graph`` or ``node``: what ``y`` labels.
         values: At node level, labels are values, not classes.
-        with_target: Whether ``y`` is required.
         masks: At node level, read ``train_mask``, ``val_mask`` and ``test_mask``, bool [n],
             where graphs have the first: the splits of the labels.
         edge_kind: ``category`` or ``real``: what ``edge_attr`` is; empty: floats are real
             features, integers are categories from 0.
-        description: Label of the progress bar.
     """
     if hasattr(graphs, "to_data_list"):  # a Batch
         graphs = graphs.to_data_list()

@@ -56,7 +56,7 @@ class FeatureSchema:
         num_edge_features: Real numbers per edge. Such edges have type 1 and no bond
             columns.
         graph_features: Names of K real numbers per graph, columns of a table or RDKit's
-            descriptors (`graph_features.PREFIX`).
+            descriptors (`descriptors.PREFIX`).
         graph_mean: Their means over the training split [K].
         graph_std: Their population standard deviations; 1 for a constant feature.
 

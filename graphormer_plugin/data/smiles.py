@@ -44,14 +44,12 @@ def feature_dims() -> tuple[list[int], list[int]]:
 
 
 def graph_of_mol(mol: Any) -> MoleculeGraph:
-    """Nodes and edges of an RDKit molecule as ``ogb.utils.smiles2graph`` makes them.
+    """Graph of an RDKit molecule as ``ogb.utils.smiles2graph`` makes it: x int64 [atoms, 9],
+    edge_index int64 [2, 2 x bonds] with both directions of a bond next to each other, and
+    edge_attr int64 [2 x bonds, 3].
 
-    Reads RDKit's binary form of the molecule in a single call, which takes a tenth of the
-    time of `graph_atom_by_atom`. Falls back to that function for what the call refuses.
-
-    Returns:
-        x int64 [atoms, 9], in the order of the atoms; edge_index int64 [2, 2 x bonds] with both
-        directions of a bond next to each other; edge_attr int64 [2 x bonds, 3].
+    RDKit's binary form of the molecule is read in a tenth of the time of
+    `graph_atom_by_atom`, which takes the molecules that this reader refuses.
     """
     arrays = read_molecule(mol.ToBinary(0), *_ogb_codes())
     return graph_atom_by_atom(mol) if arrays is None else MoleculeGraph(*arrays)
@@ -155,10 +153,8 @@ def parse_smiles(
     how: Featuriser = OGB["ogb"],
 ) -> MoleculeGraph:
     """Graph of a SMILES with OGB's features; several fragments make a disconnected graph.
-
-    Args:
-        scaffold: Put the Bemis-Murcko scaffold into ``extras["scaffold"]``.
-        identity: Put `identity_of` the molecule into ``extras["identity"]``.
+    Its ``extras`` have the Bemis-Murcko ``scaffold`` and the ``identity`` (`identity_of`) if
+    they are asked for.
     """
     mol = how.mol_as_written(smiles)
     extras: dict[str, Any] = {}

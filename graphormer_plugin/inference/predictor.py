@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from graphormer_plugin.data.chunk import GraphChunk
-from graphormer_plugin.data.graph_features import PREFIX, with_descriptors
+from graphormer_plugin.data.descriptors import PREFIX, with_descriptors
 from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.pyg_graphs import edge_kind_of
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.descriptors import rdkit_descriptors
-from graphormer_plugin.data.graph_features import PREFIX
+from graphormer_plugin.data.descriptors import PREFIX, rdkit_descriptors
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store.build import get_store

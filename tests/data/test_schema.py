@@ -84,6 +84,9 @@ class TestTargetSchema:
             TargetSchema(["a"], kind="ranking")
         with pytest.raises(ValueError, match="graph|node"):
             TargetSchema(["a"], level="edge")
+        with pytest.raises(ValueError, match="2 names for 3 classes"):
+            classes = TargetSchema(["a"], kind="multiclass", num_classes=3)
+            classes.with_classes([["a", "b"]])
 
     def test_statistics_over_present_labels_of_the_training_rows(self):
         nan = np.nan

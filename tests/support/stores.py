@@ -50,6 +50,7 @@ def write(
     with StoreWriter(path, node_dims, bond_dims) as writer:
         for chunk in chunks:
             writer.append(FeaturisedRows(chunk))
+        splits = {name: np.array(rows) for name, rows in splits.items()}
         writer.finish(DatasetSource(**values | changes), splits, target)
     return GraphStore.open(path)
 

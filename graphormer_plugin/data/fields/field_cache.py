@@ -6,6 +6,7 @@ graphs without a store. Both compute only the fields of a `BatchSpec`.
 """
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -24,7 +25,6 @@ from graphormer_plugin.data.fields.weisfeiler_lehman import wl_roles
 from graphormer_plugin.data.files import (
     atomic_write,
     file_lock,
-    is_read_only,
     npy_header,
     read_text,
     write_text,
@@ -126,7 +126,7 @@ def _computed(
             _write(folder, arrays, record)
             return _mapped(folder, cached)
     except OSError as error:
-        if not is_read_only(error):
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise
         logger.warning(
             "cannot keep %s in %s (%s): each start computes it in memory; name another "

@@ -81,13 +81,10 @@ def substructures(name: str) -> Substructures:
 def substructure_sets(
     columns: Columns, name: str, max_size: int, progress: str | None = None
 ) -> dict[str, np.ndarray]:
-    """Columns behind the batch field ``ring``: sets of a registered kind ``name`` of at most
-    ``max_size`` nodes. ``progress`` is the label of a progress bar; None shows none.
-
-    Returns:
-        ``ring_offset`` int64 [G + 1], the sets of each graph; ``ring_start`` int64
-        [S + 1], the rows of each set; ``ring_node``, the nodes, numbered within their
-        graph, in the smallest of uint8, uint16 and int32.
+    """Columns behind the batch field ``ring``, from sets of at most ``max_size`` nodes:
+    ``ring_offset`` int64 [G + 1], the sets of each graph; ``ring_start`` int64 [S + 1], the
+    rows of each set; ``ring_node``, the nodes, numbered within their graph, in the smallest
+    of uint8, uint16 and int32. ``progress`` is the label of a progress bar, if it is shown.
     """
     find = substructures(name).find
     num_graphs = len(columns["node_offset"]) - 1

@@ -14,7 +14,7 @@ from rdkit import rdBase
 
 from graphormer_plugin.data import smiles
 from graphormer_plugin.data.chunk import NODE_SPLITS, FeaturisedRows
-from graphormer_plugin.data.descriptors import rdkit_descriptors
+from graphormer_plugin.data.descriptors import FEATURES, rdkit_descriptors
 from graphormer_plugin.data.errors import (
     DatasetError,
     StoreError,
@@ -24,12 +24,8 @@ from graphormer_plugin.data.errors import (
 )
 from graphormer_plugin.data.featurise import LimitedParser, featurise
 from graphormer_plugin.data.files import file_lock, read_text, write_csv
-from graphormer_plugin.data.graph_features import (
-    describe_smiles,
-    given_values,
-    graph_features,
-)
 from graphormer_plugin.data.labels import (
+    as_float32,
     checked_weights,
     default_names,
     describe_targets,
@@ -234,12 +230,31 @@ def _kept_rows(
     width: int,
     described: Sequence[np.ndarray] = (),
 ) -> DatasetSource:
-    """The source with a row per graph: the ``kept`` of its ``rows``."""
+    """The source with a row per graph: the ``kept`` of its ``rows``; ``described`` has the
+    descriptors of the graphs, part by part."""
     values = {name: getattr(source, name) for name in ("weights", "bounds")}
     values = {n: None if v is None else np.asarray(v)[kept] for n, v in values.items()}
-    values |= graph_features(source, kept, rows, described)
+    names, numbers = list(source.graph_features), _graph_values(source, rows)[kept]
+    if described:
+        names += FEATURES
+        numbers = np.concatenate([as_float32(numbers), np.concatenate(described)], 1)
+    values |= {"graph_features": names, "graph_values": numbers}
     values["target_names"] = source.target_names or default_names(width)
     return dataclasses.replace(source, **values)
+
+
+def _graph_values(source: DatasetSource, rows: int) -> np.ndarray:
+    """Float64 [rows, K] of the features that a source names."""
+    names = list(source.graph_features)
+    if not names:
+        return np.empty((rows, 0))
+    values = np.asarray(source.graph_values, np.float64)
+    if values.shape != (rows, len(names)):
+        raise ValueError(
+            f"graph_values have shape {list(values.shape)}, expected "
+            f"[{rows}, {len(names)}] for the features {names}"
+        )
+    return values
 
 
 def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSource:
@@ -259,7 +274,7 @@ def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSour
         names = list(source.target_names or default_names(target.shape[1]))
         asked = TargetSchema(names, kind=source.kind, num_classes=source.num_classes)
         describe_targets(target, asked, np.arange(rows + 1), {})
-    given_values(source, rows)
+    _graph_values(source, rows)
     if weights is not None:
         weights = checked_weights(weights, rows)
     return dataclasses.replace(source, splits=splits, targets=target, weights=weights)
@@ -276,7 +291,7 @@ def _featurised(
     if first:
         logger.info("continuing after %s finished rows", f"{first:,}")
     if options.descriptors:
-        describe = partial(describe_smiles, options.featuriser.mol)
+        describe = partial(rdkit_descriptors, parse=options.featuriser.mol)
     for piece in featurise(
         source.smiles,
         LimitedParser(source.parser, options.max_atoms),

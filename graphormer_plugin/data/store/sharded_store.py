@@ -16,11 +16,13 @@ from graphormer_plugin.data.errors import DatasetError, listed
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.graph_columns import ShardColumns
 from graphormer_plugin.data.labels import exact_labels
-from graphormer_plugin.data.locate import find_dataset, is_known
+from graphormer_plugin.data.locate import find_dataset
 from graphormer_plugin.data.options import TABLE_OPTIONS, DatasetOptions
+from graphormer_plugin.data.registry import DATASETS
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, pooled_statistics
 from graphormer_plugin.data.store import MANIFEST, GraphStore
 from graphormer_plugin.data.store.build import get_store
+from graphormer_plugin.data.user_code import import_user_data
 
 # Options whose values are fixed when a store is prepared.
 _SETTLED = ("source", *TABLE_OPTIONS, "shard", "rebuild")
@@ -164,7 +166,10 @@ def open_stores(options: DatasetOptions) -> GraphStore | ShardedStore:
 
 def names_in(options: DatasetOptions) -> list[str]:
     """Names of datasets, tables or folders in ``--dataset-name``, which commas separate."""
-    if "," not in options.name or is_known(options):
+    if options.user_data_dir:
+        import_user_data(Path(options.user_data_dir))
+    whole = options.name in DATASETS or options.path.exists()
+    if whole or "," not in options.name:
         return [options.name]
     names = [name.strip() for name in options.name.split(",")]
     if not all(names):

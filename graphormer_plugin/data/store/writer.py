@@ -17,7 +17,6 @@ from graphormer_plugin.data.errors import StoreError, named_in_errors
 from graphormer_plugin.data.files import (
     atomic_write,
     file_sha256,
-    fsync_folder,
     is_full,
     npy_header,
 )
@@ -32,7 +31,6 @@ from graphormer_plugin.data.labels import (
 from graphormer_plugin.data.parts import Parts
 from graphormer_plugin.data.registry import DatasetSource
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, target_statistics
-from graphormer_plugin.data.splits import checked_splits
 from graphormer_plugin.data.store import (
     FORMAT,
     FORMAT_VERSION,
@@ -155,15 +153,10 @@ class StoreWriter:
         Args:
             source: Says what the graphs carry, a row each: names, units, weights.
             target: Float [G, C] if the chunks have none.
-            identity: What the store comes from, see `locate`; a store with another
-                identity than requested is stale.
-            skipped: Number of rows that could not be parsed.
-            rows: Number of all rows; None: graphs and skipped rows.
+            identity: What the store comes from, see `locate`.
+            skipped: Number of the ``rows`` that could not be parsed.
             molecules: `molecule_key` of each graph, to warn of duplicates.
         """
-        if self.num_graphs == 0:
-            raise ValueError(f"{source.label} has no graphs")
-        splits = checked_splits(splits, self.num_graphs)
         if target is None and self._labels:
             target = np.concatenate(self._labels)
         arrays = _graph_arrays(source, splits, target, self.num_graphs)
@@ -193,7 +186,11 @@ class StoreWriter:
                 targets, target, splits, molecules, source.graph_values
             )
         manifest["fingerprint"] = fingerprint_of(manifest)
-        self._put_in_place(manifest)
+        with atomic_write(self._store / MANIFEST, "w", encoding="utf-8") as file:
+            json.dump(manifest, file, indent=1)
+        if self.path.exists():
+            os.rename(self.path, self.folder / "earlier")
+        os.rename(self._store, self.path)
 
     def _targets(
         self, source: DatasetSource, splits: Mapping[str, np.ndarray]
@@ -226,16 +223,6 @@ class StoreWriter:
             numbers = np.bincount(node_split, minlength=1 + len(NODE_SPLITS))
             counts |= {f"nodes_{n}": int(k) for n, k in zip(NODE_SPLITS, numbers[1:])}
         return counts
-
-    def _put_in_place(self, manifest: Mapping[str, Any]) -> None:
-        """Writes the manifest, and gives the folder the name of the store."""
-        with atomic_write(self._store / MANIFEST, "w", encoding="utf-8") as file:
-            json.dump(manifest, file, indent=1)
-        fsync_folder(self._store)
-        if self.path.exists():
-            os.rename(self.path, self.folder / "earlier")
-        os.rename(self._store, self.path)
-        fsync_folder(self.path.parent)
 
     def _schema(
         self,

@@ -206,17 +206,13 @@ def write_table(
     first: int,
     end: int,
 ) -> None:
-    """Write rows in the format that the name of the output says.
+    """Write a header and rows, from ``first`` to before ``end`` of a table, in the format that
+    the name of the output says: the table's columns, and new ones, some of them ``numbers``.
 
     SDF repeats the records of an SDF input, with the new columns as data items; for other
-    inputs the molecules are drawn anew, with all columns as items. Parquet keeps the types
-    of a Parquet input; columns of other inputs are text, and an empty new cell is null.
-
-    Args:
-        rows: The header and the rows: the columns of ``table``, then new columns.
-        table: The input of the predictions; ``column`` has its SMILES.
-        numbers: New columns that are numbers, for Parquet.
-        first: Row of the table that comes first in ``rows``; ``end`` follows the last.
+    inputs the molecules of the ``column`` of SMILES are drawn, with all columns as items.
+    Parquet keeps the types of a Parquet input; columns of other inputs are text, and an empty
+    new cell is null.
     """
     suffix = output.suffix.lower()
     if suffix == ".parquet":

@@ -68,31 +68,21 @@ class ParquetTable(Table):
     ) -> Iterator[tuple[int, Any]]:
         """Yields (number of the first row, record batch) of the rows from ``first`` to
         before ``end``."""
-        columns = list(dict.fromkeys(names))
-        for file, footer, groups, start in self._overlapping(first, end):
-            with readable(file):
-                reader = self._open(file, footer)
-                for batch in reader.iter_batches(ROWS_AT_ONCE, groups, columns):
-                    low = max(first - start, 0)
-                    high = min(end - start, batch.num_rows)
-                    if low < high:
-                        yield start + low, batch.slice(low, high - low)
-                    start += batch.num_rows
-
-    def _overlapping(
-        self, first: int, end: int
-    ) -> Iterator[tuple[Path, Any, list[int], int]]:
-        """Yields (file, footer, row groups with some of these rows, row at which the
-        first of them starts)."""
-        start = 0
+        columns, start = list(dict.fromkeys(names)), 0
         for file, footer in zip(self.files, self.footers):
-            numbers = range(footer.num_row_groups)
-            sizes = [footer.row_group(number).num_rows for number in numbers]
-            starts = [*itertools.accumulate(sizes, initial=start)]
-            groups = [n for n in numbers if starts[n] < end and starts[n + 1] > first]
-            if groups:
-                yield file, footer, groups, starts[groups[0]]
-            start = starts[-1]
+            for group in range(footer.num_row_groups):
+                rows = footer.row_group(group).num_rows
+                if start >= end or start + rows <= first:
+                    start += rows
+                    continue
+                with readable(file):
+                    reader = self._open(file, footer)
+                    for batch in reader.iter_batches(ROWS_AT_ONCE, [group], columns):
+                        low = max(first - start, 0)
+                        high = min(end - start, batch.num_rows)
+                        if low < high:
+                            yield start + low, batch.slice(low, high - low)
+                        start += batch.num_rows
 
     @cached_property
     def digest(self) -> str:

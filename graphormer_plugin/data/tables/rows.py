@@ -32,10 +32,9 @@ _SPLIT_NAMES = {
 
 
 class TableRows:
-    """The rows of one or several tables, read in one pass.
+    """The rows of tables that follow each other and have the same columns, read in one pass.
 
     Args:
-        tables: Tables that follow each other; all have the columns of the first.
         part: First row, and the row after the last; None: to the end.
         others: Columns whose cells are kept as text, with decimal points in numbers.
 
