@@ -14,7 +14,7 @@ import torch
 from fairseq_cli import train as fairseq_train
 
 from support.benchmark_files import SMILES, write_ogbg, write_zinc
-from support.golden import golden_state, load_golden
+from support.golden import published_graphormer
 from support.training import USER_DIR, logged, run, weights
 
 pytestmark = pytest.mark.usefixtures("fresh_fairseq")
@@ -64,8 +64,7 @@ def drop_in(tmp_path, monkeypatch):
 def test_molhiv_starts_from_a_published_model(drop_in, tmp_path):
     labels = np.arange(len(SMILES))[:, None] % 2.0
     write_ogbg(tmp_path, "ogbg-molhiv", SMILES, labels)
-    published = golden_state(load_golden("graphormer_preln_multi_hop"))
-    published = {name: value.float() for name, value in published.items()}
+    published = published_graphormer()
     file = tmp_path / "pcqm4mv1_graphormer_base_for_molhiv.pt"
     torch.save({"model": published}, file)
     log = drop_in("molhiv", GOLDEN)

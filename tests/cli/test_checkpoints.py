@@ -18,7 +18,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import convert, explain, predict
 from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
 from graphormer_plugin.inference.checkpoint import read_checkpoint
-from support.published_weights import random_state
+from support.golden import published_graphormer
 from support.training import USER_DIR, run_once
 
 SMILES = ["CCO", "CC(=O)Oc1ccccc1C(=O)O", "C"]
@@ -213,7 +213,7 @@ class TestInfo:
         assert slim["optimiser"] == "no, slim"
 
     def test_of_a_converted_one(self, tmp_path, capsys):
-        torch.save({"model": random_state()}, tmp_path / "in.pt")
+        torch.save({"model": published_graphormer()}, tmp_path / "in.pt")
         arguments = ["--from", "microsoft-graphormer", str(tmp_path / "in.pt")]
         out = str(tmp_path / "out.pt")
         assert convert.main([*arguments, out, "--target-kind", "binary"]) == 0

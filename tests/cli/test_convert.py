@@ -21,8 +21,7 @@ from graphormer_plugin.finetune.importers.graphormer import (
 from graphormer_plugin.finetune.transfer import SIZES
 from graphormer_plugin.models import ARCHITECTURES, build_model
 from graphormer_plugin.modules import TransformHead
-from support.golden import golden_state, load_golden
-from support.published_weights import random_state
+from support.golden import golden_state, load_golden, published_graphormer
 
 SOURCES = {
     "graphormer_preln_multi_hop": "microsoft-graphormer",
@@ -200,7 +199,9 @@ def test_a_graph_transformer_without_bond_types(tmp_path):
 
 def test_a_model_without_layernorm_on_the_embeddings(tmp_path):
     """The preset has one, and no flag takes it away."""
-    state = {n: v for n, v in random_state().items() if "emb_layer_norm" not in n}
+    state = {
+        n: v for n, v in published_graphormer().items() if "emb_layer_norm" not in n
+    }
     model = converted(tmp_path, "microsoft-graphormer", state, {}).model
     assert isinstance(model.encoder.embed_norm, torch.nn.Identity)
     assert isinstance(model.head, TransformHead)
@@ -219,13 +220,13 @@ def test_a_missing_edge_is_part_of_the_distance():
 
 
 def without(name):
-    state = random_state()
+    state = published_graphormer()
     del state[name]
     return state
 
 
 MICROSOFT, GRPE, GT = "microsoft-graphormer", "lenscloth-grpe", "graphtransformer"
-POOLED = {**random_state(), "encoder.pooler.weight": torch.zeros(1)}
+POOLED = {**published_graphormer(), "encoder.pooler.weight": torch.zeros(1)}
 LAP, NO_LAP = "gt_nodes_batchnorm_lappe", "gt_edges_layernorm"
 
 
@@ -234,14 +235,29 @@ LAP, NO_LAP = "gt_nodes_batchnorm_lappe", "gt_edges_layernorm"
     [
         (MICROSOFT, POOLED, {}, "1 weights .* unknown: pooler.weight"),
         (MICROSOFT, without("encoder.embed_out.weight"), {}, "no weight 'embed_out.we"),
-        (MICROSOFT, random_state(), {"encoder_layers": 12}, "layers 12, the weights"),
-        (MICROSOFT, random_state(), {"num_classes": 3}, "num_classes 3, the weights"),
-        (f"{MICROSOFT} --target-names a,b", random_state(), {}, "names has 2 names"),
-        (MICROSOFT, random_state(), [], "config.json holds no JSON object"),
-        (GRPE, random_state(), {}, 'give --config with {"nhead": 32'),
-        (GRPE, random_state(), {"nhead": 4}, "no weight 'node_emb.weight'"),
+        (
+            MICROSOFT,
+            published_graphormer(),
+            {"encoder_layers": 12},
+            "layers 12, the weights",
+        ),
+        (
+            MICROSOFT,
+            published_graphormer(),
+            {"num_classes": 3},
+            "num_classes 3, the weights",
+        ),
+        (
+            f"{MICROSOFT} --target-names a",
+            published_graphormer(),
+            {},
+            "names has 1 names",
+        ),
+        (MICROSOFT, published_graphormer(), [], "config.json holds no JSON object"),
+        (GRPE, published_graphormer(), {}, 'give --config with {"nhead": 32'),
+        (GRPE, published_graphormer(), {"nhead": 4}, "no weight 'node_emb.weight'"),
         (GRPE, {"a": 1}, {"nhead": 4}, "holds no weights"),
-        (GT, random_state(), {}, 'give --config with {"n_heads"'),
+        (GT, published_graphormer(), {}, 'give --config with {"n_heads"'),
         (GT, NO_LAP, {"n_heads": 4, "wl_pos_enc": True}, "wl_pos_enc True, .* False"),
         (GT, NO_LAP, {"n_heads": 4, "residual": False}, "residual False, the weights"),
         (GT, NO_LAP, {"n_heads": 4, "lap_pos_enc": True}, "lap_pos_enc True, .* False"),

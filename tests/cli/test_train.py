@@ -30,7 +30,7 @@ from graphormer_plugin.heads.head import read_head
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.model_folder import read_folder
 from support.labelled_molecules import undrawn
-from support.published_weights import random_state
+from support.golden import published_graphormer
 from support.tables import rows
 from support.training import assert_same_weights, forked
 
@@ -266,7 +266,7 @@ def test_it_goes_on_where_it_was(folder, checkpoint, tmp_path, capsys):
 def test_heads_of_published_weights(folder, tmp_path, monkeypatch, capsys):
     """Fitted to a sample of the molecules; the limit of atoms stays."""
     monkeypatch.setenv("GRAPHORMER_PRETRAINED_DIR", str(tmp_path))
-    weights = {"model": random_state()}
+    weights = {"model": published_graphormer()}
     torch.save(weights, tmp_path / "checkpoint_best_pcqm4mv2.pt")
     for module in (fit, experiment):
         monkeypatch.setattr(module, "MAX_ROWS", 20)

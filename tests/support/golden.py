@@ -57,6 +57,12 @@ def golden_state(arrays: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
     }
 
 
+def published_graphormer():
+    """Weights of a small Graphormer v2 with pre-LayerNorm and two outputs."""
+    state = golden_state(load_golden("graphormer_preln_multi_hop"))
+    return {name: value.float() for name, value in state.items()}
+
+
 def trim(path: Path) -> dict[str, np.ndarray]:
     """The arrays of a full file in fewer bytes, without loss."""
     with np.load(path) as archive:
