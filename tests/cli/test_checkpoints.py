@@ -12,42 +12,25 @@ import pandas as pd
 import pytest
 import record
 import torch
-from fairseq_cli import train as fairseq_train
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert, explain, predict
 from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from support.golden import published_graphormer
-from support.training import USER_DIR, run_once
+from support.training import trained_once
 
 SMILES = ["CCO", "CC(=O)Oc1ccccc1C(=O)O", "C"]
 
 
-@pytest.fixture(scope="module")
-def train(tmp_path_factory):
-    """Function: name and more arguments to the folder of a training's checkpoints."""
-    folder = tmp_path_factory.mktemp("checkpoints")
-    lines = [f"{'C' * i}O,{i},{-i}" for i in range(1, 41)]
-    (folder / "alcohols.csv").write_text("\n".join(["smiles,gap,dip", *lines]) + "\n")
-    arguments = f"""--user-dir {USER_DIR} --task graph_prediction
-        --dataset-name {folder}/alcohols.csv --data-root {folder} --target-unit eV
-        --target-columns gap,dip --prepare-workers 1 --num-workers 0
-        --arch grpe_tiny --encoder-layers 2 --encoder-embed-dim 16
-        --encoder-attention-heads 2 --criterion l1_loss --optimizer adam --lr 1e-2
-        --batch-size 8 --best-checkpoint-metric mae --no-progress-bar --cpu"""
-
-    def run(name, *more):
-        more = map(str, ["--save-dir", folder / name, *more])
-        run_once(fairseq_train.cli_main, [*arguments.split(), *more])
-        return folder / name
-
-    return run
+pytestmark = pytest.mark.usefixtures("fresh_fairseq")
 
 
 @pytest.fixture(scope="module")
-def trained(train):
-    return train("trained", "--max-epoch", 2) / "checkpoint_last.pt"
+def trained(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoints") / "run"
+    trained_once(data, folder, "--max-epoch", 2)
+    return folder / "checkpoint_last.pt"
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +81,10 @@ class TestSlim:
         line = error(train, "resumed", "--max-epoch", 3, "--restore-file", slimmed)
         assert "--finetune-from-model" in line
 
-    def test_a_new_optimiser_goes_on(self, train, slimmed):
+    def test_a_new_optimiser_goes_on(self, train, slimmed, tmp_path):
         options = ["--restore-file", slimmed, "--reset-optimizer", "--lr", "1e-9"]
-        path = train("reset", "--max-epoch", 3, *options) / "checkpoint_last.pt"
+        train("reset", "--max-epoch", 3, *options)
+        path = tmp_path / "reset/checkpoint_last.pt"
         assert read_checkpoint(slimmed).epochs == 2
         assert read_checkpoint(path).epochs == 3
         old, new = hub.load(slimmed).predict(SMILES), hub.load(path).predict(SMILES)
@@ -148,7 +132,7 @@ class TestVectors:
         path = tmp_path / "start.pt"
         path.write_bytes(start.read_bytes())
         save_training_domain(path, SMILES)
-        estimate = hub.load(path).estimate([*SMILES, "Brc1ccccc1"])
+        estimate = hub.load(path).estimate([*SMILES, "N" * 30])
         assert estimate.in_domain[:3].tolist() == [1, 1, 1]
         assert estimate.in_domain[3] < 1
 
@@ -183,7 +167,7 @@ class TestInfo:
         lines = capsys.readouterr().out.splitlines()
         return dict(line.split(": ", 1) for line in lines)
 
-    def test_says_what_it_is(self, trained, slimmed, capsys):
+    def test_says_what_it_is(self, data, trained, slimmed, capsys):
         full, slim = (self.lines(path, capsys) for path in (trained, slimmed))
         state = load(trained)
         count = sum(p.numel() for p in hub.load(trained).model.parameters())
@@ -194,18 +178,18 @@ class TestInfo:
             "parameters": f"{count:,}",
             "task": "graph_prediction",
             "criterion": "l1_loss",
-            "dataset": str(trained.parents[1] / "alcohols.csv"),
+            "dataset": str(data / "molecules.csv"),
             "fingerprint": state["task_state"]["fingerprint"],
-            "targets": "gap, dip (eV)",
+            "targets": "length, carbons (no unit)",
             "featuriser": "ogb",
             "epochs": "2",
-            "updates": "8",
+            "updates": "12",
             "best mae": f"{state['extra_state']['best']:.6g}",
             "mae here": f"{state['extra_state']['val_loss']:.6g}",
             "optimiser": "yes",
         }
         assert {name: full[name] for name in expected} == expected
-        assert "--encoder-layers 2" in full["options"]
+        assert "--encoder-layers 1" in full["options"]
         assert "_name" not in full["options"] and "dropout" not in full["options"]
         assert f"torch {version('torch')}" in full["versions"]
         other = {name for name in full if full[name] != slim[name]}
@@ -216,10 +200,10 @@ class TestInfo:
         torch.save({"model": published_graphormer()}, tmp_path / "in.pt")
         arguments = ["--from", "microsoft-graphormer", str(tmp_path / "in.pt")]
         out = str(tmp_path / "out.pt")
-        assert convert.main([*arguments, out, "--target-kind", "binary"]) == 0
+        assert convert.main([*arguments, out, "--target-names", "a,b"]) == 0
         capsys.readouterr()
         lines = self.lines(out, capsys)
-        assert lines["targets"] == "y (0 or 1)" and lines["updates"] == "0"
+        assert lines["targets"] == "a, b (no unit)" and lines["updates"] == "0"
         assert lines["versions"] == "not stored" and "best loss" not in lines
 
 
@@ -246,6 +230,11 @@ def foreign(kind, trained, path, marker):
         if kind == "folder":
             path.mkdir()
         return places[kind]
+    if kind == "compressed":
+        with zipfile.ZipFile(trained) as old, zipfile.ZipFile(path, "w", 8) as new:
+            for name in old.namelist():
+                new.writestr(name, old.read(name))
+        return unreadable
     if kind == "TorchScript":
         torch.jit.script(torch.nn.Linear(2, 2)).save(str(path))
         return f"{code} (TorchScript)"
@@ -277,11 +266,13 @@ def foreign(kind, trained, path, marker):
 
 
 KINDS = """code|code in ours|code in an old format|pickle|folder|missing|empty|cut off
-    |flipped weight|TorchScript|state dict|module|published|no config"""
+    |flipped weight|compressed|TorchScript|state dict|module|published|no config"""
 
 
 @pytest.mark.parametrize("kind", [kind.strip() for kind in KINDS.split("|")])
-def test_a_foreign_file_is_one_line(kind, trained, tmp_path, monkeypatch, refused):
+def test_a_foreign_file_is_one_line(
+    kind, trained, tmp_path, monkeypatch, refused, validate, error
+):
     # It switches the safe loader off where a caller does not say what it wants.
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     path, marker = tmp_path / "foreign.pt", tmp_path / "ran"
@@ -290,6 +281,8 @@ def test_a_foreign_file_is_one_line(kind, trained, tmp_path, monkeypatch, refuse
     assert str(path) in line and message in line
     with pytest.raises((ValueError, OSError), match="foreign.pt"):
         hub.load(path)
+    if kind != "no config":  # fairseq's own error
+        assert str(path) in error(validate, path)
     if kind not in ("state dict", "published", "no config"):
         words = ["--from", "microsoft-graphormer", path, tmp_path / "out.pt"]
         assert str(path) in refused(convert.main, *words)
@@ -300,19 +293,20 @@ def test_a_foreign_file_is_one_line(kind, trained, tmp_path, monkeypatch, refuse
 
 
 @pytest.mark.parametrize("kind", ["code", "cut off"])
-def test_every_command_refuses_it(kind, trained, train, tmp_path, refused, error):
+def test_every_command_refuses_it(kind, data, trained, train, tmp_path, refused, error):
     path, marker = tmp_path / "foreign.pt", tmp_path / "ran"
     message = foreign(kind, trained, path, marker)
     results = ["--metric", "mae", "--recipe", "r", "--results", tmp_path / "r.tsv"]
     for main, *words in (
         (convert.main, "--slim", path, tmp_path / "out.pt"),
         (explain.main, path, "CCO", tmp_path / "out.svg"),
-        (predict.main, path, trained.parents[1] / "alcohols.csv", tmp_path / "out.csv"),
+        (predict.main, path, data / "molecules.csv", tmp_path / "out.csv"),
         (record.main, path, *results),
     ):
         line = refused(main, *words)
         assert str(path) in line and message in line
-    assert error(train, "never", "--max-epoch", 1, "--finetune-from-model", path)
+    for flag in ("--finetune-from-model", "--restore-file"):
+        assert str(path) in error(train, "never", "--max-epoch", 1, flag, path)
     assert not marker.exists()
 
 

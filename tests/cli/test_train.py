@@ -29,8 +29,8 @@ from graphormer_plugin.heads.calibration import SPREAD_SCORES
 from graphormer_plugin.heads.head import read_head
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.model_folder import read_folder
-from support.labelled_molecules import undrawn
 from support.golden import published_graphormer
+from support.labelled_molecules import undrawn
 from support.tables import rows
 from support.training import assert_same_weights, forked
 

@@ -172,16 +172,6 @@ def batch_of(columns, ids, spec, schema):
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-def outputs_of_graphs(model, tolerance=1e-12):
-    """Outputs of six graphs, for which batch mates, padding and numbering do not matter."""
-    together = model(make_batch(model, range(6)))
-    alone = torch.cat([model(make_batch(model, [row])) for row in range(6)])
-    renumbered = model(make_batch(model, range(6), permute=True))
-    for other in (alone, renumbered):
-        assert (together - other).abs().max() < tolerance
-    return together
-
-
 class Uninitialised(TorchFunctionMode):
     """Models that only count their weights draw no random numbers for them."""
 
