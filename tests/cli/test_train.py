@@ -440,10 +440,10 @@ def test_the_head_has_seen_the_validation_molecules(sixty):
     head = read_head(Path("model", HEAD, "head.npz"))
     assert len(head) == 27 and head.targets.names == ["log10 dose", "other"]
     assert chosen(Path("model")) == [f"{HEAD}/checkpoint_best.pt"]
-    valid, train = (
-        metric(Path("model"), "head", x, "nrmse") for x in ("valid", "train")
-    )
-    assert valid > 2 * train
+    *_, line = rows("model/predictions_valid.csv")
+    predictor = hub.load(f"model/{HEAD}/checkpoint_best.pt")
+    (values,) = predictor.predict([line["smiles"]], extra={"pH": [float(line["pH"])]})
+    assert values[1] != pytest.approx(float(line["other_predicted"]), rel=1e-3)
 
 
 def test_a_target_without_some_labels_of_valid(sixty):
