@@ -140,9 +140,8 @@ def graph_loader(
             max_pairs=max_pairs,
             seed=seed,
         )
-    numbers: Any = range(len(prepared.sizes))
     collate = functools.partial(_collated, prepared.collator, split)
-    return DataLoader(numbers, collate_fn=collate, **options)
+    return DataLoader(range(len(prepared.sizes)), collate_fn=collate, **options)
 
 
 class BatchesBySize(Sampler[list[int]]):

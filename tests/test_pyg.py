@@ -38,14 +38,11 @@ MODELS = {
 }
 
 
-def trees(count=12, level="graph", seed=0, order=None):
-    """Random trees with symmetric categories of edges, as `Data`.
-
-    `order`: function of a number of nodes, new numbers of the nodes.
-    """
-    rng = np.random.default_rng(seed)
+def trees(level="graph"):
+    """Twelve random trees with symmetric categories of edges, as `Data`."""
+    rng = np.random.default_rng(0)
     graphs = []
-    for _ in range(count):
+    for _ in range(12):
         n = int(rng.integers(2, 9))
         ends = np.array([(v, rng.integers(v)) for v in range(1, n)]).T
         edge_index = np.concatenate([ends, ends[::-1]], 1)
@@ -54,9 +51,6 @@ def trees(count=12, level="graph", seed=0, order=None):
         y = np.array([[n, 10.0 + x[:, 0].sum()]])
         if level == "node":
             y = rng.integers(-1, 3, n)
-        if order is not None:
-            rank = order(n)
-            x, edge_index = x[np.argsort(rank)], rank[edge_index]
         arrays = {"x": x, "edge_index": edge_index, "edge_attr": attr, "y": y}
         graphs.append(Data(**{k: torch.from_numpy(v) for k, v in arrays.items()}))
     return graphs
@@ -100,48 +94,6 @@ def test_equals_a_store(arch, level, tmp_path):
     ):
         total, size, _ = criterion(task)(model, sample)
         assert loss(output, target).item() == pytest.approx((total / size).item())
-
-
-@pytest.mark.parametrize("arch", ["grpe_small", "gt_zinc"])
-def test_trains(arch):
-    graphs = trees()
-    model = made(arch, graphs)
-    loss_of = GraphLoss(model.targets)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    losses = []
-    for _ in range(25):
-        for batch, target in graph_loader(graphs, model, batch_size=6, shuffle=True):
-            optimizer.zero_grad()
-            loss = loss_of(model(batch), target)
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
-    for name, weight in model.named_parameters():
-        assert weight.grad is None or weight.grad.isfinite().all(), name
-    assert sum(losses[-5:]) < 0.6 * sum(losses[:5])
-
-
-@pytest.mark.parametrize("arch", MODELS)
-def test_invariances(arch):
-    """Outputs depend on no other graph of a batch, nor on the numbers of the nodes."""
-    graphs = trees()
-    options = {"pos_enc": "none"} if arch == "gt_zinc" else {}
-    model = made(arch, graphs, **options).eval()
-    with (
-        torch.no_grad()
-    ):  # so that outputs differ: Graphormer starts from small weights
-        for weight in model.parameters():
-            weight.mul_(2)
-
-    def outputs(graphs, batch_size):
-        loader = graph_loader(graphs, model, batch_size=batch_size)
-        return torch.cat([model(batch) for batch, _ in loader])
-
-    together = outputs(graphs, 12)
-    assert together.std(0).min() > 1e-3
-    torch.testing.assert_close(outputs(graphs, 1), together, atol=1e-5, rtol=1e-4)
-    renamed = trees(order=np.random.default_rng(2).permutation)
-    torch.testing.assert_close(outputs(renamed, 12), together, atol=1e-5, rtol=1e-4)
 
 
 def test_workers_and_in_memory_dataset(tmp_path):
