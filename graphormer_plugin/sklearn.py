@@ -144,7 +144,7 @@ class MoleculeEstimator:
         split = {"train": np.sort(train), "valid": np.sort(valid), "test": order[:0]}
         with tempfile.TemporaryDirectory() as folder:
             settings = replace(settings, folder=folder)
-            fit_folder(settings, labelled, split, molecules, warnings.warn)
+            fit_folder(settings, labelled, split, molecules)
             self._take(folder)
         self.target_names_, self.learned_ = schema.names, learned
         self.left_out_, self.one_column_ = left_out, np.ndim(y) == 1

@@ -66,10 +66,7 @@ def fold_metrics(folders: Sequence[Path], metric: str = "") -> tuple[str, pd.Dat
         main = (m for m in (NRMSE, *MAIN.values()) if m in {*table.metric})
         metric = metric or next(main)
         table = table[table.metric == metric].set_index("replicate")
-        name = str(folder)
-        while name in columns:  # the same folder again
-            name += "'"
-        columns[name] = table[table.chosen == "yes"]["value"]
+        columns[str(folder)] = table[table.chosen == "yes"]["value"]
         digests = [file_sha256(folder / file) for file in files]
         if digests != (expected := expected or digests):
             raise DatasetError(

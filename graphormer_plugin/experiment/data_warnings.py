@@ -89,8 +89,7 @@ def undefined_metrics(table: LabelledMolecules, split: Split) -> list[str]:
             continue
         what = "a class" if metric == "roc_auc" else "labels"
         verb = "lacks" if len(missing) == 1 else "lack"
-        text = f"{listed(missing)} {verb} {what} in {part}"
-        text += f", where {metric} has no value"
+        text = f"{listed(missing)} {verb} {what} in {part}, where {metric} has no value"
         if defined.any():
             text += f": the mean is over {defined.sum():,} of {len(names):,} targets"
         lines.append(text)

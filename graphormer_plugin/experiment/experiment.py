@@ -1,8 +1,9 @@
 """The experiment that all steps share: its data, models and lines of fairseq-train."""
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,8 +104,8 @@ class Experiment:
     table: LabelledMolecules
     splits: list[Split]
     start: Start | None
-    warn: Callable[[str], None]
-    bar: tqdm
+    warn: Callable[[str], None] = warnings.warn
+    bar: tqdm = field(default_factory=lambda: tqdm(disable=True))
     searched: Training | None = None
     parsed: Molecules | None = None
 
@@ -145,13 +146,11 @@ class Experiment:
             labels = self.table.scored_labels(split, "test")
             tested.update(split["test"][~np.isnan(labels).all(1)].tolist())
         if len(tested) < FEW_TESTED:
-            advice = ""
             settings = self.settings
-            one_split = settings.split.startswith("time:") or (
-                settings.folds or settings.interval == CONFORMAL
-            )
-            if not one_split and self.table.given_split is None:
-                advice = "; --folds K tests every molecule once"
+            is_given = settings.folds or self.table.given_split is not None
+            is_one = settings.interval == CONFORMAL or settings.split[:5] == "time:"
+            advice = "; --folds K tests every molecule once"
+            advice = "" if is_given or is_one else advice
             texts.append(
                 "metrics of test say little, it has "
                 f"{counted(len(tested), 'molecule')} with a label{advice}"

@@ -1,11 +1,9 @@
 """Fit the models of an experiment. Each step leaves a file; a complete file is done."""
 
 import functools
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from tqdm import tqdm
 
 from graphormer_plugin import hub
 from graphormer_plugin.data.files import write_text
@@ -98,14 +96,11 @@ def fit_folder(
     molecules: LabelledMolecules,
     split: Split,
     parsed: Molecules,
-    warn: Callable[[str], None],
 ) -> None:
     """Fit the models of labelled molecules and a split, without baselines, and write the
     folder of the settings, which predicts."""
-    start, bar = find_start(settings), tqdm(disable=True)
-    experiment = Experiment(
-        settings, molecules, [split], start, warn, bar, parsed=parsed
-    )
+    start = find_start(settings)
+    experiment = Experiment(settings, molecules, [split], start, parsed=parsed)
     experiment.check()
     write_molecules(experiment.folder, molecules, [split])
     write_models(experiment.folder, molecules, [fit_models(experiment, 0)])

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from tqdm import tqdm
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import split_tables
@@ -65,7 +64,7 @@ def experiment_of(table, splits, folder="out", **options):
         {"finetune_from_model": "/a b/start.pt"}, Path("s.pt"), "grpe_tiny", 12
     )
     asked = Settings("a.csv", str(folder), **options)
-    return Experiment(asked, table, splits, start, print, tqdm(disable=True))
+    return Experiment(asked, table, splits, start)
 
 
 def write_table(path, rows=ROWS, header=HEADER):
