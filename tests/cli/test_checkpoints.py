@@ -240,6 +240,7 @@ def foreign(kind, trained, path, marker):
         torch.jit.script(torch.nn.Linear(2, 2)).save(str(path))
         return f"{code} (TorchScript)"
     entries = zipfile.ZipFile(trained).infolist()
+    entries = [entry for entry in entries if "/data/" in entry.filename]
     weights = max(entries, key=lambda entry: entry.file_size)
     flipped, data = bytearray(whole), zipfile.ZipFile(trained).read(weights)
     flipped[whole.index(data) + len(data) // 2] ^= 1

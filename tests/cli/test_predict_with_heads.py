@@ -97,7 +97,7 @@ def test_a_molecule_is_parsed_once(folder, monkeypatch):
     """For the graph, the vectors, the fingerprint and the domain, of all members."""
     shutil.copytree("member1", "member2")
     write_folder(".", [MEMBER, f"member2/{Path(MEMBER).name}", MEMBER])
-    parsed, described, folders, batches = [], [], [], []
+    parsed, described, folders, batches, loaded = [], [], [], [], []
 
     def watch(owner, name, seen):
         function = getattr(owner, name)
@@ -111,9 +111,10 @@ def test_a_molecule_is_parsed_once(folder, monkeypatch):
     watch(Chem, "MolFromSmiles", parsed)
     watch(kernels, "morgan_counts", described)
     watch(model_folder, "read_folder", folders)
+    watch(loading, "read_checkpoint", loaded)
     watch(predictor_module, "layer_vectors", batches)
     assert main([".", "in.csv", "out.csv", "--quiet", "--workers", "0"]) == 0
-    assert parsed == NEW and len(folders) == len(batches) == 1
+    assert parsed == NEW and len(folders) == len(batches) == 1 and len(loaded) == 2
     assert [len(mols) for mols in described] == [len(NEW) - 1]  # one is refused
     hub.load(".").predict(TRAIN)
     assert parsed == NEW + TRAIN
@@ -181,15 +182,6 @@ def test_models_that_are_not_a_folder(folder, refused):
         f"{MEMBER} --head no.npz": "no.npz",
     }.items():
         assert line in refused(main, *words.split(), "in.csv", "out.csv")
-
-
-def test_a_model_that_is_named_often_is_loaded_once(folder, monkeypatch):
-    write_folder(".", [MEMBER] * 3000)
-    loaded, read = [], loading.read_checkpoint
-    monkeypatch.setattr(
-        loading, "read_checkpoint", lambda path: loaded.append(path) or read(path)
-    )
-    assert len(hub.load(".").members) == 3000 and len(loaded) == 1
 
 
 def rewritten(path, name, value):

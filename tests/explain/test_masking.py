@@ -1,6 +1,3 @@
-import shutil
-from pathlib import Path
-
 import numpy as np
 import pytest
 from rdkit import Chem
@@ -19,8 +16,6 @@ from graphormer_plugin.explain.masking import (
     murcko_parts,
     without,
 )
-from graphormer_plugin.finetune.fit_head import fit_head
-from graphormer_plugin.inference.checkpoint import checkpoint_path
 from graphormer_plugin.inference.molecules import RowReader
 
 START = "grpe_minimol"
@@ -140,39 +135,3 @@ def test_every_fragment_of_a_rest_counts():
     assert [part[:3] for part in chosen] == [part[:3] for part in plain]
     values = [[part.value for part in parts] for parts in (plain, chosen)]
     np.testing.assert_allclose(*values, atol=1e-4)
-
-
-@pytest.fixture(scope="module")
-def chlorine_counts(tmp_path_factory):
-    """A head on the number of chlorines of benzenes, pyridines and alkanes."""
-    cores = ["c1cc({})cc({})c1{}", "c1cc({})nc({})c1{}", "C1CC({})CC({})C1{}"]
-    groups = ["Cl", "C", "O", "Cl", "F", "N"]
-    smiles = [
-        core.format(a, b, c)
-        for core in cores
-        for at, a in enumerate(groups)
-        for b in groups[at % 3 :: 2]
-        for c in ("Cl", "OC", "CC")
-    ]
-    smiles = sorted({Chem.CanonSmiles(text) for text in smiles})
-    labels = [text.count("Cl") for text in smiles]
-    path = shutil.copy(checkpoint_path(START), tmp_path_factory.mktemp("chlorines"))
-    fit_head(path, smiles, labels).save(Path(path).with_name("head.npz"))
-    return hub.load(path)
-
-
-@pytest.mark.parametrize(
-    "smiles, chlorines",
-    [("Clc1ccc(CO)cc1", 1), ("Cc1ccc(Cl)c(Cl)c1", 2), ("NC1CCC(Cl)CC1", 1)],
-)
-def test_a_head_finds_the_fragment_that_decides(chlorine_counts, smiles, chlorines):
-    molecules = chlorine_counts.read([smiles])
-    assert chlorine_counts.predict(molecules) == pytest.approx(chlorines, abs=0.3)
-    parts = contributions(chlorine_counts, molecules)
-    for kind in (ATOMS, MURCKO_PARTS):
-        of_kind = [part for part in parts if part.kind == kind]
-        order = sorted(of_kind, key=lambda part: -part.value)
-        assert {part.smiles for part in order[:chlorines]} == {"Cl"}
-        assert order[0].value == pytest.approx(1, abs=0.35)
-        if kind == ATOMS:
-            assert order[chlorines].value < 0.5 * order[chlorines - 1].value

@@ -258,12 +258,6 @@ class TestOptions:
             "--encoder-layers 12 (there --encoder-layers 4)"
         )
 
-    def test_a_resumed_run_keeps_its_options(self):
-        saved, cfg = options(num_spatial=100), options(num_spatial=50, dropout=0.3)
-        wrong = "this run: --num-spatial 50 .there --num-spatial 100.$"  # not dropout
-        with pytest.raises(ValueError, match=wrong):
-            settle_options(cfg, start(**saved), resumes=True)
-
     def test_another_model(self):
         with pytest.raises(ValueError, match="grpe_small, .* --arch graphormer_paper"):
             settle_options(options(), start(**options("grpe_small")))
@@ -293,12 +287,6 @@ class TestOptions:
         cfg = options(**TINY)
         settle_options(cfg, start(**{**options("graphormer_base"), **small}))
         assert cfg.num_in_degree == 512 and cfg.head_style == "transform"
-
-    @pytest.mark.parametrize("resumes, rate", [(True, 0.4), (False, 0.1)])
-    def test_rates_of_dropout_are_those_of_the_run(self, resumes, rate):
-        cfg = options()
-        settle_options(cfg, start(**options(dropout=0.4)), resumes)
-        assert cfg.dropout == rate
 
 
 def test_weight_layers():

@@ -111,8 +111,9 @@ def test_biased():
     )
 
 
+@pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("key_from_row", [False, True])
-def test_relative(key_from_row):
+def test_relative(key_from_row, biased):
     module, x = attention_and_input(RelativeAttention, key_from_row=key_from_row)
     module.out_proj = torch.nn.Identity()
     tables = [torch.randn(2, 5, 4, dtype=x.dtype) for _ in range(3)]
@@ -121,10 +122,11 @@ def test_relative(key_from_row):
     tables = RelationTables(*tables[:2], torch.zeros_like(tables[2]))
     relation = torch.randint(0, 5, (3, 5, 5))
     relation[:, :, 0] = 0  # every row has a sender; 4 is forbidden
-    weights = module.attention_weights(x, tables, relation)
+    bias = [torch.randn(3, 2, 5, 5, dtype=x.dtype)] * biased
+    weights = module.attention_weights(x, tables, relation, *bias)
     assert not weights[(relation == 4).unsqueeze(1).expand_as(weights)].any()
     value = module.qkv_proj(x).chunk(3, -1)[2]
-    check_sum(weights, value, module(x, tables, relation))
+    check_sum(weights, value, module(x, tables, relation, *bias))
 
 
 @pytest.mark.parametrize("kind", ["chromatic", "mono", "additive"])

@@ -8,12 +8,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from graphormer_plugin.modules import RelativeAttention
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.modules import GRPEEncoder, GRPEEncoderConfig, RelativeAttention
 from graphormer_plugin.modules.relative_attention import _RelativeAttention
-from support.graphormer import DIM, HEADS
-from support.grpe import BOND_TYPES, MAX_HOP, collate, make_encoder
+from support import toy_graphs
+from support.graphormer import DIM, HEADS, SMALL, randomised
 from support.toy_graphs import hops, random_graph
 
+MAX_HOP, BOND_TYPES = 3, 4
 ABLATIONS = list(itertools.product([False, True], repeat=3))
 
 
@@ -21,6 +23,18 @@ ABLATIONS = list(itertools.product([False, True], repeat=3))
 def graphs():
     rng = np.random.default_rng(1)
     return [random_graph(rng, n, 0.25) for n in (7, 1, 9, 4)]
+
+
+def make_encoder(**options):
+    torch.manual_seed(0)
+    schema = FeatureSchema(2, toy_graphs.NODE_DIMS, [BOND_TYPES])
+    config = GRPEEncoderConfig(**{**SMALL, "max_hop": MAX_HOP, **options})
+    return randomised(GRPEEncoder(schema, config))
+
+
+def collate(graphs):
+    fields = ["x", "node_mask", "relation_index", "relations"]
+    return toy_graphs.collate(graphs, fields, BOND_TYPES, max_hop=MAX_HOP)
 
 
 def twin(encoder, graph):

@@ -8,10 +8,6 @@ import torch
 from graphormer_plugin.modules import PairEncoding, register_pair_encoding
 from graphormer_plugin.modules.encoder import joined_options
 from graphormer_plugin.modules.pair_encodings import PAIR_ENCODINGS, PairTerm
-from graphormer_plugin.modules.relative_attention import (
-    RelationTables,
-    RelativeAttention,
-)
 from support.architectures import make_batch, tiny_model
 
 ARCHITECTURES = ("grpe_tiny", "graphormer_slim", "cgt_zinc")
@@ -121,28 +117,6 @@ def test_an_encoding_may_have_weights(arch, own, registered):
             difference = (above - loss()) / 2e-5
             table[row, 0] += 1e-5
         torch.testing.assert_close(difference, table.grad[row, 0], rtol=1e-4, atol=1e-9)
-
-
-@pytest.mark.parametrize("key_from_row", [False, True])
-def test_bias_of_relative_attention(key_from_row):
-    torch.manual_seed(0)
-    B, T, H, d, R = 2, 4, 2, 3, 5
-    module = RelativeAttention(H * d, H, key_from_row=key_from_row).double()
-    x, bias = torch.randn(B, T, H * d).double(), torch.randn(B, H, T, T).double()
-    tables = RelationTables(*torch.randn(3, H, R + 1, d).double())
-    relation = torch.randint(0, R, (B, T, T))
-    plain = module.attention_weights(x, tables, relation)
-    weights = module.attention_weights(x, tables, relation, bias)
-    torch.testing.assert_close(weights, torch.softmax(plain.log() + bias, -1))
-    value = module.qkv_proj(x).chunk(3, -1)[2].unflatten(2, (H, d)).transpose(1, 2)
-    out = weights @ value
-    index = relation.unsqueeze(1).expand(B, H, T, T)
-    per_relation = torch.zeros(B, H, T, R + 1).double().scatter_add(3, index, weights)
-    out = out + per_relation @ tables.value
-    out = module.out_proj(out.transpose(1, 2).flatten(2))
-    torch.testing.assert_close(module(x, tables, relation, bias), out)
-    bias.requires_grad_()
-    assert torch.autograd.gradcheck(lambda b: module(x, tables, relation, b), bias)
 
 
 def test_random_walks_on_a_path():
