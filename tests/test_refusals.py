@@ -190,7 +190,7 @@ smiles,y;C,1;C,>9;C,ND;C,>9; | | 'y': '>9' is not a number (3 such cells: '>9', 
 smiles,y;C,1;C,ND; | | correct them, or name missing ones with --missing-labels
 smiles,y;C,1;C,ND; | --missing-labels >* --target-kind binary | 'ND' is not a number
 smiles,y;C,1;C,>9; | | --censored takes bounds such as >100
-smiles,y;C,1;C,>1 mg; | --censored | '1 mg' is not a number
+smiles,y;C,1;C,>1 mg; | --censored | '>1 mg' is not a number
 smiles,y;C,1;C,~5; | --censored | '~5' is not a number
 smiles,y;C,0;C,1; | --censored --target-kind binary | --censored is for targets that are num
 smiles,y;C,"1,234";C,"12,500"; | | write numbers as 1234.5, without commas

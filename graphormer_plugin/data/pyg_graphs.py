@@ -165,6 +165,10 @@ def _arrays(
     arrays = {}
     for name in ("x", "edge_index", *["y"] * with_target, "edge_attr", "pos"):
         value = getattr(data, name, None)
+        if isinstance(value, tuple):
+            raise DatasetError(
+                f"graph {number}: {name} is a tuple; join it to a tensor"
+            )
         if value is not None:
             arrays[name] = as_array(value)
         elif name not in ("edge_attr", "pos"):

@@ -183,6 +183,9 @@ class TargetSchema:
         for word, known in ((self.kind, TARGET_KINDS), (self.level, TARGET_LEVELS)):
             if word not in known:
                 raise ValueError(f"targets are {word!r}, expected {'|'.join(known)}")
+        if self.class_names and len(self.class_names) != len(self.names):
+            text = f"class names {self.class_names}, expected a list for each of"
+            raise ValueError(f"{text} {self.names}")
 
     @property
     def num_outputs(self) -> int:

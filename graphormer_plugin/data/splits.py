@@ -194,9 +194,8 @@ def joined_groups(*names: Sequence[Any]) -> list[int]:
 
     count, edges, size = len(names[0]), [], len(names[0])
     for kind in names:
-        numbers = np.unique(np.asarray(kind, object).astype(str), return_inverse=True)[
-            1
-        ]
+        texts = np.asarray(kind, object).astype(str)
+        numbers = np.unique(texts, return_inverse=True)[1]
         edges.append(numbers + size)
         size += len(numbers)
     rows = np.tile(np.arange(count), len(names))

@@ -87,6 +87,8 @@ class TestTargetSchema:
         with pytest.raises(ValueError, match="2 names for 3 classes"):
             classes = TargetSchema(["a"], kind="multiclass", num_classes=3)
             classes.with_classes([["a", "b"]])
+        with pytest.raises(ValueError, match="expected a list for each of .'a'"):
+            self.schema.with_classes([["no", "yes"]])
 
     def test_statistics_over_present_labels_of_the_training_rows(self):
         nan = np.nan

@@ -335,6 +335,8 @@ def _build_from_graphs(
     splits, label = source.splits, source.label
     if splits is None and options.split not in ("", "random"):
         raise ValueError(f"graphs cannot be split by {options.split!r}")
+    if [*source.exclude]:
+        raise ValueError("exclude is for SMILES; give the other graphs only")
     with StoreWriter(path, source.node_dims, source.bond_dims) as writer:
         width, masked = 1, {name: [np.zeros(0, np.int64)] for name in NODE_SPLITS}
         for chunk in chunks_of_graphs(

@@ -7,7 +7,8 @@ import numpy as np
 
 from graphormer_plugin.data.schema import MAX_BOND_TYPES, MAX_RADIX_TYPES, FeatureSchema
 
-MANY_CATEGORIES = 1000  # of a column, which get a line (our choice)
+# Categories of a column that get a line, and that are refused (our choices).
+MANY_CATEGORIES, MAX_CATEGORIES = 1000, 1_000_000
 
 logger = logging.getLogger(__name__)
 
@@ -60,14 +61,14 @@ class Column:
     def vocabularies(self) -> list[int]:
         """Number of values of each column of categories, by its largest value."""
         for column, value in enumerate(self.largest.tolist()):
-            if value >= MANY_CATEGORIES:
-                logger.warning(
-                    "%s column %d has categories up to %s, each with a row in the model's "
-                    "table; give counts as floats",
-                    self.name,
-                    column,
-                    f"{value:,}",
+            text = f"{self.name} column {column} has categories up to {value:,}"
+            if value >= MAX_CATEGORIES:
+                raise ValueError(
+                    f"{text}: number them from 0, or give counts as floats"
                 )
+            if value >= MANY_CATEGORIES:
+                advice = "each with a row in the model's table; give counts as floats"
+                logger.warning("%s, %s", text, advice)
         return (self.largest + 1).tolist()
 
 

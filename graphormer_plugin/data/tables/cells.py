@@ -16,7 +16,7 @@ MISSING = frozenset({"", "nan", "na", "n/a", "#n/a", "<na>", "null", "none"})
 COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)  # 1,5
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # 1,234, which may be 1234
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
-BOUND = re.compile(r"\s*([<>≤≥])=?\s*([+-]?[.,]?\d.*)")  # >100 or <= 0.1
+BOUND = re.compile(r"\s*([<>≤≥])=?\s*([+-]?[.,]?\d[\d.,eE+-]*)\s*")  # >100 or <= 0.1
 SIGNS = {">": 1, "≥": 1, "<": -1, "≤": -1}
 INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas
 

@@ -226,6 +226,9 @@ class TestSources:
         store = build(tmp_path, DatasetSource(graphs=many))
         assert store.schema.node_dims == [99_218]
         assert "x column 0 has categories up to 99,217" in caplog.text
+        many[1] = graph(x=torch.tensor([[0], [5], [10**9]]))
+        with pytest.raises(DatasetError, match="up to 1,000,000,000: number them from"):
+            build(tmp_path, DatasetSource(graphs=many))
 
     def test_a_batch_is_its_graphs(self, tmp_path):
         batch = Batch.from_data_list([graph()] * 5)
@@ -256,6 +259,7 @@ class TestSources:
             (of_three(splits={"train": [3]}), "row 3, expected 0..2"),
             (of_three(splits={"train": [0.5]}), "expected row num"),
             (of_three(target_names="ab"), "labels of a, b have shape"),
+            (of_three(exclude=[1]), "exclude is for SMILES"),
             (DatasetSource(graphs=graph()), "expected several graphs, got one"),
             (
                 of(LONE, graph(), LONE, graph(edge_attr=torch.zeros(2, 1).long())),
@@ -263,6 +267,7 @@ class TestSources:
             ),
             (of(graph(edge_attr=None, edge_weight=torch.ones(2))), "give it as edge_a"),
             (of(graph(edge_attr=None, edge_type=torch.ones(2))), "edge_type is not re"),
+            (of(graph(x=(torch.zeros(3),) * 2)), "x is a tuple; join it"),
             (
                 of(graph(y=torch.tensor([0, -1, -7])), level="node"),
                 "graph 0: y has class -7, expected -1 and above",
