@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from graphormer_plugin.data.errors import listed, named_damage
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.schema import LOG
@@ -21,7 +22,11 @@ from graphormer_plugin.inference.checkpoint import (
     read_checkpoint,
 )
 from graphormer_plugin.inference.embedding import widths
-from graphormer_plugin.inference.model_folder import ModelFolder, models_named
+from graphormer_plugin.inference.model_folder import (
+    MODELS_FILE,
+    ModelFolder,
+    models_named,
+)
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.models import ARCHITECTURES, GraphModel, model_from_options
 
@@ -65,9 +70,10 @@ def ensemble(members: list[Predictor], models: ModelFolder) -> Predictor:
         check_agreement(members[0], other)
     result, targets = copy.copy(members[0]), members[0].targets
     result.members = members
-    result.scale, result.interval = models.scale(targets), models.intervals(targets)
     names, logs = targets.names, models.log_targets
-    result.logs = sorted(names.index(name) for name in logs)
+    with named_damage(f"{MODELS_FILE} has other targets than {listed(names)}"):
+        result.scale, result.interval = models.scale(targets), models.intervals(targets)
+        result.logs = sorted(names.index(name) for name in logs)
     plain = [n.removeprefix(LOG) if n in logs else n for n in names]
     result.targets = replace(targets, names=plain)
     result.max_atoms = min(member.max_atoms for member in members)
@@ -103,7 +109,8 @@ def load_member(
             equal: replicates of a head have one start, and compute its vectors once.
     """
     checkpoint = read_checkpoint(path)
-    owner = weights_digest(checkpoint.weights)
+    with invalid_checkpoint_errors(path):
+        owner = weights_digest(checkpoint.weights)
     key = repr((owner, checkpoint.state["cfg"]["model"], *checkpoint[1:]))
     model = shared[key] = shared.get(key) or load_model(checkpoint, path)
     task_state = checkpoint.state["task_state"]

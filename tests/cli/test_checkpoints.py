@@ -338,6 +338,7 @@ def changed(state, place, value):
         (("extra_state", "train_iterator"), None, "KeyError: 'train_iterator'"),
         (("optimizer_history",), [], "IndexError"),
         (("model", "head.bias"), None, 'Missing key.* "head.bias"'),
+        (("model", "head.bias"), [1.0], "AttributeError"),
     ],
 )
 def test_parts_that_do_not_fit(place, value, message, trained, tmp_path, refused):

@@ -173,6 +173,15 @@ def test_wrong_folders(tmp_path, content, words):
         hub.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "content", [{"log_targets": ["x"]}, {"coverage": 0.8, "interval": {"a": 2}}]
+)
+def test_a_folder_of_other_targets(folder, content):
+    write_folder(".", [MEMBER], **content)
+    with pytest.raises(ValueError, match="models.json has other targets than a, b"):
+        hub.load(".")
+
+
 def test_models_that_are_not_a_folder(folder, refused):
     write_folder(".", [MEMBER])
     for words, line in {
