@@ -17,6 +17,7 @@ from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
 from graphormer_plugin.data.files import atomic_write, read_arrays
+from graphormer_plugin.data.smiles import OGB
 from graphormer_plugin.experiment.labelled_molecules import (
     FIT_SPLITS,
     LabelledMolecules,
@@ -170,6 +171,11 @@ class Experiment:
             raise DatasetError(
                 f"--model head: {listed(self.unfit)} has too few different labels in "
                 "train; leave it out or give another --model"
+            )
+        if self.model == HEAD and self.start.featuriser not in OGB:
+            raise DatasetError(
+                f"{self.start.path} reads other features than those of OGB, which a head "
+                "needs; give another --start, or --model finetune"
             )
         if self.settings.interval == CONFORMAL:
             if self.table.targets.kind != "regression":

@@ -7,7 +7,6 @@ import numpy as np
 
 from graphormer_plugin import hub
 from graphormer_plugin.data.files import write_text
-from graphormer_plugin.data.smiles import OGB
 from graphormer_plugin.experiment.baselines import forest_predictions, mean_labels
 from graphormer_plugin.experiment.experiment import (
     TITLES,
@@ -175,8 +174,6 @@ def head_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     seed = settings.seed + member.run
     state = start_state(start)
     task_state = state["task_state"]
-    if task_state.get("featuriser") not in OGB:
-        raise ValueError(f"{start.path} reads other features than those of OGB")
     task_state["featuriser"] = str(settings.featuriser)
     state["cfg"]["task"]["max_atoms"] = settings.max_atoms
     save_dir.mkdir(parents=True, exist_ok=True)

@@ -44,6 +44,13 @@ class Start:
         """Name of the packaged or published model, else of the file."""
         return self.options.get("pretrained_model_name") or self.path.name
 
+    @property
+    def featuriser(self) -> str:
+        """Key of `FEATURISERS`; empty if the weights belong to other graphs than those."""
+        if self.published is not None:
+            return "ogb"
+        return read_checkpoint(self.path).state["task_state"].get("featuriser", "")
+
     @functools.cached_property
     def sha256(self) -> str:
         """SHA-256 of the file."""

@@ -296,6 +296,17 @@ def test_heads_of_published_weights(folder, tmp_path, monkeypatch, capsys):
         assert written == pytest.approx(values, rel=1e-4)
 
 
+def test_a_start_of_other_features(checkpoint, command, refused):
+    """It is refused before anything is computed or written; a training can start from it."""
+    state = read_checkpoint(checkpoint("grpe_tiny")).state
+    state["task_state"]["featuriser"] = "zinc"
+    torch.save(state, "other.pt")
+    words = command("smiles,gap", [f"{'C' * k}O,{k}" for k in range(1, 31)], *QUICK)
+    line = refused(main, *words, "--start", "other.pt")
+    assert "other.pt reads other features than those of OGB" in line
+    assert not Path("model").exists()
+
+
 def test_the_model_of_the_package_is_the_start(checkpoint, tmp_path):
     def find(**options):
         return starts.find_start(Settings("a.csv", "out", **options))
