@@ -50,9 +50,7 @@ class Molecule:
     values: np.ndarray | None  # None: no colours, and no scale below the molecule
     signed: bool = False
     marked: int | None = None  # atom, from 0, that gets a red ring
-    notes: Mapping[int, str] | None = (
-        None  # text beside atoms in place of their numbers
-    )
+    notes: Mapping[int, str] | None = None  # beside atoms, in place of their numbers
 
     @property
     def scale(self) -> ScalarMappable | None:
