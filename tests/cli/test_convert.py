@@ -54,7 +54,6 @@ def run(tmp_path, source, state, config, *arguments):
 
 
 def converted(*given):
-    """A predictor of the file that the command writes."""
     code, out = run(*given)
     assert code == 0
     return hub.load(out)

@@ -5,41 +5,35 @@ import csv
 import numpy as np
 import pandas
 import pytest
-from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli.explain import main as explain
 from graphormer_plugin.cli.predict import main as predict
 from graphormer_plugin.data.tables.formats import open_table
-from support.training import TINY, USER_DIR, run_once
+from support.training import USER_DIR, run_once
 
 SALTS = ["[Na+].CC(=O)[O-]", "CC(=O)[O-]"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model of one update, and the table that it was trained on."""
+    """Folder with the table of a training."""
     folder = tmp_path_factory.mktemp("words")
     lines = ["smiles\tname\thit\ttoxic\tw"]
     for n in range(1, 31):
         words = ["active" if n % 3 else "inactive", str(n % 2)]
         lines.append("\t".join([f"{'C' * n}[NH3+].[Cl-]", f"amine {n}", *words, "2"]))
     (folder / "table.tsv").write_text("\n".join(lines) + "\n")
-    arguments = f"""--user-dir {USER_DIR} --task graph_prediction {TINY}
-        --dataset-name {folder}/table.tsv --target-columns hit,toxic
-        --target-kind binary --weight-column w --largest-fragment --data-root {folder}
-        --criterion binary_logloss --class-weights balanced --optimizer adam --lr 1e-3
-        --batch-size 8 --max-update 1 --best-checkpoint-metric roc_auc
-        --prepare-workers 1 --num-workers 0 --no-progress-bar --cpu
-        --save-dir {folder}/run"""
-    run_once(fairseq_train.cli_main, arguments.split())
     return folder
 
 
 @pytest.fixture(scope="module")
-def checkpoint(folder):
-    return str(folder / "run" / "checkpoint_last.pt")
+def checkpoint(checkpoint, folder):
+    words = f"""--dataset-name {folder}/table.tsv --target-columns hit,toxic
+        --target-kind binary --target-unit= --weight-column w --largest-fragment
+        --data-root {folder} --criterion binary_logloss --class-weights balanced"""
+    return checkpoint("grpe_tiny", *words.split())
 
 
 def test_checkpoint_knows_the_words(checkpoint):

@@ -54,7 +54,6 @@ def refused(error):
 
 
 def flipped(content, place):
-    """Content with one bit turned."""
     return content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
 
 

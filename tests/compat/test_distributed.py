@@ -40,7 +40,6 @@ def assert_same(text, expected):
 
 @pytest.mark.long
 def test_torchrun_needs_no_flag(data, tmp_path, alone):
-    """Two processes with the variables of torchrun."""
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     both = [
         command(*words(data, tmp_path), RANK=rank, WORLD_SIZE="2", **address)

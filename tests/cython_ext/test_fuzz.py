@@ -319,7 +319,6 @@ def test_channels(arguments, num_threads):
     anything,
 )
 def test_channels_of_any_kind(arguments, name, value):
-    """A result or an exception: nothing crashes."""
     arguments |= {"grad": arguments["v"], name: value}
     outcome(channel_attention_gradient, **arguments)
     del arguments["grad"]
@@ -355,7 +354,6 @@ def test_attention(arguments, key_from_row, num_threads):
     anything,
 )
 def test_attention_of_any_kind(arguments, name, value):
-    """A result or an exception: nothing crashes."""
     qkv, relations, bias = arguments
     grad = qkv[..., : qkv.shape[2] // 3].copy()
     options = {"qkv": qkv, "relations": relations, "attn_bias": bias, "grad": grad}
@@ -371,7 +369,6 @@ def test_attention_of_any_kind(arguments, name, value):
 @fuzz
 @given(anything, anything)
 def test_single_graphs_of_any_kind(first, second):
-    """A result or an exception: nothing crashes."""
     outcome(shortest_paths, first, second)
     outcome(floyd_warshall, first)
     outcome(extract_paths, first, second)

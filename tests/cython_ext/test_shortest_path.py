@@ -187,55 +187,52 @@ def test_inputs_are_not_modified():
     assert np.array_equal(pred, kept)
 
 
-@pytest.mark.parametrize(
-    "weights, message",
-    [
-        (weights_of(2, [(0, 1, np.nan)]), r"weights\[0, 1\] is nan"),
-        (weights_of(2, [(1, 0, -np.inf)]), r"weights\[1, 0\] is -inf"),
-        (weights_of(2, [(1, 0, 1e308)]), r"weights\[1, 0\] .* sums are finite"),
-        (weights_of(2, [(1, 1, -1)]), r"weights\[1, 1\] is -1.0, .* not negative"),
-        (weights_of(2, [(0, 1, -1), (1, 0, 0.5)]), "negative cycle through node 1"),
-        (np.array([[0, 3], [1, 0]]), r"weights\[0, 1\] is 3, expected 0 or 1"),
-        (np.zeros((2, 3)), r"shape \[2, 3\] .* \[2, 2\]"),
-        (np.zeros((2, 2), np.float32), "dtype float32, .* float64"),
-        (np.zeros((4, 4))[::2, ::2], "C-contiguous"),
-    ],
-)
-def test_floyd_warshall_refuses(weights, message):
-    with pytest.raises(ValueError, match=message):
-        floyd_warshall(weights)
+NO_PATHS = np.full((3, 3), -1, np.int32)
+SQUARE = np.zeros((4, 4))
 
 
 @pytest.mark.parametrize(
-    "edges, n, message",
+    "function, arguments, message",
     [
-        (edge_index((0, 1), (1, 2)), 2, r"edge_index\[:, 1\] is \(1, 2\)"),
-        (edge_index((0, -1)), 2, r"is \(0, -1\), expected node numbers in \[0, 2\)"),
-        (edge_index((0, 0)), 0, r"node numbers in \[0, 0\)"),
-        (edge_index((2**62, 0)), 5, "4611686018427387904"),
-        (edge_index(), -1, "n is -1, expected an integer in 0"),
-        (edge_index(), 2**40, "n is 1099511627776"),
-        (edge_index((0, 1)).astype(np.int32), 2, "dtype int32, .* int64"),
-        (np.zeros((3, 2), np.int64), 2, r"shape \[3, 2\] .* \[2, any\]"),
-        (np.zeros((4, 2), np.int64)[::2], 2, "C-contiguous"),
+        (floyd_warshall, [weights_of(2, [(0, 1, np.nan)])], r"weights\[0, 1\] is nan"),
+        (floyd_warshall, [weights_of(2, [(1, 0, -np.inf)])], r"\[1, 0\] is -inf"),
+        (floyd_warshall, [weights_of(2, [(1, 0, 1e308)])], r"\[1, 0\] .* are finite"),
+        (
+            floyd_warshall,
+            [weights_of(2, [(1, 1, -1)])],
+            r"\[1, 1\] is -1.0, .* not neg",
+        ),
+        (floyd_warshall, [weights_of(2, [(0, 1, -1), (1, 0, 0.5)])], "through node 1"),
+        (
+            floyd_warshall,
+            [np.array([[0, 3], [1, 0]])],
+            r"\[0, 1\] is 3, expected 0 or 1",
+        ),
+        (floyd_warshall, [np.zeros((2, 3))], r"shape \[2, 3\] .* \[2, 2\]"),
+        (floyd_warshall, [np.zeros((2, 2), np.float32)], "dtype float32, .* float64"),
+        (floyd_warshall, [SQUARE[::2, ::2]], "C-contiguous"),
+        (shortest_paths, [edge_index((0, 1), (1, 2)), 2], r"\[:, 1\] is \(1, 2\)"),
+        (shortest_paths, [edge_index((0, -1)), 2], r"is \(0, -1\), expected node num"),
+        (shortest_paths, [edge_index((0, 0)), 0], r"node numbers in \[0, 0\)"),
+        (shortest_paths, [edge_index((2**62, 0)), 5], "4611686018427387904"),
+        (shortest_paths, [edge_index(), -1], "n is -1, expected an integer in 0"),
+        (shortest_paths, [edge_index(), 2**40], "n is 1099511627776"),
+        (shortest_paths, [ring(2).astype(np.int32), 2], "dtype int32, .* int64"),
+        (shortest_paths, [np.zeros((3, 2), int), 2], r"shape \[3, 2\] .* \[2, any\]"),
+        (shortest_paths, [np.zeros((4, 2), int)[::2], 2], "C-contiguous"),
+        (
+            extract_paths,
+            [NO_PATHS, 0],
+            "max_length is 0, expected an integer at least 1",
+        ),
+        (extract_paths, [NO_PATHS, 2, SQUARE.astype("u1")], r"\[4, 4\] .* \[3, 3\]"),
+        (extract_paths, [NO_PATHS, 2, np.zeros((3, 3), int)], "values has dtype int64"),
     ],
 )
-def test_shortest_paths_refuses(edges, n, message):
+def test_refuses(function, arguments, message):
+    values = {"values": arguments.pop()} if len(arguments) > 2 else {}
     with pytest.raises(ValueError, match=message):
-        shortest_paths(edges, n)
-
-
-@pytest.mark.parametrize(
-    "max_length, values, message",
-    [
-        (0, None, "max_length is 0, expected an integer at least 1"),
-        (2, np.zeros((2, 2), np.uint8), r"values .* \[2, 2\] .* \[3, 3\]"),
-        (2, np.zeros((3, 3), np.int64), "values has dtype int64"),
-    ],
-)
-def test_extract_paths_refuses(max_length, values, message):
-    with pytest.raises(ValueError, match=message):
-        extract_paths(np.full((3, 3), -1, np.int32), max_length, values=values)
+        function(*arguments, **values)
 
 
 def test_the_search_lets_other_threads_run():

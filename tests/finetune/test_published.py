@@ -25,7 +25,6 @@ def places(tmp_path, monkeypatch):
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    """A published file at an address."""
     file = tmp_path / "server.pt"
     torch.save({"weight": torch.ones(3)}, file)
     model = Published("theirs.pt", file.as_uri())
@@ -77,7 +76,6 @@ def test_a_failed_download_says_where_the_file_belongs(places, server, content):
 
 
 def test_a_silent_address_ends(places, monkeypatch):
-    """A server that accepts connections and says nothing."""
     monkeypatch.setattr(data_files, "NETWORK_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/theirs.pt"

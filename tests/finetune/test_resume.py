@@ -9,7 +9,6 @@ pytestmark = pytest.mark.usefixtures("fresh_fairseq")
 
 @pytest.fixture(scope="module")
 def finished(data, tmp_path_factory):
-    """Folder of a training of an epoch."""
     folder = tmp_path_factory.mktemp("finished")
     trained_once(data, folder, "--max-epoch", 1)
     return folder

@@ -72,7 +72,6 @@ def test_presets():
 )
 @torch.no_grad()
 def test_fields(options, field, graph):
-    """Derived fields reach the model."""
     torch.manual_seed(0)
     model = build_model("gt_zinc", SCHEMA, TARGETS, **TINY, **options, **graph)
     fields = {"x", "node_mask", "node_graph"} | ({field} if field else set())

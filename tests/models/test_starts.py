@@ -132,7 +132,6 @@ def test_every_weight_starts_as_in_its_source(arch, switches):
 
 
 def first_attention(model, batch):
-    """Attention weights of the first layer."""
     found = []
 
     def record(module, arguments):

@@ -121,7 +121,6 @@ def twin_bias(encoder, graph):
 
 
 def num_virtual(encoder):
-    """Nodes before the graph's own."""
     return int(encoder.virtual_node is not None)
 
 
