@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads import marginal_likelihood
 from graphormer_plugin.heads.bounds import pseudo_labels, size_beyond
-from graphormer_plugin.heads.fit import fit_on_features
 from graphormer_plugin.heads.gaussian_processes import GaussianProcesses
+from support.heads import fitted
 
 GRID = np.linspace(-7, 7, 351)
 
@@ -71,11 +70,9 @@ def test_a_head_keeps_bounds(rng):
     cut = np.minimum(y_train, limit)
 
     def fit(labels, bounds=None, sign=1):
-        rest = TargetSchema(["y"]), ""
-        head = fit_on_features(
-            {"vectors": sign * train}, ["C"] * 300, sign * labels, *rest,
-            blocks=["vectors"], bounds=None if bounds is None else sign * bounds,
-        )  # fmt: skip
+        bounds = None if bounds is None else sign * bounds
+        raw = {"vectors": sign * train}
+        head = fitted(raw, ["C"] * 300, sign * labels, bounds=bounds)
         found = head.predict_features({"vectors": sign * vectors[300:]})
         return sign * found.values[:, 0], found.std[:, 0]
 
@@ -91,7 +88,7 @@ def test_a_head_keeps_bounds(rng):
     assert fit(cut, bounds, -1)[0] == pytest.approx(kept, abs=1e-3)
     none = np.zeros_like(bounds)
     assert np.array_equal(fit(y_train, none)[0], fit(y_train)[0])
-    with pytest.raises(ValueError, match="target y has fewer than 2 different labels"):
+    with pytest.raises(ValueError, match="target y0 has fewer than 2 different labels"):
         fit(y_train, none + 1)
 
 
@@ -106,8 +103,7 @@ def test_bounds_beyond_all_labels_give_the_head_without_them(count, beyond, rng)
         (np.where(below, np.nan, limits), None),
         (limits, -below.astype(np.int8)),
     ):
-        rest = ["C"] * 240, labels, TargetSchema(["y"])
-        head = fit_on_features(train, *rest, blocks=["vectors"], bounds=bounds)
+        head = fitted(train, ["C"] * 240, labels, bounds=bounds)
         found.append(head.predict_features({"vectors": vectors[240:]}))
     dropped, kept = found
     assert kept.values == pytest.approx(dropped.values, abs=0.05)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.domain import (
     NEAR,
     Domain,
@@ -13,11 +12,10 @@ from graphormer_plugin.heads.domain import (
     nearest_of,
     outside_domain,
 )
-from graphormer_plugin.heads.fit import fit_on_features
 from graphormer_plugin.heads.head import read_head
 from graphormer_plugin.heads.prediction import Prediction, combined
 from graphormer_plugin.inference.prediction_columns import prediction_columns
-from support.heads import WIDTH, features, labels, predictions_of
+from support.heads import WIDTH, features, fitted, labels, predictions_of
 
 
 @pytest.mark.parametrize("share", [0.5, 0.02])
@@ -55,9 +53,7 @@ def test_in_domain_of_several_rows(rng):
 
 def test_in_domain(rng):
     smiles, raw = features(60, rng, ["vectors"])
-    head = fit_on_features(
-        raw, smiles, labels(raw, rng), TargetSchema(["y"]), blocks=["vectors"]
-    )
+    head = fitted(raw, smiles, labels(raw, rng))
     far = np.full((1, WIDTH), 30, np.float32)
     found = predictions_of(head, np.concatenate([raw["vectors"], far])).in_domain
     np.testing.assert_allclose(found, [1.0] * 60 + [0.0])
@@ -80,8 +76,8 @@ def test_in_domain_of_each_target(rng, tmp_path):
     smiles, raw = features(12, rng, ["vectors"])
     y = np.concatenate([labels(raw, rng)] * 3, 1)
     y[:6, 1], y[[0, 3], 2] = np.nan, np.nan
-    schema, near = TargetSchema(["a", "b", "c"]), raw["vectors"] + 0.1
-    head = fit_on_features(raw, smiles, y, schema, blocks=["vectors"])
+    near = raw["vectors"] + 0.1
+    head = fitted(raw, smiles, y)
     found = predictions_of(head, np.concatenate([raw["vectors"], near])).in_domain
     assert found.shape == (24, 3) and (found[6:12] == 1).all()
     assert found[:6, 0].tolist() == [1] * 6 and (found[:6, 1] < 1).all()
@@ -99,16 +95,15 @@ def test_in_domain_of_each_target(rng, tmp_path):
     one = Prediction(np.zeros((12, 3)), None, np.linspace(0, 1, 12))
     both = combined([one, one._replace(in_domain=found[12:])]).in_domain
     np.testing.assert_allclose(both, (one.in_domain[:, None] + found[12:]) / 2)
-    columns = prediction_columns(schema, one.values, None, both)
-    names = ["a_in_domain", "b_in_domain", "c_in_domain"]
-    assert [column.name for column in columns] == ["a", "b", "c", *names]
+    columns = prediction_columns(head.targets, one.values, None, both)
+    names = ["y0_in_domain", "y1_in_domain", "y2_in_domain"]
+    assert [column.name for column in columns] == ["y0", "y1", "y2", *names]
     mols = [Chem.MolFromSmiles(text) for text in smiles]
     unlike = outside_domain([head.domain], mols, np.eye(12)[:, :3] * 0.9)
     assert unlike["outside"] == 9
     none = Domain.of(raw["vectors"], mols, np.eye(12, 2, dtype=bool) & [True, False])
     assert none.score(near)[:, 1].tolist() == [0] * 12
-    full = fit_on_features(raw, smiles, y[:, :1].repeat(2, 1), TargetSchema(["a", "b"]),
-        blocks=["vectors"])  # fmt: skip
+    full = fitted(raw, smiles, y[:, :1].repeat(2, 1))
     assert predictions_of(full, near, smiles).in_domain.shape == (12,)
 
 

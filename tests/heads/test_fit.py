@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.fit_head import fit_head
-from graphormer_plugin.heads.fit import fit_on_features, training_sample
-from support.heads import features, labels
+from graphormer_plugin.heads.fit import training_sample
+from support.heads import features, fitted, labels
 
 
 @pytest.mark.parametrize(
@@ -33,10 +32,7 @@ def test_one_class_beside_a_target_of_both(rng):
     ones = np.ones_like(y)
 
     def fit(*columns):
-        names = [f"y{number}" for number in range(len(columns))]
-        schema = TargetSchema(names, "", "binary")
-        both = np.concatenate(columns, axis=1)
-        return fit_on_features(raw, smiles, both, schema, blocks=["vectors"])
+        return fitted(raw, smiles, np.concatenate(columns, axis=1), "binary")
 
     found = fit(ones, y).predict_features(raw).values
     np.testing.assert_allclose(found[:, 0], 31 / 32)
@@ -57,13 +53,9 @@ def test_weights_of_classes(rng):
     """The more a class weighs, the more probable it is."""
     smiles, raw = features(60, rng, ["vectors"])
     y = (raw["vectors"][:, :1] + rng.normal(size=(60, 1)) > 0.5).astype(float)
-    schema = TargetSchema(["active"], kind="binary")
-    means = [
-        fit_on_features(
-            raw, smiles, y, schema, blocks=["vectors"], weights=np.where(y, weight, 1)
-        )
-        .predict_features(raw)
-        .values.mean()
+    heads = [
+        fitted(raw, smiles, y, "binary", weights=np.where(y, weight, 1))
         for weight in (1, 3, 9)
     ]
+    means = [head.predict_features(raw).values.mean() for head in heads]
     assert means[0] < means[1] < means[2]

@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads import fixed_kernels as classes
 from graphormer_plugin.heads import (
     marginal_likelihood,
 )
-from graphormer_plugin.heads.fit import fit_on_features
 from graphormer_plugin.heads.kernels import kernel
-from support.heads import ALL, features, labels, predictions_of
+from support.heads import ALL, features, fitted, labels, predictions_of
 
 
 def panel(raw, rng):
@@ -27,8 +25,7 @@ def test_panel_of_classes(rng):
     smiles, raw = features(40, rng)
     y = panel(raw, rng)
     train = {name: array[:32] for name, array in raw.items()}
-    schema = TargetSchema(["a", "b", "c"], "", "binary")
-    head = fit_on_features(train, smiles[:32], y[:32], schema, blocks=ALL)
+    head = fitted(train, smiles[:32], y[:32], "binary")
     assert head.blocks == [*ALL, "scores"]
 
     def kernel_of(names, values, weights, lengths):
@@ -84,8 +81,7 @@ def test_kernel_of_a_rare_class_is_not_fitted(rng, share, fixed):
     smiles, raw = features(60, rng, ["vectors"])
     y = labels(raw, rng)
     y = (y < np.quantile(y, share)).astype(float)
-    schema = TargetSchema(["y"], "", "binary")
-    head = fit_on_features(raw, smiles, y, schema, blocks=["vectors"])
+    head = fitted(raw, smiles, y, "binary")
     assert (head.numbers["noise"][0] == classes.CLASS_NOISE) == fixed
     assert head.first is None
     chances = predictions_of(head, raw["vectors"]).values

@@ -3,16 +3,14 @@
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads import (
     calibration,
     gaussian_processes,
     marginal_likelihood,
     solver,
 )
-from graphormer_plugin.heads.fit import fit_on_features
 from graphormer_plugin.heads.marginal_likelihood import Hyperparameters
-from support.heads import ALL, features, labels, predictions_of
+from support.heads import ALL, features, fitted, labels, predictions_of
 
 
 def processes_of(y, raw, seed=1, kind=gaussian_processes.GaussianProcesses):
@@ -152,8 +150,7 @@ def test_naive_twin(rng, blocks, count):
     new = {name: array[32:] for name, array in raw.items()}
     y = np.concatenate([labels(train, rng) for _ in range(count)], 1)
     y[:9, 1], y[20:, 2] = np.nan, np.nan
-    schema = TargetSchema([f"y{target}" for target in range(count)], "eV")
-    head = fit_on_features(train, smiles[:32], y, schema, blocks=blocks)
+    head = fitted(train, smiles[:32], y, blocks=blocks)
     assert (np.ptp(head.weights, axis=0).max() == 0) == (count > 3)
     found = predictions_of(head, new["vectors"], smiles[32:])
     for target, (mean, variance) in enumerate(naive(head, train, y, new)):
@@ -182,14 +179,8 @@ def test_endpoints_help_each_other(rng):
     errors = []
     for kept in ([0, 1], [1]):
         rows = ~np.isnan(y[:120, kept]).all(1)
-        schema = TargetSchema([f"y{at}" for at in kept])
-        head = fit_on_features(
-            {"vectors": train["vectors"][rows]},
-            smiles[:120][: rows.sum()],
-            y[:120][rows][:, kept],
-            schema,
-            blocks=["vectors"],
-        )
+        some = {"vectors": train["vectors"][rows]}
+        head = fitted(some, smiles[: rows.sum()], y[:120][rows][:, kept])
         found = predictions_of(head, raw["vectors"][120:]).values[:, -1]
         errors.append(np.sqrt(np.mean((found - many[120:, 0]) ** 2)))
     assert errors[0] < 0.9 * errors[1]
@@ -199,7 +190,7 @@ def test_leave_one_out(rng):
     """The scale of the spread is that of models fitted without each molecule."""
     smiles, raw = features(20, rng, ["vectors"])
     y = labels(raw, rng)
-    head = fit_on_features(raw, smiles, y, TargetSchema(["y"]), blocks=["vectors"])
+    head = fitted(raw, smiles, y)
     standard = (y - y.mean()) / y.std()
     scores = []
     for left in range(20):
@@ -224,9 +215,7 @@ def test_weights(rng):
     y, weights = labels(raw, rng), rng.uniform(0.5, 2, (40, 1))
     weights[::9] = 0
     kept = weights[:, 0] > 0
-    head = fit_on_features(
-        raw, smiles, y, TargetSchema(["y"]), blocks=["vectors"], weights=weights
-    )
+    head = fitted(raw, smiles, y, weights=weights)
     ratio = weights[kept, 0].mean() / weights[kept, 0]
     mean = np.average(y[kept], weights=weights[kept])
     assert head.numbers["offset"][0] == pytest.approx(mean)

@@ -6,15 +6,14 @@ import pytest
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.fit import fit_on_features
 from graphormer_plugin.heads.head import read_head
-from support.heads import ALL, WIDTH, features, labels, predictions_of
+from support.heads import ALL, WIDTH, features, fitted, labels, predictions_of
 
 
 def test_classes(rng):
     smiles, raw = features(60, rng, ["vectors"])
     y = (raw["vectors"][:, :1] > 0.3).astype(float)
     y[::7] = np.nan
-    targets = TargetSchema(["active"], kind="binary")
-    head = fit_on_features(raw, smiles, y, targets, blocks=["vectors"])
+    head = fitted(raw, smiles, y, "binary")
     other = rng.normal(size=(200, WIDTH)).astype(np.float32)
     found = predictions_of(head, other)
     assert (0 < found.values).all() and (found.values < 1).all()
@@ -30,13 +29,9 @@ def test_classes(rng):
 
 def test_a_constant_probability_has_a_spread():
     """Labels that no feature explains: the standard error of their share."""
-    vectors = np.zeros((100, WIDTH), np.float32)
+    raw = {"vectors": np.zeros((100, WIDTH), np.float32)}
     y = (np.arange(100) % 4 == 0).astype(float)[:, None]
-    schema = TargetSchema(["y"], kind="binary")
-    head = fit_on_features(
-        {"vectors": vectors}, ["C"] * 100, y, schema, blocks=["vectors"]
-    )
-    found = head.predict_features({"vectors": vectors[:2]})
+    found = fitted(raw, ["C"] * 100, y, "binary").predict_features(raw)
     np.testing.assert_allclose(found.values, 0.25)
     np.testing.assert_allclose(found.std, np.sqrt(0.25 * 0.75 / 100), rtol=0.03)
 
@@ -72,9 +67,7 @@ def test_further_columns(rng, tmp_path):
     raw["extra"] = rng.normal(size=(40, 2))
     raw["extra"][3, 1] = np.nan
     y = labels(raw, rng) + 3 * raw["extra"][:, :1]
-    blocks = ["vectors", "extra"]
-    options = {"blocks": blocks, "extra_columns": ["pH", "T"]}
-    head = fit_on_features(raw, smiles, y, TargetSchema(["y"]), **options)
+    head = fitted(raw, smiles, y, extra_columns=["pH", "T"])
     head.save(tmp_path / "head.npz")
     again = read_head(tmp_path / "head.npz")
     assert again.extra_columns == ["pH", "T"] and not again.molecule_blocks

@@ -4,14 +4,12 @@ import dataclasses
 
 import numpy as np
 
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads import (
     gaussian_processes,
     solver,
 )
-from graphormer_plugin.heads.fit import fit_on_features
 from graphormer_plugin.heads.marginal_likelihood import Hyperparameters
-from support.heads import WIDTH, features, labels
+from support.heads import WIDTH, features, fitted, labels
 
 
 def test_variance_of_a_sample(rng):
@@ -20,7 +18,7 @@ def test_variance_of_a_sample(rng):
     y = labels(raw, rng)
     other = rng.normal(size=(10, WIDTH)).astype(np.float32)
 
-    head = fit_on_features(raw, smiles, y, TargetSchema(["y"]), blocks=["vectors"])
+    head = fitted(raw, smiles, y)
     kernel = Hyperparameters(head.weights[0], head.lengths[0], head.numbers["noise"][0])
     solve = solver.Solver(
         head.references, raw, ["vectors"], [kernel], solver.SPREAD_NUMBERS // 40**2
@@ -47,13 +45,10 @@ def test_the_seed_draws_molecules_where_there_are_many(rng, monkeypatch):
     """For the kernel and for the variance."""
     monkeypatch.setattr(solver, "SPREAD_ROWS", 100)
     monkeypatch.setattr(gaussian_processes, "HYPER_ROWS", 80)
-    count, schema = solver.SPREAD_ROWS + 20, TargetSchema(["y"])
+    count = solver.SPREAD_ROWS + 20
     _, raw = features(count, rng, ["vectors"])
-    y, blocks = labels(raw, rng), ["vectors"]
-    one, other = (
-        fit_on_features(raw, ["C"] * count, y, schema, blocks=blocks, seed=seed)
-        for seed in (1, 2)
-    )
+    y = labels(raw, rng)
+    one, other = (fitted(raw, ["C"] * count, y, seed=seed) for seed in (1, 2))
     assert len(one.spread_rows[0]) == solver.SPREAD_ROWS
     assert (one.spread_rows[0] != other.spread_rows[0]).any()
     assert (one.lengths != other.lengths).all()

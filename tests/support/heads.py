@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from graphormer_plugin.heads.fit import BLOCKS
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.heads.fit import BLOCKS, fit_on_features
 from graphormer_plugin.heads.kernels import raw_features
 
 ALL = BLOCKS
@@ -18,6 +19,12 @@ def features(count, rng, blocks=ALL):
     smiles = molecules(count)
     vectors = rng.normal(size=(count, WIDTH)).astype(np.float32)
     return smiles, {name: raw_features(name, vectors, smiles) for name in blocks}
+
+
+def fitted(raw, smiles, y, kind="regression", **options):
+    """A head on targets y0, y1, ... with the blocks of the features."""
+    schema = TargetSchema([f"y{at}" for at in range(y.shape[1])], kind=kind)
+    return fit_on_features(raw, smiles, y, schema, **{"blocks": [*raw], **options})
 
 
 def predictions_of(head, vectors, smiles=(), extra=None):
