@@ -8,7 +8,6 @@ from scipy.stats import ks_2samp
 from graphormer_plugin.data.errors import counted, listed
 from graphormer_plugin.data.label_warnings import warnings_about
 from graphormer_plugin.data.tables.cells import shown
-from graphormer_plugin.data.tables.table import SPLIT
 from graphormer_plugin.experiment.labelled_molecules import (
     FIT_SPLITS,
     LabelledMolecules,
@@ -28,19 +27,7 @@ def experiment_warnings(
 ) -> list[str]:
     """Probable mistakes in the data, one line each."""
     used = (settings.weight_column, settings.groups, *settings.extra_columns)
-    others = settings.folds or settings.ratios or settings.test_file
-    how = " without --folds, --ratios and --test-file" * bool(others)
-    lines = table.warned + [
-        f"the column {name} is not used; --split column:{name}{how} takes it"
-        for name in table.extra_names
-        if name.lower() == SPLIT and name not in used
-    ]
-    given = table.given_split or {}
-    if given and "valid" not in given:
-        of_column = table.split.startswith("column:")
-        how = "at random by --seed" if of_column else f"by --split {table.split}"
-        many = counted(len(splits[0]["valid"]), "molecule")
-        lines.append(f"{many} of train are valid, drawn {how}")
+    lines = [*table.warned]
     salts = [text for text in table.smiles if "." in text.split()[0]]
     if salts and not settings.largest_fragment:
         lines.append(
@@ -60,7 +47,7 @@ def experiment_warnings(
     for number, split in enumerate(splits, 1):
         texts = warnings_about(
             *(table.targets, table.labels, split, table.keys, table.extra, FIT_SPLITS),
-            drawn=not given and not table.folds and table.times is None,
+            drawn=not (table.given_split or table.folds) and table.times is None,
             unread={n: c for n, c in unread.items() if n not in used},
         )
         for text in texts + undefined_metrics(table, split) + label_shift(table, split):

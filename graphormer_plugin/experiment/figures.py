@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix, roc_curve
+from sklearn.metrics import ConfusionMatrixDisplay, roc_curve
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.experiment import Experiment
@@ -79,11 +79,11 @@ def confusion_figure(targets: TargetSchema, tested: pd.DataFrame) -> Figure | No
     if targets.kind != "multiclass":
         return None
     names = class_labels(targets)
-    pair = tested.label.astype(int), tested.value
-    counts = confusion_matrix(*pair, labels=range(len(names)))
+    pair = tested.label.astype(int), tested.value.astype(int)
     figure, (axis,) = panels(1)
-    display = ConfusionMatrixDisplay(counts, display_labels=names)
-    display.plot(ax=axis, cmap="Blues", colorbar=False, xticks_rotation=45)
+    shown = {"labels": range(len(names)), "display_labels": names, "cmap": "Blues"}
+    shown |= {"colorbar": False, "xticks_rotation": 45}
+    ConfusionMatrixDisplay.from_predictions(*pair, ax=axis, **shown)
     axis.set(xlabel="predicted", ylabel="measured", title=targets.names[0])
     return figure
 

@@ -75,14 +75,9 @@ def test_a_column_called_split(write, asked, split):
     asked = settings(path, target_columns=("y",), **asked)
     table = read_table(asked)
     assert (table.split, table.targets.names) == (split, ["y"])
-    how = " without --folds, --ratios and --test-file"
-    how *= bool(asked.folds or asked.ratios)
-    warned = [f"the column SPLIT is not used; --split column:SPLIT{how} takes it"]
     if split == "column:SPLIT":
-        warned = []
-        valid = [parts["valid"].tolist() for parts in splits_of(table, asked)]
-        assert valid == [[8]]
-    assert experiment_warnings(table, [], asked) == warned * (not named)
+        (found,) = splits_of(table, asked)
+        assert found["valid"].tolist() == [8]
 
 
 def test_labels_that_are_missing(write):

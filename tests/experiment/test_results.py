@@ -82,6 +82,7 @@ def test_predictions_with_a_calibrated_spread(tmp_path):
     )
     assert len(rows(tmp_path / "predictions_valid.csv")) == 40
     results = all_results(table, runs, "both")
+    assert "nrmse" not in {*results.metric}
     found = results[results.metric == "coverage90"]
     assert found[["replicate", "split", "value"]].to_numpy().tolist() == (
         [[1, "test", 0.0], [2, "test", 1.0]]

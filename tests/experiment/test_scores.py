@@ -8,7 +8,6 @@ import pytest
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import (
     is_defined,
-    main_metric,
     metric_cells,
     score,
     scores,
@@ -66,20 +65,6 @@ def test_several_targets():
     assert score("accuracy", np.array([0.4, 0.6]), np.array([0.0, 1])) == 1
     assert is_defined("roc_auc", labels)
     assert not is_defined("roc_auc", labels[:, 1:])
-
-
-def test_large_numbers_do_not_decide():
-    """Errors count in units of the spread of their target."""
-    one, two = TargetSchema(["y"]), TargetSchema(["y", "z"])
-    labels = np.array([[0.0, 0], [2, 2000]])
-    spread = np.array([1.0, 1000])
-    good_y, good_z = labels + [0, 1000], labels + [1, 900]
-    assert [main_metric(one), main_metric(two)] == ["rmse", "nrmse"]
-    alone = scores(one, good_z[:, 1:], labels[:, 1:], spread[1:])
-    assert alone["rmse"] == [900] and "nrmse" not in alone
-    assert np.mean(scores(two, good_y, labels, spread)["nrmse"]) == pytest.approx(0.5)
-    assert scores(two, good_z, labels, spread)["nrmse"] == [1, pytest.approx(0.9)]
-    assert "nrmse" not in scores(one, good_z[:, 1:], labels[:, 1:], spread[1:])
 
 
 def test_values_with_their_spread():

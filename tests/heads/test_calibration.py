@@ -133,6 +133,8 @@ def test_spread_scores(rng):
     ranks = [np.argsort(np.argsort(x)) for x in (std, np.abs(errors))]
     rank = np.corrcoef(ranks)[0, 1]
     assert found["rank_of_error"] == pytest.approx(rank, rel=1e-12)
+    unknown = spread_scores(np.append(errors, np.nan), np.append(std, 1))
+    assert unknown == found
     for undefined in (
         spread_scores(errors[:1], std[:1]),
         spread_scores(errors, 0 * std),
