@@ -26,6 +26,8 @@ FILES = {
     "none.sdf": "",
     "none.txt": "\n",
     "few.smi": "C methane\n",
+    "csv.smi": "smiles;y\nCCO;1\n",
+    "t.XLS": "",
     "many.smi": "C\n" * (MAX_MOLECULES + 1),
     "o.npy": "mine",
     "d.csv": "smiles,y,d\nC,1,1\nC,2,2\n",
@@ -121,6 +123,9 @@ preprocess --dataset-name d.csv --shard 1/2 --split time:d | time:d is for whole
 preprocess --dataset-name t.csv --shard 1/2 --split scaffold | share scaffolds
 preprocess --dataset-name gone.csv | gone.csv: No such file
 preprocess --dataset-name none.txt | give --dataset-source csv
+preprocess --dataset-name t.XLS | .XLS files are not read; save it as .xlsx
+predict MODEL - out.csv | -: standard input is not read; save
+predict MODEL csv.smi out.csv | heading 'smiles;y'; save it with commas
 preprocess --dataset-name t.csv --dataset-source ogb | --dataset-source csv, not 'ogb'
 
 train '' | TABLE: it is empty

@@ -142,7 +142,7 @@ def dataset_of_split(
     graph_ids = store.splits[split]
     if len(graph_ids) == 0:
         raise ValueError(f"split '{split}' of {name} is empty")
-    if split != "train" and store.targets.names and store.targets.level == "graph":
+    if split != "train" and store.targets.level == "graph":
         if np.isnan(store.labels(graph_ids)).all():
             logger.warning(
                 "split '%s' of %s has no labels: its metrics are undefined", split, name

@@ -62,7 +62,7 @@ def exact_labels(labels: np.ndarray, bounds: np.ndarray | None) -> np.ndarray:
 
 
 def describe_targets(
-    values: np.ndarray | None,
+    values: np.ndarray,
     asked: TargetSchema,
     node_offset: np.ndarray,
     splits: Mapping[str, np.ndarray],
@@ -73,17 +73,13 @@ def describe_targets(
     and the number of missing labels.
 
     Args:
-        values: Labels as a store has them (`store`); None without labels.
+        values: Labels as a store has them (`store`).
         asked: Names and kind of the targets; with 0 classes, a multiclass target has the
             largest label + 1.
         splits: Graph ids by split name; without ``train``, the statistics are of all graphs.
         node_split: See `GraphChunk`; it gives the training nodes.
     """
     names, kind = asked.names, asked.kind
-    if values is None:
-        if names:
-            raise ValueError(f"no labels are given for target {names[0]!r}")
-        return dataclasses.replace(asked, level="graph"), 0
     node_level = values.ndim == 1
     labels = values[:, None] if node_level else values
     real = labels.dtype.kind == "f"

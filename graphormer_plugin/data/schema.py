@@ -146,11 +146,6 @@ class FeatureSchema:
         first = ("num_node_features", "node_dims", "bond_dims", "bond_table")
         return {name: v for name, v in vars(self).items() if v or name in first}
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "FeatureSchema":
-        """Inverse of `to_dict`."""
-        return cls(**values)
-
 
 @dataclass(frozen=True)
 class TargetSchema:
@@ -272,11 +267,6 @@ class TargetSchema:
         """Plain JSON values; names of classes only if there are some."""
         names = {"class_names": self.class_names} if self.class_names else {}
         return names | {n: v for n, v in vars(self).items() if n != "class_names"}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "TargetSchema":
-        """Inverse of `to_dict`."""
-        return cls(**values)
 
 
 def mean_of_defined(values: Sequence[float]) -> float:

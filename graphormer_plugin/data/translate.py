@@ -70,10 +70,10 @@ def translate_columns(
 def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDArray:
     """Labels [G, C], or [sum N] of nodes, of a store in the order of another schema."""
     given = store.targets
-    if store.target is None or {*targets.names} - {*given.names}:
+    if {*targets.names} - {*given.names}:
         raise ValueError(
-            f"{name} has targets {', '.join(given.names) or 'none'}; the checkpoint "
-            f"predicts {', '.join(targets.names)}"
+            f"{name} has targets {', '.join(given.names)}; the checkpoint predicts "
+            f"{', '.join(targets.names)}"
         )
     _require_same(name, "kind of targets", given.kind, targets.kind)
     _require_same(name, "level of targets", given.level, targets.level)

@@ -2,7 +2,7 @@
 
 import contextlib
 import hashlib
-import importlib.util
+import importlib
 import sys
 import types
 from collections.abc import Iterator
@@ -37,10 +37,15 @@ def import_user_data(folder: Path) -> None:
     sys.modules[name] = package
     # Python takes cached bytecode for current if the file has its size and second.
     cached, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    importlib.invalidate_caches()
     try:
         with _names_of_v2():
             for file in files:
-                _import_file(name, file, package)
+                if file.name != "__init__.py":
+                    importlib.import_module(f"{name}.{file.stem}")
+                    continue
+                package.__file__ = str(file)
+                exec(compile(file.read_bytes(), str(file), "exec"), package.__dict__)
     except BaseException as error:
         _forget(name)
         if isinstance(error, DatasetError | KeyboardInterrupt):
@@ -64,20 +69,6 @@ def _names_of_v2() -> Iterator[None]:
     finally:
         for name in names:
             del sys.modules[name]
-
-
-def _import_file(package_name: str, file: Path, package: types.ModuleType) -> None:
-    if file.name == "__init__.py":
-        package.__file__ = str(file)
-        exec(compile(file.read_bytes(), str(file), "exec"), package.__dict__)
-        return
-    name = f"{package_name}.{file.stem}"
-    if name in sys.modules:  # another module has imported it
-        return
-    spec = importlib.util.spec_from_file_location(name, file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
 
 
 def _forget(package_name: str) -> None:

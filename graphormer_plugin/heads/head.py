@@ -237,7 +237,7 @@ def read_head(path: str | os.PathLike[str], checkpoint: str | None = None) -> He
 
 def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
     blocks, domain = meta["blocks"], Domain.from_contents(meta, arrays)
-    targets = TargetSchema.from_dict(meta["targets"])
+    targets = TargetSchema(**meta["targets"])
     width = arrays["descriptors"].shape[1] if "descriptors" in blocks else len(COMPUTED)
     if width != len(COMPUTED):
         raise ValueError(

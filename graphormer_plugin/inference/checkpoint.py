@@ -132,8 +132,8 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     with invalid_checkpoint_errors(path):
         checkpoint = Checkpoint(
             state,
-            FeatureSchema.from_dict(task_state["schema"]),
-            TargetSchema.from_dict(task_state["targets"]),
+            FeatureSchema(**task_state["schema"]),
+            TargetSchema(**task_state["targets"]),
         )
         # Fails here, not later, if a part is missing.
         _ = checkpoint.arch, checkpoint.epochs, checkpoint.updates, state["cfg"]["task"]

@@ -434,8 +434,8 @@ class GraphPredictionTask(FairseqTask):
         calls this when it loads a model to evaluate it. A resumed training calls
         `set_checkpoint_dict`, which compares the data."""
         self._trained_on = state_dict
-        self._schema = FeatureSchema.from_dict(state_dict["schema"])
-        self._targets = TargetSchema.from_dict(state_dict["targets"])
+        self._schema = FeatureSchema(**state_dict["schema"])
+        self._targets = TargetSchema(**state_dict["targets"])
         self._class_weights = state_dict.get("class_weights")
         self._collator = None
 

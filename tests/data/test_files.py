@@ -1,6 +1,5 @@
 """Files that are written whole or not at all."""
 
-import csv
 import multiprocessing
 import os
 
@@ -16,14 +15,6 @@ from graphormer_plugin.data.files import (
 )
 from graphormer_plugin.data.tables.table import CsvTable
 from graphormer_plugin.inference.model_folder import read_folder
-
-
-def test_has_the_usual_permissions(tmp_path):
-    (tmp_path / "usual").touch()
-    with atomic_write(tmp_path / "whole") as file:
-        file.write(b"all")
-    modes = {(tmp_path / name).stat().st_mode for name in ("usual", "whole")}
-    assert len(modes) == 1 and (tmp_path / "whole").read_bytes() == b"all"
 
 
 def test_an_error_leaves_what_was_there(tmp_path):
@@ -47,15 +38,6 @@ def test_ends_of_lines_in_cells(tmp_path):
     assert [cells for *_, cells in CsvTable(path).rows(rows[0])] == rows[1:]
     frame = pandas.read_csv(path, keep_default_na=False)
     assert frame.values.tolist() == rows[1:]
-
-
-@pytest.mark.parametrize("delimiter", ",\t")
-def test_cells_that_need_no_quotes(tmp_path, delimiter):
-    rows = [["a b", 'say "x"', ""], [1.5, None, "1,2"], ["tab\t", "é", "x"], [""], []]
-    write_csv(tmp_path / "out", rows, delimiter)
-    with open(tmp_path / "plain", "w", encoding="utf-8", newline="") as file:
-        csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows(rows)
-    assert (tmp_path / "out").read_bytes() == (tmp_path / "plain").read_bytes()
 
 
 def write_often(path):

@@ -22,31 +22,44 @@ def warnings(columns, molecules=range(6), splits=SPLITS, extra=None, **targets):
     return warnings_about(schema, target, splits, molecules, extra)
 
 
-def test_zero_and_one_as_regression():
-    (text,) = warnings([[5, 4, 3, 2, 1, 0], [0, 1, 1, 0, NAN, 1]])
-    assert "y1 (5 labels) has only the labels 0 and 1" in text
-    assert "--target-kind binary" in text
+@pytest.mark.parametrize(
+    "columns, text",
+    [
+        (
+            [[5, 4, 3, 2, 1, 0], [0, 1, 1, 0, NAN, 1]],
+            "y1 (5 labels) has only the labels 0 and 1 and is learned as a number; for "
+            "classes give --target-kind binary",
+        ),
+        (
+            [[-1, 1, 1, -1, NAN, 1], [-1, 1, 0, 0, 0, 0], [1] * 6],
+            "y0 (5 labels) has only the labels -1 and 1 and is learned as a number; for "
+            "classes write 0 in place of -1 and give --target-kind binary",
+        ),
+        (
+            [[1, 2, 2, 1, 1, 1], [2, 0, 0, 2, 2, 2], [1, 2, 1, 2, NAN, 1]],
+            "y1 (6 labels) has only the labels 0 and 2 and is learned as a number; for "
+            "classes write 1 in place of 2 and give --target-kind binary; y0 (6 labels), "
+            "y2 (5 labels) has only the labels 1 and 2 and is learned as a number; for "
+            "classes write 0 in place of 1 and 1 in place of 2 and give --target-kind binary",
+        ),
+        (
+            [[0, 1, 2] * 10],
+            "y0 (30 labels) has only the labels 0, 1 and 2 and is learned as a number; for "
+            "classes give --target-kind multiclass",
+        ),
+        # Few labels, measured values, and two molecules, are no classes.
+        ([[0, 1, 2, 1, 0, 2]], ""),
+        ([[0.5, 2, 2, 2, 2, 2], [1, 2, NAN, NAN, NAN, NAN]], ""),
+    ],
+)
+def test_numbers_that_may_be_classes(columns, text):
+    rows = range(len(columns[0]))
+    found = warnings(columns, rows, {"train": np.array(rows)})
+    assert found == ([text] if text else [])
+
+
+def test_classes_are_classes():
     assert warnings([[0, 1, 1, 0, NAN, 1]], kind="binary") == []
-    assert warnings([[0, 1, 1, 0, 2, 1]]) == []
-
-
-def test_minus_one_and_one():
-    (text,) = warnings([[-1, 1, 1, -1, NAN, 1], [-1, 1, 0, 0, 0, 0], [1] * 6])
-    assert text == (
-        "y0 (5 labels) has only the labels -1 and 1 and is learned as a number; for "
-        "classes write 0 in place of -1 and give --target-kind binary"
-    )
-
-
-def test_two_whole_numbers():
-    (text,) = warnings([[1, 2, 2, 1, 1, 1], [2, 0, 0, 2, 2, 2], [1, 2, 1, 2, NAN, 1]])
-    low, high = text.split("; y0 (6 labels), y2 (5 labels) has only the labels 1 and 2")
-    assert low.endswith(
-        "for classes write 1 in place of 2 and give --target-kind binary"
-    )
-    assert "write 0 in place of 1 and 1 in place of 2 and give" in high
-    # Two measured values, and two molecules, are no classes.
-    assert warnings([[0.5, 2, 2, 2, 2, 2], [1, 2, NAN, NAN, NAN, NAN]]) == []
 
 
 def test_contradicting_labels():
@@ -96,16 +109,6 @@ def test_task_logs_them(prepared, tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         assert GraphPredictionTask(cfg).store
     assert [r.getMessage() for r in caplog.records if "only the labels" in r.msg]
-
-
-def test_zero_one_and_two():
-    many = {"train": np.arange(30)}
-    (text,) = warnings([[0, 1, 2] * 10], range(30), many)
-    assert text.startswith(
-        "y0 (30 labels) has only the labels 0, 1 and 2 and is learned"
-    )
-    assert text.endswith("--target-kind multiclass")
-    assert warnings([[0, 1, 2] * 2]) == []
 
 
 def test_columns_in_which_rows_of_a_molecule_differ():

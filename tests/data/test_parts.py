@@ -1,7 +1,6 @@
 """A preparation that was killed goes on where it stopped."""
 
 import logging
-import signal
 import subprocess
 import sys
 
@@ -15,13 +14,12 @@ from graphormer_plugin.data import (
     parts,
 )
 from graphormer_plugin.data.smiles import parse_smiles
-from support.training import forked
 
 ROWS = 100  # in parts of 8
 
-# A dataset whose parser notes every call, and dies where a file says so.
+# A dataset whose parser notes every call, and stops where a file says so.
 MODULE = """
-import os, pathlib, signal
+import pathlib
 import numpy as np
 from graphormer_plugin.data import DatasetSource, register_dataset
 from graphormer_plugin.data.smiles import feature_dims, parse_smiles
@@ -32,8 +30,8 @@ def parse(smiles):
     with open(HERE / "calls", "a") as file:
         file.write(smiles + "\\n")
     carbons = smiles.count("C")
-    if (HERE / "kill").exists() and carbons == int((HERE / "kill").read_text()):
-        os.kill(os.getpid(), signal.SIGKILL)
+    if (HERE / "stop").exists() and carbons == int((HERE / "stop").read_text()):
+        raise KeyboardInterrupt
     return parse_smiles(smiles)._replace(extras={"carbons": (carbons, 0.1)})
 
 @register_dataset("carbons", options=(), content=lambda options: {"rule": 1})
@@ -74,27 +72,6 @@ def left(folder):
     return list((folder.parent / "data" / "stores").glob(".tmp-*/parts"))
 
 
-@pytest.mark.long  # starts processes
-def test_a_killed_preparation_goes_on(folder, caplog):
-    caplog.set_level(logging.INFO)
-    (folder / "kill").write_text("51")  # row 50, in the seventh part
-    process = forked(get_store, options(folder))
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-    assert calls(folder) == 51
-    (kept,) = left(folder)
-    assert len(list(kept.glob("*.npz"))) == 6
-    (folder / "kill").unlink()
-    store = get_store(options(folder))
-    assert calls(folder) == ROWS - 48
-    assert "continuing after 48 finished rows" in caplog.text
-    assert not left(folder)
-    at_once = get_store(options(folder, "other"))
-    assert calls(folder) == ROWS
-    assert store.fingerprint == at_once.fingerprint
-    assert store.target[:, 0].tolist() == np.float32(np.arange(1, 101) + 0.1).tolist()
-
-
 @pytest.mark.long  # starts workers
 def test_a_script_needs_no_guard(tmp_path):
     """Its workers do not run it again."""
@@ -117,28 +94,33 @@ def test_workers_know_the_modules_of_the_user(folder, monkeypatch):
     assert store.target[:, 0].tolist() == np.float32(np.arange(1, 101) + 0.1).tolist()
 
 
-@pytest.mark.parametrize("change", ["code", "damage", "rebuild"])
-def test_parts_of_something_else_are_not_used(folder, change):
-    file = folder / "kill"
-    file.write_text("51")
+@pytest.mark.parametrize("change", ["", "code", "damage", "rebuild"])
+def test_a_stopped_preparation_goes_on(folder, change, caplog):
+    """After its finished parts, unless they are of something else. test_kills.py kills it."""
+    caplog.set_level(logging.INFO)
+    file = folder / "stop"
+    file.write_text("51")  # row 50, in the seventh part
     module = (folder / "carbons.py").read_text()
-    stop = "os.kill(os.getpid(), signal.SIGKILL)"
-    (folder / "carbons.py").write_text(module.replace(stop, "raise KeyboardInterrupt"))
     with pytest.raises(KeyboardInterrupt):
         get_store(options(folder))
     (kept,) = left(folder)
     file.unlink()
     calls(folder)
-    expected = ROWS
+    expected = ROWS if change else ROWS - 48  # six parts
     if change == "code":
         (folder / "carbons.py").write_text(module + "\n# another version\n")
     elif change == "damage":
         path = kept / "000002.npz"
         path.write_bytes(path.read_bytes()[:-30])
         expected = ROWS - 16
-    get_store(options(folder, rebuild=change == "rebuild"))
+    store = get_store(options(folder, rebuild=change == "rebuild"))
     assert calls(folder) == expected
     assert not left(folder)
+    assert store.target[:, 0].tolist() == np.float32(np.arange(1, 101) + 0.1).tolist()
+    if not change:
+        assert "continuing after 48 finished rows" in caplog.text
+        at_once = get_store(options(folder, "other"))
+        assert store.fingerprint == at_once.fingerprint
 
 
 def test_parts_come_back_as_they_were(tmp_path, monkeypatch):

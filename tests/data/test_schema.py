@@ -54,7 +54,7 @@ class TestFeatureSchema:
             FeatureSchema(1, [1], [100, 100], [[0, 3]]),
         ):
             text = json.dumps(schema.to_dict())
-            assert FeatureSchema.from_dict(json.loads(text)) == schema
+            assert FeatureSchema(**json.loads(text)) == schema
 
 
 class TestTargetSchema:

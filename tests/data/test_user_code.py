@@ -89,32 +89,18 @@ def create_customized_dataset():
         "train_idx": np.arange(14),
         "valid_idx": torch.arange(14, 18),
         "test_idx": [18, 19],
-        "source": "SOURCE",
+        "source": "pyg",
     }
 """
 
 
-@pytest.fixture
-def v2(tmp_path):
-    """A folder with a file for Graphormer v2, and options that name it."""
-
-    def make(source):
-        code = V2.replace("SOURCE", source)
-        (tmp_path / "customized_dataset.py").write_text(code)
-        return DatasetOptions(
-            "customized_dataset",
-            user_data_dir=str(tmp_path),
-            data_root=str(tmp_path / "root"),
-            progress=False,
-        )
-
-    return make
-
-
 @pytest.mark.parametrize("source", ["pyg", "ogb"])
-def test_a_file_for_graphormer_v2(source, v2):
+def test_a_file_for_graphormer_v2(tmp_path, source):
     """Its import and its dictionary."""
-    store = get_store(v2(source))
+    code = V2.replace('"pyg"', f'"{source}"')
+    (tmp_path / "customized_dataset.py").write_text(code)
+    folders = {"user_data_dir": str(tmp_path), "data_root": str(tmp_path / "root")}
+    store = get_store(DatasetOptions("customized_dataset", progress=False, **folders))
     assert "14 train / 4 valid / 2 test graphs" in describe(store)
     assert store.sizes.tolist() == list(range(3, 23))
     assert store.schema.node_dims == [5] and store.schema.bond_dims == [2]

@@ -1,4 +1,4 @@
-"""Mean logarithmic degree of a split, the constant delta of PNA."""
+"""Mean logarithmic degree of the training split, the constant delta of PNA."""
 
 from collections.abc import Mapping
 
@@ -11,15 +11,15 @@ from graphormer_plugin.data.store.sharded_store import ShardedStore
 GRAPHS_AT_ONCE = 1 << 16
 
 
-def mean_log_degree(store: GraphStore | ShardedStore, split: str = "train") -> float:
-    """Mean of log(d + 1) over the nodes of a split, d edges arriving at a node: delta of Eq. 5
-    of Corso et al. 2020 (arXiv:2004.05718). It is 1 where no node has an edge, to divide by.
+def mean_log_degree(store: GraphStore | ShardedStore) -> float:
+    """Mean of log(d + 1) over the nodes of the training split, d edges arriving at a node:
+    delta of Eq. 5 of Corso et al. 2020 (arXiv:2004.05718). It is 1 where no node has an edge,
+    to divide by.
     """
     total, count = 0.0, 0
     for part in store.stores:
-        logs, nodes = sum_of_logs(
-            part.columns, part.splits.get(split, np.zeros(0, np.int64))
-        )
+        train = part.splits.get("train", np.zeros(0, np.int64))
+        logs, nodes = sum_of_logs(part.columns, train)
         total, count = total + logs, count + nodes
     return total / count if total else 1.0
 

@@ -80,8 +80,8 @@ class GraphStore:
         self.manifest = manifest
         self.columns = columns
         self.splits = splits
-        self.schema = FeatureSchema.from_dict(manifest["schema"])
-        self.targets = TargetSchema.from_dict(manifest["targets"])
+        self.schema = FeatureSchema(**manifest["schema"])
+        self.targets = TargetSchema(**manifest["targets"])
         self.featuriser = str(manifest["featuriser"])
         self.fingerprint: str = manifest["fingerprint"]
         self.warnings = [str(text) for text in manifest.get("warnings", [])]
@@ -122,9 +122,9 @@ class GraphStore:
         return np.diff(self.columns["node_offset"]).astype(np.int32)
 
     @property
-    def target(self) -> np.ndarray | None:
-        """Labels [G, C] or [sum N], or None."""
-        return self.columns.get("target")
+    def target(self) -> np.ndarray:
+        """Labels [G, C] or [sum N]."""
+        return self.columns["target"]
 
     @property
     def stores(self) -> list["GraphStore"]:

@@ -100,7 +100,10 @@ def _open_if_current(
             logger.warning("preparing a store again: %s", error)
         return None
     for name in ("source", "options"):
-        if not _agree(store.manifest[name], identity[name]):
+        stored, asked = store.manifest[name], identity[name]
+        # None agrees with everything.
+        asked = {n: stored.get(n) if v is None else v for n, v in asked.items()}
+        if stored != asked:
             if announce:
                 logger.info("preparing %s again: its %s changed", path, name)
             return None
@@ -108,13 +111,6 @@ def _open_if_current(
     if skipped and not skip_invalid:
         raise _invalid_error(skipped, _invalid_file(path))
     return store
-
-
-def _agree(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
-    """Whether a store has the requested identity; None agrees with everything."""
-    return stored.keys() == asked.keys() and all(
-        value is None or stored[name] == value for name, value in asked.items()
-    )
 
 
 def _build(

@@ -37,7 +37,7 @@ def with_splits(store: GraphStore, file: Path, text: str) -> GraphStore:
     require_rows(splits, str(file), "")
     train, columns, schema = splits["train"], {}, store.schema
     target = store.target
-    if target is not None and target.ndim == 2:
+    if target.ndim == 2:
         counted = store.columns.get("weight", np.ones(len(store)))[train] > 0
         unlearned = np.isnan(target[train[counted]]).all(0)
         if unlearned.any():

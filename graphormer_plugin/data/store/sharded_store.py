@@ -100,7 +100,7 @@ class ShardedStore:
         """The targets of all stores together."""
         targets = self.stores[0].targets
         most = max(store.targets.num_classes for store in self.stores)
-        if targets.kind != "regression" or not targets.names:
+        if targets.kind != "regression":
             return dataclasses.replace(targets, num_classes=most)
 
         def _labels(column: int) -> Iterator[np.ndarray]:

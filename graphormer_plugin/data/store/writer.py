@@ -53,12 +53,6 @@ class StoreWriter:
     the build is stopped (a kill, Ctrl-C, too little memory), the next build of the same ``key``,
     which names everything that the graphs depend on, goes on after the finished parts. The
     caller holds `file_lock`. See `DatasetSource` for ``node_dims`` and ``bond_dims``.
-
-    Example:
-        >>> with file_lock(path), StoreWriter(path) as writer:
-        ...     for chunk in chunks:
-        ...         writer.append(FeaturisedRows(chunk))
-        ...     writer.finish(DatasetSource(label="mine", target_names=["gap"]), splits)
     """
 
     def __init__(
@@ -110,7 +104,7 @@ class StoreWriter:
 
     def _measure(self, chunk: GraphChunk | None) -> None:
         """Checks graphs, and takes the ranges of their columns."""
-        if chunk is None or len(chunk) == 0:
+        if chunk is None:
             return
         chunk.check(first=self.num_graphs)
         attr = chunk.edge_attr
@@ -145,7 +139,7 @@ class StoreWriter:
         *,
         identity: Mapping[str, Any] = MappingProxyType({"source": {}, "options": {}}),
         skipped: int = 0,
-        rows: int | None = None,
+        rows: int = 0,
         molecules: Sequence[int] | None = None,
     ) -> None:
         """Completes the store and puts it in place.
@@ -154,48 +148,26 @@ class StoreWriter:
             source: Says what the graphs carry, a row each: names, units, weights.
             target: Float [G, C] if the chunks have none.
             identity: What the store comes from, see `locate`.
-            skipped: Number of the ``rows`` that could not be parsed.
+            skipped: Number of the ``rows`` that could not be parsed; 0 rows: all graphs.
             molecules: `molecule_key` of each graph, to warn of duplicates.
         """
         if target is None and self._labels:
             target = np.concatenate(self._labels)
-        arrays = _graph_arrays(source, splits, target, self.num_graphs)
+        arrays = {f"split_{name}": numbers for name, numbers in splits.items()}
+        if target is not None:
+            arrays["target"] = stored_labels(target)
+        if source.weights is not None:
+            arrays["weight"] = checked_weights(source.weights, self.num_graphs)
+        if source.bounds is not None:
+            arrays["bound"] = np.asarray(source.bounds, np.int8)
+        if source.graph_features:
+            arrays["graph_features"] = as_float32(np.asarray(source.graph_values))
         schema = self._schema(source.graph_features, arrays, splits)
         with named_in_errors(self._store):
             self._write_graphs(schema)
             for name, array in arrays.items():
                 file = self._create(name, array.dtype.str, array.shape)
                 self._close(name, file, array)
-        targets, missing = self._targets(source, splits)
-        if rows is None:
-            rows = self.num_graphs + skipped
-        counted = {"rows": rows, "skipped": skipped, "missing_labels": missing}
-        manifest = {
-            "format": FORMAT,
-            "version": FORMAT_VERSION,
-            "dataset": source.label,
-            **identity,
-            "counts": counted | self._counts(splits),
-            "featuriser": source.featuriser,
-            "schema": schema.to_dict(),
-            "targets": targets.to_dict(),
-            "files": dict(sorted(self._files.items())),
-        }
-        if molecules is not None and target is not None:
-            manifest["warnings"] = warnings_about(
-                targets, target, splits, molecules, source.graph_values
-            )
-        manifest["fingerprint"] = fingerprint_of(manifest)
-        with atomic_write(self._store / MANIFEST, "w", encoding="utf-8") as file:
-            json.dump(manifest, file, indent=1)
-        if self.path.exists():
-            os.rename(self.path, self.folder / "earlier")
-        os.rename(self._store, self.path)
-
-    def _targets(
-        self, source: DatasetSource, splits: Mapping[str, np.ndarray]
-    ) -> tuple[TargetSchema, int]:
-        """`describe_targets` of the columns that are written."""
         names, classes = list(source.target_names), source.num_classes
         targets, missing = describe_targets(
             self._array("target"),
@@ -207,7 +179,29 @@ class StoreWriter:
         )
         if any(source.class_names):
             targets = targets.with_classes(source.class_names)
-        return targets, missing
+        counted = {"rows": rows or self.num_graphs, "skipped": skipped}
+        counted["missing_labels"] = missing
+        manifest = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "dataset": source.label,
+            **identity,
+            "counts": counted | self._counts(splits),
+            "featuriser": source.featuriser,
+            "schema": schema.to_dict(),
+            "targets": targets.to_dict(),
+            "files": dict(sorted(self._files.items())),
+        }
+        if molecules is not None:
+            manifest["warnings"] = warnings_about(
+                targets, target, splits, molecules, source.graph_values
+            )
+        manifest["fingerprint"] = fingerprint_of(manifest)
+        with atomic_write(self._store / MANIFEST, "w", encoding="utf-8") as file:
+            json.dump(manifest, file, indent=1)
+        if self.path.exists():
+            os.rename(self.path, self.folder / "earlier")
+        os.rename(self._store, self.path)
 
     def _counts(self, splits: Mapping[str, np.ndarray]) -> dict[str, int]:
         """Numbers of graphs, nodes and edges, and of graphs, or nodes, by split."""
@@ -304,22 +298,3 @@ class StoreWriter:
         """A column that is written; None without it."""
         path = self._store / f"{name}.npy"
         return np.load(path, mmap_mode="r") if path.exists() else None
-
-
-def _graph_arrays(
-    source: DatasetSource,
-    splits: Mapping[str, np.ndarray],
-    target: np.ndarray | None,
-    total: int,
-) -> dict[str, np.ndarray]:
-    """Columns with a row per graph, and the splits."""
-    arrays = {f"split_{name}": numbers for name, numbers in splits.items()}
-    if target is not None:
-        arrays["target"] = stored_labels(target)
-    if source.weights is not None:
-        arrays["weight"] = checked_weights(source.weights, total)
-    if source.bounds is not None:
-        arrays["bound"] = np.asarray(source.bounds, np.int8)
-    if source.graph_features:
-        arrays["graph_features"] = as_float32(np.asarray(source.graph_values))
-    return arrays

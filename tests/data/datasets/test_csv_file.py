@@ -59,7 +59,7 @@ class TestCsv:
         assert store.manifest["dataset"].lower() == "data"
 
     def test_columns_missing_labels_and_byte_order_mark(self, options):
-        text = "\ufeffid,SMILES,a,b,c\r\n" + "".join(
+        text = "\ufeffb,SMILES,a,id,c\r\n" + "".join(
             f"{i},{SMILES[i % 7]},{'' if i % 2 else i},{i},NA\r\n" for i in range(10)
         )
         store = get_store(options(text, target_columns="b, a", target_unit="eV"))
@@ -99,12 +99,9 @@ class TestCsv:
         source = read(text, **given)
         assert source.bounds[:, 0].tolist() == signs
         assert np.array_equal(source.targets[:, 0], limits, equal_nan=True)
-        asked = options(text, **given)
-        store = get_store(asked)
+        store = get_store(options(text, **given))
         assert store.columns["bound"][:, 0].tolist() == signs
         assert "bound" not in get_store(options(table())).columns
-        assert "censored" in locate(asked)[2]["options"]
-        assert "censored" not in locate(options(table()))[2]["options"]
         commas = text.replace(",", ";").replace(".", ",")
         assert np.array_equal(read(commas, **given).targets, source.targets, True)
         assert np.isnan(read(text, censored=True, missing_labels="nd,>*").targets[1])
@@ -228,19 +225,6 @@ class TestCsv:
         for name in ("train", "valid", "test"):
             assert np.array_equal(*(store.splits[name] for store in stores))
 
-    @pytest.mark.parametrize(
-        "asked", ["weight_column", "extra_columns", "target_columns"]
-    )
-    def test_a_column_called_split_that_is_named_as_something_else(
-        self, options, asked
-    ):
-        text = "smiles,y,Split\n" + "".join(f"C,{i},{i % 4}\n" for i in range(20))
-        named = {"target_columns": "y"} | {asked: "Split"}
-        store = get_store(options(text, **named))
-        assert [len(store.splits[name]) for name in ("train", "valid")] == [16, 2]
-        other = get_store(options(text, **named, seed=2))
-        assert other.fingerprint != store.fingerprint
-
     def test_two_columns_called_split(self, read):
         text = "smiles,y,split,Split\nC,1,train,0\nCO,2,train,1\nCN,3,valid,2\n"
         source = read(text, target_columns="y", weight_column="Split")
@@ -281,14 +265,6 @@ class TestCsv:
         for number in (1, 2):
             source = read(text, target_columns="all", shard=Shard(number, 2))
             assert source.target_names == ["y"] and len(source.smiles) == 5
-
-    def test_kinds(self, options):
-        store = get_store(options(table(20, lambda i: i % 2), target_kind="binary"))
-        assert store.targets.kind == "binary" and store.targets.mean == []
-        store = get_store(options(table(20, lambda i: i % 3), target_kind="multiclass"))
-        assert store.targets.num_classes == 3
-        store = get_store(options(table(value=lambda i: 7)))
-        assert store.targets.mean == [7.0] and store.targets.std == [1.0]
 
     @pytest.mark.parametrize("cell", ['"a, ""b""\nc"', "x" * 200_000])
     def test_quoted_and_long_cells(self, read, cell):

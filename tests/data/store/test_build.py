@@ -2,6 +2,7 @@
 
 import importlib
 import multiprocessing
+import os
 from functools import partial
 
 import numpy as np
@@ -19,8 +20,7 @@ from graphormer_plugin.data import (
     smiles,
 )
 from graphormer_plugin.data.chunk import CHUNK_ROWS
-from graphormer_plugin.data.store import MANIFEST, GraphStore
-from support.stores import manifest
+from graphormer_plugin.data.store import GraphStore
 from support.training import forked
 
 
@@ -126,12 +126,6 @@ class TestSources:
         store = build(tmp_path, source)
         assert store.sizes.tolist() == [1, 2, 3]
         np.testing.assert_array_equal(store.target[:, 0], [1, 2, np.nan])
-
-    def test_generator_with_positions_and_floats(self, tmp_path):
-        graphs = (graph(x=torch.rand(3, 4), pos=torch.rand(3, 3)) for _ in range(5))
-        store = build(tmp_path, DatasetSource(graphs=graphs))
-        assert store.columns["pos"].shape == (15, 3)
-        assert store.columns["x"].dtype == np.float32
 
     @pytest.mark.parametrize("attributes", [None, (0,), (0, 1), (0, 2)])
     @pytest.mark.parametrize("alone", [[0], [0, 1], [2], [0, 1, 2]])
@@ -371,15 +365,8 @@ class TestStores:
         with pytest.raises(DatasetError, match=message):
             get_store(rings())
 
-    @pytest.mark.parametrize("damage", ["truncate", "manifest", "version"])
-    def test_damaged_or_old_store_is_rebuilt(self, rings, damage):
+    def test_a_damaged_store_is_rebuilt(self, rings):
         store = get_store(rings())
-        path = store.path / "x.npy"
-        if damage == "truncate":
-            path.write_bytes(path.read_bytes()[:-1])
-        elif damage == "manifest":
-            (store.path / MANIFEST).write_text("{")
-        else:
-            manifest(lambda content: content.update(version=0))(store.path)
+        os.truncate(store.path / "x.npy", 99)
         assert get_store(rings()).fingerprint == store.fingerprint
         assert rings.builds() == 2

@@ -59,7 +59,7 @@ def test_words_of_a_binary_target(prepared):
     labels = {"inactive": 0.0, "active": 1.0}
     expected = [labels.get(word, np.nan) for word in WORDS]
     np.testing.assert_array_equal(store.target[:, 0], expected)
-    assert TargetSchema.from_dict(store.targets.to_dict()) == store.targets
+    assert TargetSchema(**store.targets.to_dict()) == store.targets
 
 
 def test_words_of_several_classes(prepared):
@@ -101,10 +101,3 @@ def test_largest_fragment(prepared):
     assert salts.featuriser == "ogb_largest_fragment" and plain.featuriser == "ogb"
     for name in ("x", "edge_src", "edge_dst", "edge_bond", "node_offset"):
         np.testing.assert_array_equal(salts.columns[name], plain.columns[name])
-
-
-def test_weights_of_rows(prepared):
-    rows = [f"{'C' * n},{n},{n / 2}" for n in range(1, 11)]
-    store = prepared("smiles,y,w", rows, weight_column="w")
-    assert store.targets.names == ["y"]
-    assert store.columns["weight"].tolist() == [n / 2 for n in range(1, 11)]
