@@ -47,15 +47,14 @@ FEATURES = [PREFIX + name for name in COMPUTED]
 def morgan_counts(
     smiles: Sequence[str],
     bits: int = MORGAN_BITS,
-    radius: int = MORGAN_RADIUS,
     parse: Callable[[str], Chem.Mol] = mol_of_smiles,
     chirality: bool = True,
 ) -> np.ndarray:
-    """Folded Morgan fingerprints: how often each environment of up to ``radius`` bonds occurs
-    (2 is ECFP4), uint32 [n, bits]. With ``chirality``, CIP codes tell environments apart.
+    """Folded Morgan fingerprints (ECFP4): how often each environment of up to `MORGAN_RADIUS`
+    bonds occurs, uint32 [n, bits]. With ``chirality``, CIP codes tell environments apart.
     """
     generator = GetMorganGenerator(
-        radius=radius, fpSize=bits, includeChirality=chirality
+        radius=MORGAN_RADIUS, fpSize=bits, includeChirality=chirality
     )
     counts = np.zeros((len(smiles), bits), np.uint32)
     for row, text in zip(counts, smiles, strict=True):

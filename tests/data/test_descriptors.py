@@ -22,7 +22,7 @@ def test_fingerprints_count_environments():
     assert ethane.max() == 2
     assert butane.sum() == 4 + 4 + 1  # radius 2 is the whole molecule, once
     assert morgan_counts([]).shape == (0, 2048)
-    assert morgan_counts(["CC"], bits=64, radius=0).sum() == 2
+    assert morgan_counts(["CC"], bits=64).shape == (1, 64)
 
 
 def test_equal_to_rdkit():

@@ -7,7 +7,6 @@ import pandas
 import pytest
 import torch
 
-from graphormer_plugin.cli.preprocess import main as preprocess
 from graphormer_plugin.data import (
     DatasetError,
     DatasetOptions,
@@ -252,17 +251,6 @@ def test_stores_that_are_not_one_dataset(folder, whole):
     names = f"{whole.path},{other}"
     with pytest.raises(DatasetError, match=r"have other targets: \(\['y'\].*\['z'\]"):
         open_stores(options(folder, name=names))
-
-
-def test_command(folder, whole, capsys):
-    table = str(folder / "table.parquet")
-    common = ["--dataset-name", table, "--data-root", str(folder / "root"), "--quiet"]
-    common += ["--workers", "0"]
-    assert preprocess([*common, "--shard", "2/4"]) == 0
-    line, path = capsys.readouterr().out.splitlines()
-    assert line.startswith("table: 20 train / 3 valid graphs, target y")
-    assert path.endswith("/00002-of-00004")
-    assert preprocess([*common, "--shard", "100/100"]) == 0  # of a row
 
 
 def test_a_changed_table_is_another_folder(tmp_path):

@@ -56,6 +56,7 @@ def test_words_of_a_binary_target(prepared):
     rows = [f"{'C' * n},{word},{n % 2}" for n, word in enumerate(WORDS, 1)]
     store = prepared("smiles,hit,other", rows, target_columns="hit,other", **BINARY)
     assert store.targets.class_names == [["inactive", "active"], []]
+    assert store.targets.mean == []
     labels = {"inactive": 0.0, "active": 1.0}
     expected = [labels.get(word, np.nan) for word in WORDS]
     np.testing.assert_array_equal(store.target[:, 0], expected)
