@@ -45,8 +45,7 @@ from graphormer_plugin.inference.loading import usable_device
 
 REPORT_FILE = "report.html"
 SUMMARY_FILE = "results.txt"
-DATA = "data"  # what can be computed again
-FINISHED_FILE = f"{DATA}/finished.json"  # names of the files of a finished experiment
+FINISHED_FILE = "data/finished.json"  # names of the files of a finished experiment
 MOST_LISTED = 12  # most targets in the terminal; the report has all
 # Settings that results do not depend on.
 PLACES = (*TABLES, "folder", "device")
@@ -172,6 +171,9 @@ def finish(
             file.write(png)
     page = report(experiment, runs, metrics, tested, warnings, pictures.values(), worst)
     write_text(folder / REPORT_FILE, page)
-    files = [path.relative_to(folder) for path in folder.rglob("[!.]*")]
-    written = [str(name) for name in files if name.suffix and name.parts[0] != DATA]
+    # Logs, last checkpoints and trials may be removed to save space.
+    written = [path.name for path in folder.glob("[!.]*.*")]
+    written += map(split_tables.split_file, range(len(runs)))
+    for member in experiment.model_runs():
+        written += member.files
     write_text(folder / FINISHED_FILE, json.dumps(written, indent=1))

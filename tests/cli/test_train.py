@@ -258,6 +258,7 @@ def test_it_goes_on_where_it_was(folder, checkpoint, tmp_path, capsys):
         for name in {"results.csv", "predictions_test.csv", "models.json", removed[-1]}:
             assert (model / name).read_bytes() == (folder / "model" / name).read_bytes()
     assert kept.stat().st_mtime_ns == before
+    kept.unlink()
     capsys.readouterr()
     assert main(arguments(tmp_path, checkpoint)) == 0
     assert "is finished" in capsys.readouterr().out
