@@ -57,54 +57,6 @@ def test_presets_of_table_6(arch):
     assert encoder.layers[0].fc1.out_features == 2 * options["encoder_embed_dim"]
 
 
-def rank(encoder):
-    """Of the map after the attention; None: there is none."""
-    weights = list(encoder.layers[0].attention.out_proj.parameters())
-    return len(weights[0]) if weights else None
-
-
-@pytest.mark.parametrize(
-    "option, value, seen, expected",
-    [
-        ("dropout", 0.3, lambda e: e.layers[0].dropout.p, 0.3),
-        ("act_dropout", 0.3, lambda e: e.layers[0].act_dropout.p, 0.3),
-        ("attention_dropout", 0.3, lambda e: e.layers[0].attention.dropout.p, 0.3),
-        ("node_dropout", 0.3, lambda e: e.layers[0].attention.node_dropout.p, 0.3),
-        (
-            "channel_dropout",
-            0.3,
-            lambda e: e.layers[0].attention.channel_dropout.p,
-            0.3,
-        ),
-        ("attention", "mono", lambda e: e.projections[0].att.out_features, 4),
-        ("attention", "additive", lambda e: e.layers[1].attention.kind, "additive"),
-        ("output_projection", "low_rank", rank, 4),
-        ("output_projection", "none", rank, None),
-        ("no_edge_values", True, lambda e: e.projections[0].val, None),
-        ("neighbours_only", True, lambda e: bool(e.pairs.forbidden[2]), True),
-        ("relative_encoding", "spde", lambda e: e.pairs.walks, None),
-        ("relative_encoding", "both", lambda e: e.pairs.max_hop, 20),
-        ("relative_steps", 7, lambda e: e.pairs.num_steps, 7),
-        ("relative_dim", 5, lambda e: e.pairs.walks.out_features, 5),
-        ("pair_combine", "sum", lambda e: e.pairs.walks.out_features, 16),
-        ("rings", "additive", lambda e: getattr(e.pairs.ring, "embedding_dim", 0), 8),
-        ("rings", "categorical", lambda e: len(e.pairs.bonds), 2),
-        ("rwse_steps", 7, lambda e: e.rwse_proj.in_features, 7),
-        ("rwse_dim", 7, lambda e: e.rwse_proj.out_features, 7),
-        ("encoder_ffn_embed_dim", 9, lambda e: e.layers[0].fc1.out_features, 9),
-        ("own_edge_encoding", True, lambda e: len(e.projections), 2),
-        ("attention_memory", "lean", lambda e: e.attention_memory, "lean"),
-    ],
-)
-def test_options_reach_the_encoder(option, value, seen, expected):
-    sizes = {"encoder_layers": 2, "encoder_embed_dim": 16, "rwse_dim": 4}
-    plain = build_model("cgt_zinc", ZINC, GRAPHS, **sizes)
-    model = build_model("cgt_zinc", ZINC, GRAPHS, **{**sizes, option: value})
-    assert seen(model.encoder) == expected
-    assert seen(plain.encoder) != expected
-    assert model.batch_spec.max_hop == model.encoder.pairs.max_hop
-
-
 @torch.no_grad()
 @pytest.mark.parametrize("readout", ["sum", "mean"])
 def test_head_is_a_network_per_node(readout):

@@ -86,19 +86,3 @@ def test_fields(options, field, graph):
     if field:
         batch[field] = torch.zeros_like(batch[field])
         assert (model(batch) - out).abs().max() > 1e-4
-
-
-@pytest.mark.parametrize(
-    "options, seen",
-    [
-        ({"dropout": 0.25}, lambda e: e.layers[0].nodes.dropout.p),
-        ({"act_dropout": 0.25}, lambda e: e.layers[1].edges.act_dropout.p),
-        ({"attention_dropout": 0.25}, lambda e: e.layers[0].nodes.attention.dropout.p),
-        ({"input_dropout": 0.25}, lambda e: e.input_dropout.p),
-    ],
-)
-def test_rates(options, seen):
-    model = build_model("gt_zinc", SCHEMA, TARGETS, **TINY, **options)
-    assert seen(model.encoder) == 0.25
-    plain = build_model("gt_zinc", SCHEMA, TARGETS, **TINY)
-    assert seen(plain.encoder) == 0

@@ -44,31 +44,6 @@ def test_sizes_of_table_1():
     }
 
 
-@pytest.mark.parametrize(
-    "option, value, seen",
-    [
-        ("no_topology_attention", True, lambda e: e.encodings[0].topology_attention),
-        ("no_edge_attention", True, lambda e: e.encodings[0].edge_attention),
-        ("no_graph_encoded_value", True, lambda e: e.encodings[0].topology_value),
-        ("no_graph_encoded_value", True, lambda e: e.encodings[0].edge_value),
-        ("max_hop", 9, lambda e: e.encodings[0].topology_attention.num_embeddings),
-        ("perturb_noise", 0.2, lambda e: e.perturb_noise),
-        ("dropout", 0.3, lambda e: e.layers[0].dropout.p),
-        ("attention_dropout", 0.3, lambda e: e.layers[0].attention.dropout),
-        ("act_dropout", 0.3, lambda e: e.layers[0].act_dropout.p),
-        ("encoder_ffn_embed_dim", 24, lambda e: e.layers[0].fc1.out_features),
-        ("encoder_attention_heads", 2, lambda e: e.layers[0].attention.num_heads),
-    ],
-)
-def test_options_reach_the_encoder(option, value, seen):
-    """An ablation flag takes its table away; the others are passed on as they are."""
-    plain = build_model("grpe_tiny", ZINC, GRAPHS)
-    model = build_model("grpe_tiny", ZINC, GRAPHS, **{option: value})
-    expected = {True: None, 9: 9 + 4}.get(value, value)
-    assert seen(plain.encoder) != expected and seen(model.encoder) == expected
-    assert model.batch_spec.max_hop == (value if option == "max_hop" else 5)
-
-
 def test_independent_encodings_give_every_layer_its_own():
     shared, own = (
         build_model("grpe_small", ZINC, GRAPHS, independent_encodings=independent)

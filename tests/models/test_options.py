@@ -1,0 +1,97 @@
+"""Where an option arrives. A row is an architecture, an option, and the part of the model
+that has its value, or other text after ->."""
+
+import pytest
+
+from support.architectures import make_batch, options_of, tiny_model
+
+ROWS = """
+grpe_tiny no_topology_attention | encoder.encodings.0.topology_attention -> None
+grpe_tiny no_edge_attention | encoder.encodings.0.edge_attention -> None
+grpe_tiny no_graph_encoded_value | encoder.encodings.0.topology_value -> None
+grpe_tiny no_graph_encoded_value | encoder.encodings.0.edge_value -> None
+grpe_tiny max_hop=9 | encoder.encodings.0.topology_attention.num_embeddings -> 13
+grpe_tiny max_hop=9 | batch_spec.max_hop
+grpe_tiny perturb_noise=0.2 | encoder.perturb_noise
+grpe_tiny dropout=0.3 | encoder.layers.0.dropout.p
+grpe_tiny attention_dropout=0.3 | encoder.layers.0.attention.dropout
+grpe_tiny act_dropout=0.3 | encoder.layers.0.act_dropout.p
+grpe_tiny encoder_ffn_embed_dim=24 | encoder.layers.0.fc1.out_features
+grpe_tiny encoder_attention_heads=2 | encoder.layers.0.attention.num_heads
+
+cgt_zinc dropout=0.3 | encoder.layers.0.dropout.p
+cgt_zinc act_dropout=0.3 | encoder.layers.0.act_dropout.p
+cgt_zinc attention_dropout=0.3 | encoder.layers.0.attention.dropout.p
+cgt_zinc node_dropout=0.3 | encoder.layers.0.attention.node_dropout.p
+cgt_zinc channel_dropout=0.3 | encoder.layers.0.attention.channel_dropout.p
+cgt_zinc attention=mono | encoder.projections.0.att.out_features -> 4
+cgt_zinc attention=additive | encoder.layers.1.attention.kind
+cgt_zinc output_projection=low_rank | encoder.layers.0.attention.out_proj.0.out_features -> 16
+cgt_zinc output_projection=none | encoder.layers.0.attention.out_proj -> Identity()
+cgt_zinc no_edge_values | encoder.projections.0.val -> None
+cgt_zinc neighbours_only | encoder.pairs.forbidden.2 -> tensor(True)
+cgt_zinc relative_encoding=spde | encoder.pairs.walks -> None
+cgt_zinc relative_encoding=both | encoder.pairs.max_hop -> 20
+cgt_zinc relative_encoding=both | batch_spec.max_hop -> 20
+cgt_zinc relative_steps=7 | encoder.pairs.num_steps
+cgt_zinc relative_dim=5 | encoder.pairs.walks.out_features
+cgt_zinc pair_combine=sum | encoder.pairs.walks.out_features -> 64
+cgt_zinc rings=additive | encoder.pairs.ring.embedding_dim -> 32
+cgt_zinc rings=categorical | encoder.pairs.bonds.1.embedding.embedding_dim -> 32
+cgt_zinc rwse_steps=7 | encoder.rwse_proj.in_features
+cgt_zinc rwse_dim=7 | encoder.rwse_proj.out_features
+cgt_zinc encoder_ffn_embed_dim=9 | encoder.layers.0.fc1.out_features
+cgt_zinc own_edge_encoding | encoder.projections.1.att.out_features -> 64
+cgt_zinc attention_memory=lean | encoder.attention_memory
+
+gt_zinc dropout=0.25 | encoder.layers.0.nodes.dropout.p
+gt_zinc act_dropout=0.25 | encoder.layers.1.edges.act_dropout.p
+gt_zinc attention_dropout=0.25 | encoder.layers.0.nodes.attention.dropout.p
+gt_zinc input_dropout=0.25 | encoder.input_dropout.p
+
+gcn dropout=0.3 | encoder.layers.0.dropout.p
+gcn norm=layer | encoder.layers.0.norm -> ...
+gcn linear_last_layer | encoder.layers.1.activation -> None
+gcn edge_features | batch_spec.fields -> ...
+gcn no_residual | encoder.layers.0.residual -> False
+gcn readout=max | readout
+gcn head_style=linear | head -> ...
+gcn node_table_size=9 | encoder.node_encoder.first_row.1 -> tensor(9)
+gin norm=none | encoder.layers.0.convolution.conv.nn.1 -> Identity()
+gin head_style=mlp | head -> ...
+gin encoder_ffn_embed_dim=9 | encoder.layers.0.convolution.conv.nn.0.out_features
+gat encoder_attention_heads=2 | encoder.layers.0.convolution.conv.heads
+gat attention_dropout=0.3 | encoder.layers.0.convolution.conv.dropout
+gat edge_features | batch_spec.fields -> ...
+gatedgcn lap_pe_dim=3 | encoder.position.projection.in_features
+gatedgcn norm=none | encoder.layers.0.convolution.norm -> Identity()
+gatedgcn dropout=0.3 | encoder.layers.0.convolution.dropout.p
+gatedgcn no_residual | encoder.layers.0.convolution.residual -> False
+pna norm=none | encoder.layers.0.convolution.norm -> Identity()
+pna dropout=0.3 | encoder.layers.0.convolution.dropout.p
+pna edge_dim=0 | batch_spec.fields -> ...
+pna towers=2 | encoder.layers.0.convolution.num_towers
+pna_simple dropout=0.3 | encoder.layers.0.dropout.p
+mpnn edge_dim=7 | encoder.layers.0.convolution.edge -> ...
+"""
+
+
+def part(model, path):
+    """Text of a part; that of None, where there is no such part."""
+    for name in path.split("."):
+        try:
+            model = model[int(name)] if name.isdigit() else getattr(model, name)
+        except (AttributeError, IndexError, TypeError):
+            return "None"
+    return str(model)
+
+
+@pytest.mark.parametrize("row", filter(None, ROWS.splitlines()))
+def test_an_option_reaches_its_part(row):
+    words, place = row.split(" | ")
+    (arch, text), (path, _, expected) = words.split(" "), place.partition(" -> ")
+    plain, model = tiny_model(arch), tiny_model(arch, **options_of(text))
+    found = part(model, path)
+    assert found != part(plain, path)
+    assert expected == "..." or found == (expected or text.partition("=")[2])
+    assert model(make_batch(model, range(6))).isfinite().all()
