@@ -7,6 +7,7 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.prediction import Prediction, combined, values_of
 from graphormer_plugin.inference.prediction_columns import (
     VALIDATED,
+    label_cells,
     prediction_columns,
 )
 
@@ -57,3 +58,9 @@ def test_probabilities():
     binary = TargetSchema(["a"], kind="binary")
     output = np.array([[-1e4], [0.0], [1e4]])
     assert values_of(output, binary)[:, 0].tolist() == [0.0, 0.5, 1.0]
+
+
+def test_missing_labels_are_empty():
+    classes = TargetSchema(["y"], kind="multiclass", num_classes=2)
+    assert label_cells([0, 1, -1], classes, 0) == ["0", "1", ""]
+    assert label_cells([0.5, np.nan], TargetSchema(["y"]), 0) == ["0.5", ""]

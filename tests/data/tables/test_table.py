@@ -59,6 +59,19 @@ def test_quoted_headers_and_other_names(read):
     assert read(lines(["1", "2", "3"], "\t"), "table.tsv")[2] == []
 
 
+@pytest.mark.parametrize(
+    "separator, cells",
+    [
+        ("\t", ["1,234", "12,500", "3"]),  # thousands, perhaps
+        (";", ["1,5", "2.5", "3"]),  # both
+        (";", ["1.234,5", "2,5", "3"]),
+    ],
+)
+def test_numbers_that_are_not_clear(read, separator, cells):
+    with pytest.raises(DatasetError, match="write numbers as 1234.5, without commas"):
+        read(lines(cells * 3, separator))
+
+
 def test_three_decimals_of_a_semicolon(read):
     assert read(lines(["1,234", "12,500", "3"]))[0] == [1.234, 12.5, 3]
     assert [point(cell) for cell in ("7,4", "1,2,3", "a,b")] == ["7.4", "1,2,3", "a,b"]
