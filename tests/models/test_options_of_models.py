@@ -86,7 +86,7 @@ def part(model, path):
     return str(model)
 
 
-@pytest.mark.parametrize("row", filter(None, ROWS.splitlines()))
+@pytest.mark.parametrize("row", [*filter(None, ROWS.splitlines())])
 def test_an_option_reaches_its_part(row):
     words, place = row.split(" | ")
     (arch, text), (path, _, expected) = words.split(" "), place.partition(" -> ")
