@@ -270,7 +270,7 @@ smiles,y;C,1;CC,2;&smiles,y;C,1;C(,2; | --test-file test.csv | row 1 of test.csv
 
 
 def rows_of(text):
-    lines = filter(None, text.splitlines())
+    lines = [*filter(None, text.splitlines())]
     return [[cell.strip() for cell in line.split("|")] for line in lines]
 
 
