@@ -19,8 +19,11 @@ from graphormer_plugin.data.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.graph_columns import (
     ShardColumns,
     columns_of_graphs,
+    release_pages,
 )
 from graphormer_plugin.data.schema import MAX_BOND_TYPES
+
+RELEASED_AFTER = 2048  # graphs; each maps about 0.4 MB of a large store
 
 
 class GraphCollator:
@@ -52,6 +55,7 @@ class GraphCollator:
         self.num_bond_types = num_bond_types
         self.max_nodes = max_nodes
         self.spec = spec
+        self.unreleased = 0
 
     def __call__(self, graph_ids: NDArray[np.int64], split: str = "") -> dict[str, Any]:
         """Collates the graphs with these numbers ``[B]``. Where splits are of nodes, labels
@@ -74,6 +78,10 @@ class GraphCollator:
         graph_ids = np.asarray(graph_ids, dtype=np.int64)
         if graph_ids.size == 0:
             return {}
+        self.unreleased += graph_ids.size
+        if self.unreleased >= RELEASED_AFTER:
+            release_pages(self.shards)
+            self.unreleased = 0
         columns, ids = self.columns, graph_ids
         if isinstance(columns, ShardColumns):
             columns, ids = columns.of_graphs(graph_ids), np.arange(len(graph_ids))

@@ -153,13 +153,16 @@ def parse_smiles(
     how: Featuriser = OGB["ogb"],
 ) -> MoleculeGraph:
     """Graph of a SMILES with OGB's features; several fragments make a disconnected graph.
-    Its ``extras`` have the Bemis-Murcko ``scaffold`` and the ``identity`` (`identity_of`) if
-    they are asked for.
+    Its ``extras`` have what is asked for: the Bemis-Murcko ``scaffold``, or the ``identity``
+    (`identity_of`) and the ``constitution``, the `molecule_key` without stereo marks.
     """
     mol = how.mol_as_written(smiles)
     extras: dict[str, Any] = {}
     if identity:
         extras["identity"] = identity_of(mol)
+        extras["constitution"] = molecule_key(
+            Chem.MolToSmiles(mol, isomericSmiles=False)
+        )
     if how.canonical:
         mol = from_canonical(mol)
     if scaffold:

@@ -8,6 +8,7 @@ from scipy.stats import ks_2samp
 from graphormer_plugin.data.errors import counted, listed
 from graphormer_plugin.data.label_warnings import warnings_about
 from graphormer_plugin.data.tables.cells import shown
+from graphormer_plugin.data.tables.table import SPLIT
 from graphormer_plugin.experiment.labelled_molecules import (
     FIT_SPLITS,
     LabelledMolecules,
@@ -27,7 +28,31 @@ def experiment_warnings(
 ) -> list[str]:
     """Probable mistakes in the data, one line each."""
     used = (settings.weight_column, settings.groups, *settings.extra_columns)
-    lines = [*table.warned]
+    others = settings.folds or settings.ratios or settings.test_file
+    how = " without --folds, --ratios and --test-file" * bool(others)
+    lines = table.warned + [
+        f"the column {name} is not used; --split column:{name}{how} takes it"
+        for name in table.extra_names
+        if name.lower() == SPLIT and name not in used
+    ]
+    given = table.given_split or {}
+    draws_valid = bool(given) and "valid" not in given
+    if draws_valid:
+        of_column = table.split.startswith("column:")
+        how = "at random by --seed" if of_column else f"by --split {table.split}"
+        many = counted(len(splits[0]["valid"]), "molecule")
+        lines.append(f"{many} of train are valid, drawn {how}")
+    is_one = table.times is not None or given and not draws_valid
+    if is_one and settings.replicates > 1:
+        source = "the files" if settings.valid_file else table.split
+        lines.append(
+            f"all replicates have the split of {source}: they differ in their seeds"
+        )
+    if unlabelled := int(np.isnan(table.labels).all(1).sum()):
+        lines.append(
+            f"{counted(unlabelled, 'molecule')} without a label take no part; "
+            "graphormer-predict with the folder predicts them"
+        )
     salts = [text for text in table.smiles if "." in text.split()[0]]
     if salts and not settings.largest_fragment:
         lines.append(
@@ -47,14 +72,27 @@ def experiment_warnings(
     for number, split in enumerate(splits, 1):
         texts = warnings_about(
             *(table.targets, table.labels, split, table.keys, table.extra, FIT_SPLITS),
-            drawn=not (table.given_split or table.folds) and table.times is None,
+            drawn=not given and not table.folds and table.times is None,
             unread={n: c for n, c in unread.items() if n not in used},
         )
+        texts += stereo_twins(table, split)
         for text in texts + undefined_metrics(table, split) + label_shift(table, split):
             if number > 1 and text not in lines:
                 text = f"{settings.run_name(number)}: {text}"
             lines += [text] if text not in lines else []
     return lines
+
+
+def stereo_twins(table: LabelledMolecules, split: Split) -> list[str]:
+    """A warning about test molecules that differ from fitted ones in stereo marks alone."""
+    fitted, test = np.concatenate([split[part] for part in FIT_SPLITS]), split["test"]
+    keys, flat = np.array(table.keys), np.array(table.constitutions)
+    twins = np.isin(flat[test], flat[fitted]) & ~np.isin(keys[test], keys[fitted])
+    return [
+        f"{twins.sum():,} of {len(test):,} rows of test differ from molecules of train or "
+        "valid in stereo marks alone, so that metrics look better than they are; --split "
+        "scaffold keeps them together"
+    ] * bool(twins.any())
 
 
 def undefined_metrics(table: LabelledMolecules, split: Split) -> list[str]:

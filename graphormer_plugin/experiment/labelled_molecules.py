@@ -38,6 +38,7 @@ FIT_SPLITS = SPLITS[:2]  # heads and random forests are fitted to both
 SIGNS = ("", ">", "<")  # signs of the bounds 0, 1, -1
 FEWEST_NUMBERS = 20  # least labels of a column of registry numbers
 AUTO_LOGS = "auto"  # --log-targets
+FEW = 0.1  # share of labels without a logarithm that may be mistakes; our choice
 DECADES, SKEWED = 2, 1.0  # least of labels whose logarithm is advised; our choice
 
 
@@ -55,6 +56,7 @@ class LabelledMolecules:
             targets or the split.
         extras: Their cells, a row per molecule.
         keys: `molecule_key` of each molecule.
+        constitutions: The same without stereo marks.
         given_split: The split of a column or of several files, perhaps without valid; or
             None.
         folds: Molecules of each fold of a column of folds; empty without.
@@ -75,6 +77,7 @@ class LabelledMolecules:
     extras: Sequence[Sequence[str]] = ()
     scaffolds: Sequence[str] = ()
     keys: Sequence[int] = ()
+    constitutions: Sequence[int] = ()
     groups: Sequence[str] = ()
     split: str = "random"
     given_split: Split | None = None
@@ -206,6 +209,7 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
         extras=[read.cells[row] for row in rows],
         scaffolds=parsed["scaffold"],
         keys=parsed["identity"],
+        constitutions=parsed["constitution"],
         groups=read_groups(read, settings.groups, rows),
         split="cluster" if settings.split == "cluster" else options.split,
         given_split=given_split,
@@ -253,7 +257,7 @@ def parse_molecules(
     """Rows whose molecules can be parsed, the extras of `parse_smiles` by their names, and
     the failures; see `LabelledMolecules`."""
     rows: list[int] = []
-    parsed: dict[str, list] = {"scaffold": [], "identity": []}
+    parsed: dict[str, list] = {"scaffold": [], "identity": [], "constitution": []}
     failures: list[tuple[int | str, str, str]] = []
     parser = smiles_parser(True, Featuriser(False, settings.largest_fragment))
     for piece in featurise(
@@ -316,6 +320,7 @@ def with_logarithms(table: LabelledMolecules, settings: Settings) -> LabelledMol
     advised = [name for name, y in zip(names, table.labels.T) if spans_decades(y)]
     if [*asked] == [AUTO_LOGS] and AUTO_LOGS not in names:
         asked = advised
+        warned += without_logarithm(names, table.labels)
     elif advised and not asked:
         warned.append(
             f"labels of {listed(advised)} are positive and span more than two decades; "
@@ -346,6 +351,20 @@ def with_logarithms(table: LabelledMolecules, settings: Settings) -> LabelledMol
     return dataclasses.replace(
         table, labels=labels, targets=targets, logs=logs, warned=warned
     )
+
+
+def without_logarithm(names: Sequence[str], labels: np.ndarray) -> list[str]:
+    """Lines about targets whose labels [n, T] span decades, except a few of 0 or less."""
+    lines = []
+    for name, y in zip(names, labels.T, strict=True):
+        wrong = y[y <= 0]
+        if 0 < len(wrong) <= FEW * len(y) and spans_decades(y[y > 0]):
+            lines.append(
+                f"{name} is not learned as a logarithm: {counted(len(wrong), 'label')} of 0 "
+                f"or less, such as {wrong[0]:g}; correct them, or give "
+                f"--missing-labels={wrong[0]:g}"
+            )
+    return lines
 
 
 def spans_decades(labels: np.ndarray) -> bool:

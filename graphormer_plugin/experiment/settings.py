@@ -209,6 +209,8 @@ class Settings(TableOptions, Places):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for path in (self.table, self.folder, *self.part_files.values()):
+            path.encode()  # ValueError: not UTF-8, which the report and commands.sh are
         flags = ", ".join(self.training_flags)
         errors = {
             f"--seed {self.seed}: expected {MOST_SEED} or less": self.seed > MOST_SEED,

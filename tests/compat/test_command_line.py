@@ -11,7 +11,7 @@ from fairseq.options import get_training_parser, parse_args_and_arch
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 
-from graphormer_plugin.compat.command_line import NO_LIMIT, check_optimizer
+from graphormer_plugin.compat.command_line import NO_LIMIT, check_flags, check_optimizer
 from support.training import TINY, USER_DIR
 
 COMPLETE = f"""--user-dir {USER_DIR} --task graph_prediction {TINY} --dataset-name nci
@@ -164,3 +164,10 @@ def test_a_folder_of_logs_that_cannot_be_made(tmp_path, refused):
 def test_a_wrong_argument_of_a_validation(more, refused):
     line = refused(f"{VALIDATE} --path x.pt{more}".split(), fairseq_validate.cli_main)
     assert "x.pt: no such file" in line
+
+
+@pytest.mark.parametrize("words, lines", [("", 0), ("--lr", 1)])
+def test_a_rate_that_is_left_out_gets_a_line(words, lines, caplog):
+    arguments = [word for word in COMPLETE.split() if word not in (words, "1e-3")]
+    check_flags(get_training_parser(), arguments)
+    assert caplog.text.count("no --lr: fairseq's default is 0.25") == lines

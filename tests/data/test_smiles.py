@@ -191,8 +191,9 @@ def vars_of(graph):
     return {"x": graph.x, "edges": graph.edge_index, "bonds": graph.edge_attr}
 
 
-def test_a_scaffold_has_no_stereo_marks():
+def test_a_scaffold_and_a_constitution_have_no_stereo_marks():
     pair = [parse_smiles(s, True, True) for s in ("C[C@H]1CCCO1", "C[C@@H]1CCCO1")]
     first, second = (one.extras for one in pair)
     assert first["scaffold"] == second["scaffold"] == "C1CCOC1"
+    assert first["constitution"] == second["constitution"]
     assert first["identity"] != second["identity"]

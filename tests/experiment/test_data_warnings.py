@@ -74,12 +74,15 @@ def test_labels_without_weight_are_not_scored(read):
 def test_valid_is_drawn_from_train(read):
     """Of a column without valid, by molecule and seed."""
     parts = ["train"] * 20 + ["test"] * 5
-    _, _, splits = read({"y": range(25), "part": parts}, replicates=3)
+    table, asked, splits = read({"y": range(25), "part": parts}, replicates=3)
     for split in splits:
         assert split["test"].tolist() == [*range(20, 25)]
         fitted = np.concatenate([split["train"], split["valid"]])
         assert sorted(fitted) == [*range(20)] and len(split["valid"]) == 3
     assert len({tuple(split["valid"]) for split in splits}) == 3
+    drawn, *others = experiment_warnings(table, splits, asked)
+    assert drawn == "3 molecules of train are valid, drawn at random by --seed"
+    assert not any("replicates have the split" in text for text in others)
 
 
 def test_salts_are_counted(write):
@@ -91,3 +94,12 @@ def test_salts_are_counted(write):
     ]
     asked = dataclasses.replace(asked, largest_fragment=True)
     assert experiment_warnings(read_table(asked), [], asked) == []
+
+
+def test_stereoisomers_on_both_sides(write):
+    rows = [[f"C[C@{'@' * k}H](N)C(=O)O", k, "test" if k else "train"] for k in (0, 1)]
+    rows += [[f"{'C' * k}O", k, "train"] for k in range(2, 9)]
+    asked = settings(write(rows, ["smiles", "y", "part"]), split="column:part")
+    split = {"train": np.arange(2, 9), "valid": np.array([0]), "test": np.array([1])}
+    text = "\n".join(experiment_warnings(read_table(asked), [split], asked))
+    assert "1 of 1 rows of test differ from molecules of train or valid in" in text

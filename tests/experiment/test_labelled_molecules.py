@@ -58,6 +58,7 @@ def test_a_number_of_a_molecule_is_no_target(write, name):
     "asked, split",
     [
         ({}, "column:SPLIT"),
+        ({"replicates": 2}, "column:SPLIT"),
         ({"split": "column:SPLIT"}, "column:SPLIT"),
         ({"split": "random"}, "random"),
         ({"folds": 3}, "scaffold"),
@@ -75,9 +76,15 @@ def test_a_column_called_split(write, asked, split):
     asked = settings(path, target_columns=("y",), **asked)
     table = read_table(asked)
     assert (table.split, table.targets.names) == (split, ["y"])
+    how = " without --folds, --ratios and --test-file"
+    how *= bool(asked.folds or asked.ratios)
+    warned = [f"the column SPLIT is not used; --split column:SPLIT{how} takes it"]
     if split == "column:SPLIT":
-        (found,) = splits_of(table, asked)
-        assert found["valid"].tolist() == [8]
+        text = f"all replicates have the split of {split}: they differ in their seeds"
+        warned = [text] * (asked.replicates > 1)
+        valid = [parts["valid"].tolist() for parts in splits_of(table, asked)]
+        assert valid == [[8]] * asked.replicates
+    assert experiment_warnings(table, [], asked) == warned * (not named)
 
 
 def test_labels_that_are_missing(write):
@@ -88,9 +95,9 @@ def test_labels_that_are_missing(write):
     known = [1.5, np.nan, np.nan, 2.5, 1, 0]
     assert np.array_equal(table.labels[:, 0], known, equal_nan=True)
     assert [table.label_cells(row)[0] for row in (0, 1, 2)] == ["1.5", "", ""]
-    assert experiment_warnings(table, [], asked) == [
-        "--missing-labels '-999' fits no cell of y"
-    ]
+    unused, unlabelled = experiment_warnings(table, [], asked)
+    assert unused == "--missing-labels '-999' fits no cell of y"
+    assert unlabelled.startswith("2 molecules without a label take no part; graph")
 
 
 def test_bounds(read, tmp_path):
@@ -125,7 +132,7 @@ def test_rows_that_are_left_out(write):
     asked = settings(write([*ROWS, *more]), skip_invalid=True, **given)
     table = read_table(asked)
     assert len(table) == len(table.extras) == 7
-    assert experiment_warnings(table, [], asked) == [
+    assert experiment_warnings(table, [], asked)[1:] == [
         "left out 2 rows that cannot be parsed, listed in invalid.csv"
     ]
 

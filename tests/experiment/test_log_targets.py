@@ -108,3 +108,19 @@ def test_a_table_with_and_without_logarithms(write, tmp_path):
     first, *_ = rows(tmp_path / "molecules.csv")
     assert [*first] == ["smiles", "log10 clearance"]
     assert float(first["log10 clearance"]) == table.labels[0, 0]
+
+
+def test_a_label_without_logarithm_is_named():
+    """A single 0 among ten decades; but not many, nor labels of one decade."""
+    labels = 10 ** np.linspace(-5, 5, 100)[:, None]
+    auto = settings("a.csv", log_targets=("auto",))
+
+    def warned():
+        return with_logarithms(molecules_of(labels, names=["c"]), auto).warned
+
+    assert [*warned()] == []
+    labels[3] = 0
+    (text,) = warned()
+    assert "1 label of 0 or less, such as 0; correct them, or give --missing-" in text
+    labels[3:40] = 0
+    assert [*warned()] == []

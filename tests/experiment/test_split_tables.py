@@ -46,16 +46,16 @@ def test_a_split_column(write):
     }
     assert table.extra_names == ["name", "active"]
     shared = "1 of 2 rows of test are molecules that train or valid has too"
-    first, second = experiment_warnings(table, [split], asked)
+    _, first, second = experiment_warnings(table, [split], asked)
     assert first.startswith("1 molecule with several rows and contradicting labels")
     assert second.startswith(shared) and "duplicates" in second
     asked = dataclasses.replace(asked, extra_columns=("active",))
-    (only,) = experiment_warnings(read_table(asked), [split], asked)
+    _, only = experiment_warnings(read_table(asked), [split], asked)
     assert only.startswith(shared) and "duplicates" not in only
     # Heads and random forests are fitted to valid, too.
     parts = map(np.array, ([0, 1], [3], [3, 2]))
     fitted = dict(zip(("train", "valid", "test"), parts))
-    assert "2 of 2 rows of test are" in experiment_warnings(table, [fitted], asked)[1]
+    assert "2 of 2 rows of test are" in experiment_warnings(table, [fitted], asked)[2]
 
 
 @pytest.mark.parametrize("parts", [("test",), ("valid", "test")])
@@ -86,6 +86,8 @@ def test_files_of_test_and_valid(tmp_path, parts, split):
         assert sorted(labels["valid"]) == [0.5, 1.0, 1.5]
     assert sorted(np.concatenate([*split_rows.values()])) == [*range(26)]
     text = "\n".join(experiment_warnings(table, [split_rows, again], asked))
+    assert ("of train are valid, drawn by --split" in text) == ("valid" not in parts)
+    assert ("have the split of the files: they differ" in text) == ("valid" in parts)
     assert "rows of test are molecules" not in text
     encoding = "test.csv: text that is not UTF-8 is read as Windows-1252"
     assert encoding in "\n".join(table.warned)

@@ -7,6 +7,7 @@ import torch
 
 from graphormer_plugin.data import files as data_files
 from graphormer_plugin.finetune import published as pretrained
+from graphormer_plugin.finetune.importers._shared import columns_of
 from graphormer_plugin.finetune.published import Published, find_file, load_pretrained
 from support.golden import golden_state, load_golden
 
@@ -104,6 +105,11 @@ def test_a_published_grpe_is_converted(places, caplog):
     found = load_pretrained("pcqm4mv2_pretrained_standard", str(places[0]))
     assert found.options["encoder_attention_heads"] == 32
     assert "13 of 60 kinds of bonds have no vector in the checkpoint" in caplog.text
+
+
+def test_a_table_of_fewer_columns_is_not_filled_up():
+    with pytest.raises(ValueError, match="1024 rows, 3 feature columns need 1536"):
+        columns_of(torch.zeros(1024, 2), 1, 3)
 
 
 def test_unknown_name(places):

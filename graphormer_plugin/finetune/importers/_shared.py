@@ -121,6 +121,10 @@ def require(config: Mapping[str, Any], system: str, **examples: Any) -> None:
 def columns_of(table: Tensor, first: int, columns: int) -> Tensor:
     """Rows of ``columns`` feature columns, from row ``first`` on."""
     rows = COLUMN_STRIDE * columns
+    if len(table) < rows:
+        raise ValueError(
+            f"a table has {len(table)} rows, {columns} feature columns need {rows}"
+        )
     wanted = table[first : first + rows]
     # The highest values of the last column may lie beyond the released table.
     missing = table.new_zeros(rows - len(wanted), table.shape[1])

@@ -58,6 +58,11 @@ class TestCsv:
         assert store.schema.num_bond_types == 60
         assert store.manifest["dataset"].lower() == "data"
 
+    def test_classes_are_counted(self, options):
+        classes = table(20, lambda i: i % 3)
+        store = get_store(options(classes, target_kind="multiclass"))
+        assert store.targets.num_classes == 3 and store.targets.mean == []
+
     def test_columns_missing_labels_and_byte_order_mark(self, options):
         text = "\ufeffb,SMILES,a,id,c\r\n" + "".join(
             f"{i},{SMILES[i % 7]},{'' if i % 2 else i},{i},NA\r\n" for i in range(10)

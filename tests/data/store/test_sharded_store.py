@@ -6,6 +6,7 @@ import numpy as np
 import pandas
 import pytest
 import torch
+from speed.measuring import memory
 
 from graphormer_plugin.data import (
     DatasetError,
@@ -14,11 +15,12 @@ from graphormer_plugin.data import (
     get_store,
     register_dataset,
 )
+from graphormer_plugin.data import collator as collator_module
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.fields.degrees import mean_log_degree
 from graphormer_plugin.data.fields.field_cache import compute_columns
-from graphormer_plugin.data.graph_columns import ShardColumns
+from graphormer_plugin.data.graph_columns import ShardColumns, release_pages
 from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.splits import rowwise_split
 from graphormer_plugin.data.store.sharded_store import ShardedStore, open_stores
@@ -120,6 +122,31 @@ def assert_same(found, expected):
         assert torch.equal(found.nan_to_num(7), expected.nan_to_num(7))
     else:
         assert found == expected
+
+
+@pytest.mark.long
+def test_memory_does_not_grow_with_the_store(rng, tmp_path, monkeypatch):
+    """Pages of a store that were read leave the process; its graphs stay the same."""
+    chunk = random_chunk(rng, graphs=1_000, nodes=40)
+    splits = {"train": np.arange(39_999), "valid": [39_999]}
+    store = write(tmp_path / "large", *40 * [chunk], splits=splits)
+    spec = BatchSpec(fields=frozenset({"x", "bond"}))
+    kinds = {"num_bond_types": store.schema.num_bond_types, "spec": spec}
+    collator = GraphCollator(dict(store.columns), store.target, **kinds)
+    order = rng.permutation(40_000)
+    first = collator(order[:8])
+    released = []
+    monkeypatch.setattr(collator_module, "RELEASED_AFTER", 100)
+    monkeypatch.setattr(collator_module, "release_pages", released.append)
+    for start in range(0, 960, 40):
+        collator(order[start : start + 40])
+    assert len(released) == 8 and released[0][0] is collator.columns
+    for column in store.columns.values():  # as after many batches
+        column.max()
+    before, size = memory("RssFile"), sum(c.nbytes for c in store.columns.values())
+    release_pages(released[0])
+    assert before - memory("RssFile") > 0.7 * size > 7e6
+    assert_same(collator(order[:8]), first)
 
 
 @pytest.mark.parametrize("level", ["graph", "node"])
