@@ -40,7 +40,6 @@ predict | --help lists
 preprocess | --help lists
 train | --help lists
 compare a b --typo | --help lists
-compare a a c.png | a, a: a folder is named twice
 convert a b --typo | --help lists
 convert --info '' | IN: it is empty
 convert --info a.pt b.pt | leave out b.pt

@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import studentized_range
 
-from graphormer_plugin.data.errors import DatasetError, listed, named_damage
+from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import file_sha256, open_to_read
 from graphormer_plugin.experiment.results import FOREST, RESULTS_FILE
 from graphormer_plugin.experiment.run import is_finished
@@ -52,8 +52,6 @@ def fold_metrics(folders: Sequence[Path], metric: str = "") -> tuple[str, pd.Dat
     """
     columns: dict[str, pd.Series] = {}
     expected: list[str] = []
-    if len({*folders}) < len(folders):
-        raise DatasetError(f"{listed(folders)}: a folder is named twice")
     for folder in folders:
         if not is_finished(folder):
             raise DatasetError(f"{folder} is not a finished folder of graphormer-train")
@@ -68,7 +66,10 @@ def fold_metrics(folders: Sequence[Path], metric: str = "") -> tuple[str, pd.Dat
         main = (m for m in (NRMSE, *MAIN.values()) if m in {*table.metric})
         metric = metric or next(main)
         table = table[table.metric == metric].set_index("replicate")
-        columns[str(folder)] = table[table.chosen == "yes"]["value"]
+        name = str(folder)
+        while name in columns:  # the same folder again
+            name += "'"
+        columns[name] = table[table.chosen == "yes"]["value"]
         digests = [file_sha256(folder / file) for file in files]
         if digests != (expected := expected or digests):
             raise DatasetError(

@@ -88,9 +88,12 @@ def test_two_methods_are_the_paired_t_test():
     assert found.mean + found.half == pytest.approx(high, rel=1e-5)
 
 
-def test_equal_models():
-    (found,) = differences(pd.DataFrame({"a": [1.0, 3, 2], "b": [1.0, 3, 2]}))
-    assert (found.mean, found.half, found.p) == (0, 0, 1)
+def test_equal_models(folders):
+    """A folder with itself, and another that predicts the same."""
+    _, values = fold_metrics([folders[0], folders[0]])
+    assert [*values] == ["a", "a'"]
+    (pair,) = differences(values)
+    assert (pair.mean, pair.half, pair.p) == (0, 0, 1)
 
 
 def test_what_folds_share_takes_no_part():
