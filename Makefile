@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo 'make demo        train grpe_small on 5,000 real molecules, test it'
-	@echo 'make test        the tests without the slow ones: five minutes on two cores'
+	@echo 'make test        the tests without the slow ones: four minutes on two cores'
 	@echo 'make nightly     all that `.ci/run` leaves out: slow tests with Ray, Dask, ONNX, FastAPI,'
 	@echo '                 Lightning and, where java is, Spark; test-portable, test-fallback, sanitize'
 	@echo 'make test-quick  the tests without trainings, processes and large files: a minute'
