@@ -167,7 +167,8 @@ def _arrays(
         value = getattr(data, name, None)
         if isinstance(value, tuple):
             raise DatasetError(
-                f"graph {number}: {name} is a tuple; join it to a tensor"
+                f"graph {number}: {name} is a tuple; join it to a tensor, categories as "
+                "columns of 0 and 1 (torch.nn.functional.one_hot) beside the floats"
             )
         if value is not None:
             arrays[name] = as_array(value)
