@@ -36,6 +36,8 @@ from support.training import (
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("fresh_fairseq")]
 
 
+# Hydra's composition takes 16 seconds, and fairseq and Hydra are pinned.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [
