@@ -75,7 +75,9 @@ WRAPPERS = {
             */attention_layer.py) more=(--rounds 1) ;;
             */collate.py) more=(--batch-size 8 --rounds 1) ;;
             */featurise.py | */prediction.py) more=(--molecules 20 --rounds 1) ;;
-            */train_step.py) more=(--batch-size 8 --batches 1 --rounds 1 --threads 1) ;;
+            */train_step.py)
+                more=(--batch-size 8 --batches 1 --rounds 1 --threads 1)
+                more+=(--device cpu --size 1x32x4) ;;
         esac
         exec "$SHIMS/python" "$@" "${more[@]}" """,
     # Two processes in all, on one or two "machines" that are this one.

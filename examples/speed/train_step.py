@@ -59,15 +59,20 @@ class PlainTransformer(nn.Module):
         return self.head(self.norm(states)[:, 0])
 
 
-def make_step(model: nn.Module, batches: list[dict]) -> Callable[[], None]:
+def make_step(
+    model: nn.Module, batches: list[dict], bfloat16: bool = False
+) -> Callable[[], None]:
     """A function that trains one pass over the batches."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
 
     def step() -> None:
         for sample in batches:
             optimiser.zero_grad()
-            out = model(sample["net_input"]["batch"])
-            F.l1_loss(out, sample["target"].to(out.dtype)).backward()
+            device = sample["target"].device.type
+            with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
+                out = model(sample["net_input"]["batch"])
+                loss = F.l1_loss(out, sample["target"].to(out.dtype))
+            loss.backward()
             optimiser.step()
         if out.device.type == "cuda":
             torch.cuda.synchronize()
@@ -78,14 +83,19 @@ def make_step(model: nn.Module, batches: list[dict]) -> Callable[[], None]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--arch", default="grpe_small", help="default: %(default)s")
-    parser.add_argument("--layers", type=int, help="in place of the preset's")
-    parser.add_argument("--width", type=int, help="in place of the preset's")
+    parser.add_argument(
+        "--size",
+        type=lambda text: [int(number) for number in text.split("x")],
+        metavar="LAYERSxWIDTHxHEADS",
+        help="in place of the preset's; the feed-forward networks are as wide",
+    )
     parser.add_argument("--batch-size", type=int, default=128, help="graphs")
     parser.add_argument("--batches", type=int, default=6, help="of different sizes")
     parser.add_argument("--dropout", type=float, default=0.1, help="everywhere")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=7, help="timed, after one more")
     parser.add_argument("--device", default="cpu", help="default: %(default)s")
+    parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
     parser.add_argument(
         "--cpu-time",
         action="store_true",
@@ -97,8 +107,10 @@ def main() -> None:
 
     store = get_store(DatasetOptions(name="nci"))
     cfg = model_config(args.arch)
-    sizes = {"encoder_layers": args.layers, "encoder_embed_dim": args.width}
-    sizes = {name: value for name, value in sizes.items() if value}
+    names = ("layers", "embed_dim", "attention_heads", "ffn_embed_dim")
+    values = [*args.size, args.size[1]] if args.size else ()
+    sizes = {f"encoder_{name}": value for name, value in zip(names, values)}
+    sizes = {name: value for name, value in sizes.items() if name in vars(cfg)}
     vars(cfg).update(sizes)
     rates = {"dropout", "attention_dropout", "act_dropout"} & vars(cfg).keys()
     rates = dict.fromkeys(rates, args.dropout)
@@ -118,7 +130,9 @@ def main() -> None:
     plain = PlainTransformer(cfg, store.schema.node_dims[0], args.dropout)
 
     models = {args.arch: model.to(args.device), PLAIN: plain.to(args.device)}
-    steps = {name: make_step(module, batches) for name, module in models.items()}
+    steps = {
+        name: make_step(module, batches, args.bf16) for name, module in models.items()
+    }
     clock = time.process_time if args.cpu_time else time.perf_counter
     seconds, _ = in_turn(steps, args.rounds + 1, clock)
     seconds = {name: times[1:] for name, times in seconds.items()}  # one warms up

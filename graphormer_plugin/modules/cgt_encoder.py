@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.chromatic_attention import ChromaticAttention
-from graphormer_plugin.modules.compiled_attention import compiled_fits
 from graphormer_plugin.modules.encoder import Encoder, joined_options
 from graphormer_plugin.modules.encoder_config import (
     PairTransformerConfig,
@@ -27,9 +26,11 @@ from graphormer_plugin.modules.sparse import NodeLayout
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
 MEMORY = ("auto", "plain", "lean")
-# "auto" is "lean" if [B, N, N, D] has more elements than this. Ten layers on a GPU then
-# keep some 10 GB (our choice; not measured).
-LARGE = {"cpu": 1 << 22, "cuda": 1 << 26}
+# "auto" is "lean" if [B, N, N, D] has more elements than this, or on a GPU if all layers
+# would keep more than a third of its memory (our choice): without chunks a layer keeps
+# about six halves for each element, and a training step is twice as fast (H100).
+LARGE = 1 << 22
+BYTES_KEPT = 12
 
 
 @dataclass
@@ -255,12 +256,8 @@ class CGTEncoder(Encoder):
             x = x + perturb.to(x.dtype)
         encoded = self.pairs(batch, walks)
         pairs = [projection(*encoded) for projection in self.projections]
-        learned = encoded[0].requires_grad  # a pair encoding has weights
-        dense = learned or not compiled_fits(x)
-        if self.lean(x) and not learned:
+        if self.lean(x):
             pairs = [vectors._replace(lean=True) for vectors in pairs]
-        elif len(pairs) == 1 and self.attention != "mono" and dense:
-            pairs = [pairs[0].with_dense()]  # once for all layers
         pairs *= len(self.layers) // len(pairs)
         for layer, layer_pairs in zip(self.layers, pairs):
             x = self.run_layer(layer, x, layer_pairs, rows=rows)
@@ -271,8 +268,11 @@ class CGTEncoder(Encoder):
         function does not fit."""
         if self.attention_memory != "auto" or torch.compiler.is_compiling():
             return self.attention_memory == "lean"
-        limit = LARGE.get(x.device.type, LARGE["cuda"])
-        return x.shape[1] * x.numel() > limit
+        elements = x.shape[1] * x.numel()
+        if x.device.type != "cuda":
+            return elements > LARGE
+        memory = torch.cuda.get_device_properties(x.device).total_memory
+        return elements * len(self.layers) * BYTES_KEPT > memory / 3
 
     def walk_powers(self, batch: dict[str, Tensor]) -> Tensor | None:
         """Powers of the random-walk matrix [B, N, N, K] that nodes or pairs read, in

@@ -1,22 +1,16 @@
 """Self-attention with one score per channel, filtered by features of node pairs.
 
-The last lines of `filter_messages` are the formula. They run for small batches on a GPU
-and in float64. Which code runs instead:
-
-- on a CPU in float32: the compiled function;
-- elsewhere, for large batches or with ``--attention-memory lean``: `_LeanAttention`, in
-  chunks that its backward pass computes again. Whether it pays on a GPU has not been
-  measured.
-
-``GRAPHORMER_COMPILED=0`` switches both off.
+`_filter` is the formula. On a CPU in float32 the compiled function runs instead;
+``GRAPHORMER_COMPILED=0`` switches it off. Elsewhere large batches, or all with
+``--attention-memory lean``, are computed in chunks, which the backward pass computes again.
 """
 
-from collections.abc import Iterator
+from itertools import repeat
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
 
 from graphormer_plugin.modules.choices import check_choice, check_heads
 from graphormer_plugin.modules.compiled_attention import (
@@ -44,134 +38,13 @@ class PairVectors(NamedTuple):
             -30000 in it forbids its pairs.
         val: [F, D]; None: nothing is added to the messages.
         lean: if the compiled function does not fit, compute the attention in chunks and
-            recompute them in the backward pass, so that no [B, N, N, D] is in memory. The
-            features then cannot have a gradient, as in the compiled function.
-        dense: E^att and E^val, [B, N, N, .], if several layers share them; the compiled
-            function does not read them.
+            recompute them in the backward pass, so that no [B, N, N, D] is in memory.
     """
 
     features: Tensor
     att: Tensor
     val: Tensor | None
     lean: bool = False
-    dense: tuple[Tensor, Tensor | None] | None = None
-
-    def with_dense(self) -> "PairVectors":
-        """A copy with `dense`."""
-        features = self.features
-        val = None if self.val is None else features @ self.val
-        return self._replace(dense=(features @ self.att, val))
-
-
-class _LeanAttention(torch.autograd.Function):
-    """Chunked `filter_messages`, recomputed in the backward pass (activation
-    checkpointing). It keeps its inputs and [B, N, D], but no [B, N, N, D]. Sums over nodes
-    and over chunks are float32 at least."""
-
-    @staticmethod
-    def forward(ctx, base, v, keep, features, att, val):
-        """[B, N, D]; see `filter_messages`, whose `pairs` come as three tensors."""
-        wide, work = torch.promote_types(v.dtype, torch.float32), _chunk_type(v)
-        out, log_sum = (torch.empty(v.shape, dtype=wide, device=v.device) for _ in "ab")
-        for at in _chunks(v):
-            part = _Part(at, base, v, keep, features, work)
-            logits = part.logits(att)
-            largest = logits.amax(2, keepdim=True)
-            filters = logits.sub_(largest).exp_()
-            total = filters.sum(2, dtype=wide)
-            log_sum[at] = largest.squeeze(2) + total.log()
-            filters.mul_(part.messages(val))
-            if keep is not None:
-                filters.mul_(part.keep)
-            out[at] = filters.sum(2, dtype=wide) / total
-        ctx.save_for_backward(base, v, keep, features, att, val, out, log_sum)
-        return out.to(v.dtype)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad):
-        """Gradients of base, v, att and val."""
-        base, v, keep, features, att, val, out, log_sum = ctx.saved_tensors
-        wide, work = out.dtype, _chunk_type(v)
-        grad = grad.to(wide)
-        # The gradient of a softmax is relative to its mean.
-        mean = grad * out
-        grad_base = torch.zeros(base.shape, dtype=wide, device=v.device)
-        grad_v = torch.zeros(v.shape, dtype=wide, device=v.device)
-        grad_att = torch.zeros(att.shape, dtype=wide, device=v.device)
-        grad_val = None if val is None else torch.zeros_like(grad_att)
-        for at in _chunks(v):
-            part = _Part(at, base, v, keep, features, work)
-            filters = part.logits(att).sub_(log_sum[at].unsqueeze(2)).exp_()
-            upstream = grad[at].unsqueeze(2).to(work)
-            sent = upstream * filters
-            if keep is not None:
-                sent.mul_(part.keep)
-            grad_v[at[0]] += sent.sum(1, dtype=wide)
-            if val is not None:
-                grad_val += part.features.T @ sent.flatten(0, 2)
-            # d filters * filters = messages * sent, less the mean
-            grad_logits = sent.mul_(part.messages(val))
-            grad_logits.sub_(filters.mul_(mean[at].unsqueeze(2)))
-            grad_att += part.features.T @ grad_logits.flatten(0, 2)
-            grad_base_part = part.split(grad_logits).sum(-1, dtype=wide)
-            if base.shape[1] == 1:
-                grad_base[at[0]] += grad_base_part.sum(1, keepdim=True)
-            else:
-                grad_base[at] = grad_base_part
-        grads = (grad_base, base), (grad_v, v), (grad_att, att), (grad_val, val)
-        grad_base, grad_v, grad_att, grad_val = (
-            None if value is None else value.to(like.dtype) for value, like in grads
-        )
-        return grad_base, grad_v, None, None, grad_att, grad_val
-
-
-class _Part:
-    """A chunk: some queries of some graphs, in the type `work`."""
-
-    def __init__(self, at, base, v, keep, features, work):
-        graphs, _ = at
-        self.base = base[graphs] if base.shape[1] == 1 else base[at]
-        self.base = self.base.to(work)  # [g, n or 1, N, H]
-        self.v = v[graphs].unsqueeze(1).to(work)  # [g, 1, N, D]
-        self.keep = None if keep is None else keep[at].unsqueeze(-1).to(work)
-        self.shape = (*features[at].shape[:3], v.shape[2])  # [g, n, N, D]
-        self.features = features[at].flatten(0, 2).to(work)  # [g * n * N, F]
-
-    def split(self, channels: Tensor) -> Tensor:
-        """[g, n, N, D] -> [g, n, N, H, D/H]."""
-        return channels.unflatten(3, (self.base.shape[3], -1))
-
-    def logits(self, att: Tensor) -> Tensor:
-        """[g, n, N, D]."""
-        logits = torch.mm(self.features, att.to(self.features)).view(self.shape)
-        self.split(logits).add_(self.base.unsqueeze(-1))
-        return logits
-
-    def messages(self, val: Tensor | None) -> Tensor:
-        """[g, n, N, D], or [g, 1, N, D] where they do not depend on the receiver."""
-        if val is None:
-            return self.v
-        messages = torch.mm(self.features, val.to(self.features)).view(self.shape)
-        return messages.add_(self.v)
-
-
-def _chunk_type(v: Tensor) -> torch.dtype:
-    """The type of v on a GPU (half under autocast); float32 at least on a CPU, where it is
-    faster."""
-    on_cpu = v.device.type == "cpu"
-    return torch.promote_types(v.dtype, torch.float32) if on_cpu else v.dtype
-
-
-def _chunks(v: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Slices of graphs and of queries: whole graphs, or some queries of a single graph."""
-    B, N, D = v.shape
-    limit = CHUNK.get(v.device.type, CHUNK["cuda"])
-    queries = min(N, max(1, limit // (N * D)))
-    graphs = max(1, limit // (N * N * D))
-    for first in range(0, B, graphs):
-        for row in range(0, N, queries):
-            yield slice(first, first + graphs), slice(row, row + queries)
 
 
 def filter_messages(
@@ -196,17 +69,69 @@ def filter_messages(
         tensor is None or compiled_fits(tensor) for tensor in tensors
     ):
         return CompiledChannels.apply(*tensors)
-    if pairs.lean and not plain_only():
-        with torch.autocast(v.device.type, enabled=False):
-            return _LeanAttention.apply(base, v, keep, *pairs[:3])
-    att, val = (pairs if pairs.dense else pairs.with_dense()).dense
-    filters = _filters(base, att)
+    with torch.autocast(v.device.type, enabled=False):
+        if pairs.lean and not plain_only():
+            return _filter_in_chunks(base, v, keep, *pairs[:3])
+        return _filter(base, v, keep, *pairs[:3])
+
+
+def _filter(
+    base: Tensor,
+    v: Tensor,
+    keep: Tensor | None,
+    features: Tensor,
+    att: Tensor,
+    val: Tensor | None,
+) -> Tensor:
+    """`filter_messages`, whose `pairs` come as three tensors."""
+    work = _work_type(v)
+    base, messages, features = base.to(work), v.to(work).unsqueeze(1), features.to(work)
+    filters = _filters(base, features @ att.to(work))
     if keep is not None:
-        filters = filters * keep.unsqueeze(-1).to(filters.dtype)
-    messages = v.unsqueeze(1)
+        filters = filters * keep.unsqueeze(-1).to(work)
     if val is not None:
-        messages = messages + val
-    return (filters * messages).sum(2)
+        messages = messages + features @ val.to(work)
+    return (filters * messages).sum(2).to(v.dtype)
+
+
+def _work_type(v: Tensor) -> torch.dtype:
+    """The type of v on a GPU (half under autocast); float32 at least on a CPU, where it is
+    faster."""
+    on_cpu = v.device.type == "cpu"
+    return torch.promote_types(v.dtype, torch.float32) if on_cpu else v.dtype
+
+
+def _filter_in_chunks(
+    base: Tensor,
+    v: Tensor,
+    keep: Tensor | None,
+    features: Tensor,
+    att: Tensor,
+    val: Tensor | None,
+) -> Tensor:
+    """`_filter` of some graphs at a time, or of some queries of a single graph."""
+    B, N, D = v.shape
+    limit = CHUNK.get(v.device.type, CHUNK["cuda"])
+    graphs, queries = max(1, limit // (N * N * D)), min(N, max(1, limit // (N * D)))
+    # Gradients of chunks are added in float32 at least.
+    wide = torch.promote_types(v.dtype, torch.float32)
+    att, val = att.to(wide), None if val is None else val.to(wide)
+    base = base.expand(B, N, N, -1)
+
+    def split(tensors, size, dim):
+        parts = (repeat(None) if x is None else x.split(size, dim) for x in tensors)
+        return zip(*parts)
+
+    def row_by_row(base, v, keep, features):
+        parts = split((base, keep, features), queries, 1)
+        rows = (
+            checkpoint(_filter, b, v, k, f, att, val, use_reentrant=False)
+            for b, k, f in parts
+        )
+        return torch.cat([*rows], 1)
+
+    parts = split((base, v, keep, features), graphs, 0)
+    return torch.cat([row_by_row(*part) for part in parts])
 
 
 def _filters(base: Tensor, att: Tensor) -> Tensor:
