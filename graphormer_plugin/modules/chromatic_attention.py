@@ -5,6 +5,7 @@
 ``--attention-memory lean``, are computed in chunks, which the backward pass computes again.
 """
 
+from collections.abc import Iterator
 from itertools import repeat
 from typing import NamedTuple
 
@@ -118,20 +119,19 @@ def _filter_in_chunks(
     att, val = att.to(wide), None if val is None else val.to(wide)
     base = base.expand(B, N, N, -1)
 
-    def split(tensors, size, dim):
-        parts = (repeat(None) if x is None else x.split(size, dim) for x in tensors)
-        return zip(*parts)
+    out = []
+    for b, u, k, f in _split((base, v, keep, features), graphs, 0):
+        rows = [
+            checkpoint(_filter, bias, u, kept, known, att, val, use_reentrant=False)
+            for bias, kept, known in _split((b, k, f), queries, 1)
+        ]
+        out.append(torch.cat(rows, 1))
+    return torch.cat(out)
 
-    def row_by_row(base, v, keep, features):
-        parts = split((base, keep, features), queries, 1)
-        rows = (
-            checkpoint(_filter, b, v, k, f, att, val, use_reentrant=False)
-            for b, k, f in parts
-        )
-        return torch.cat([*rows], 1)
 
-    parts = split((base, v, keep, features), graphs, 0)
-    return torch.cat([row_by_row(*part) for part in parts])
+def _split(tensors: tuple[Tensor | None, ...], size: int, dim: int) -> Iterator[tuple]:
+    """Parts of the tensors along a dimension; of None, None."""
+    return zip(*(repeat(None) if x is None else x.split(size, dim) for x in tensors))
 
 
 def _filters(base: Tensor, att: Tensor) -> Tensor:
