@@ -107,6 +107,17 @@ class TestRoundTrip:
         chunk.target = chunk.target + 1
         assert write(tmp_path / "d", chunk).fingerprint != first.fingerprint
 
+    @pytest.mark.parametrize("rows", [[1, 0, 2, 3], [0, 1, 3, 2], [0, 1, 2, 3]])
+    def test_rows_in_any_order(self, tmp_path, rows):
+        """A column has them, unless they are the numbers of the graphs."""
+        parts = [
+            make_chunk([1] * 2, [0] * 2, [[], []], row=part)
+            for part in np.reshape(rows, (2, 2))
+        ]
+        store = write(tmp_path / "s", *parts, splits={"train": [0], "valid": [3]})
+        assert store.rows(np.arange(4)).tolist() == rows
+        assert ("row" in store.columns) == (rows != sorted(rows))
+
     def test_description(self, tmp_path, rng):
         chunk = random_chunk(rng)
         chunk.target[0] = np.nan
