@@ -1,4 +1,4 @@
-"""Datasets of a user's folder, and datasets that are forgotten after a test."""
+"""Tables, and datasets of a user's folder, that are prepared in the folder of their test."""
 
 import pytest
 
@@ -27,7 +27,9 @@ def rings(options):
 
 
 @pytest.fixture(autouse=True)
-def forget_datasets():
+def root(tmp_path, monkeypatch):
+    """Folder of the stores; what a test registers is forgotten after it."""
+    monkeypatch.setenv("GRAPHORMER_DATA_ROOT", str(tmp_path))
     before = dict(DATASETS)
     yield
     DATASETS.clear()
@@ -41,8 +43,7 @@ def prepared(tmp_path):
     def make(header, rows, **changes):
         path = tmp_path / "table.csv"
         path.write_text("\n".join([header, *rows]) + "\n")
-        values = dict(data_root=str(tmp_path / "root"), workers=0, progress=False)
-        return get_store(DatasetOptions(str(path), **{**values, **changes}))
+        return get_store(DatasetOptions(str(path), **changes))
 
     return make
 
@@ -56,13 +57,7 @@ def rings(tmp_path):
 
     def make(extra="", **changes):
         (folder / "rings.py").write_text(MODULE.format(log=str(log), extra=extra))
-        values = dict(
-            name="rings",
-            user_data_dir=str(folder),
-            data_root=str(tmp_path / "root"),
-            progress=False,
-        )
-        return DatasetOptions(**{**values, **changes})
+        return DatasetOptions("rings", user_data_dir=str(folder), **changes)
 
     make.folder, make.builds = folder, lambda: len(log.read_text().split())
     return make

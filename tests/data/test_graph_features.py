@@ -26,9 +26,8 @@ def options(tmp_path):
     path.write_text("\n".join(["smiles,y,pH,same,split", *lines]) + "\n")
 
     def make(**more):
-        named = {"target_columns": "y", "extra_columns": "pH,same", "workers": 1}
-        named |= {"data_root": str(tmp_path), **more}
-        return DatasetOptions(str(path), progress=False, **named)
+        named = {"target_columns": "y", "extra_columns": "pH,same", **more}
+        return DatasetOptions(str(path), **named)
 
     return make
 
@@ -67,7 +66,7 @@ def test_other_columns_than_those_of_the_checkpoint(options):
 
 
 @pytest.mark.parametrize("arch", ["grpe_tiny", "cgt_small", "gin"])
-def test_models(options, arch, rng):
+def test_models(options, arch):
     """A linear map of them is added to the output, and has a gradient."""
     store = get_store(options())
     model = build_model(arch, store.schema, store.targets)

@@ -104,8 +104,7 @@ def test_molecules_are_compared_not_strings(prepared):
 
 def test_task_logs_them(prepared, tmp_path, caplog):
     prepared("smiles,y", [f"{'C' * n},{n % 2}" for n in range(1, 21)])
-    table, root = tmp_path / "table.csv", tmp_path / "root"
-    cfg = GraphPredictionConfig(dataset_name=str(table), data_root=str(root), seed=1)
+    cfg = GraphPredictionConfig(dataset_name=str(tmp_path / "table.csv"), seed=1)
     with caplog.at_level(logging.WARNING):
         assert GraphPredictionTask(cfg).store
     assert [r.getMessage() for r in caplog.records if "only the labels" in r.msg]

@@ -38,7 +38,7 @@ def graph(seed=0, nodes=NODES, values=False):
 
 
 @pytest.fixture
-def prepared(tmp_path):
+def prepared():
     """Function: graphs -> their store."""
 
     def prepare(graphs, kind="multiclass", split="", **more):
@@ -46,10 +46,7 @@ def prepared(tmp_path):
         def masked(options: DatasetOptions):
             return DatasetSource(graphs=graphs, level="node", kind=kind, **more)
 
-        options = DatasetOptions(
-            "masked", split=split, data_root=str(tmp_path), progress=False, rebuild=True
-        )
-        return get_store(options)
+        return get_store(DatasetOptions("masked", split=split, rebuild=True))
 
     return prepare
 

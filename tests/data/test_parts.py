@@ -56,9 +56,8 @@ def folder(tmp_path, monkeypatch):
     return folder
 
 
-def options(folder, root="data", **more):
-    values = {"workers": 0, "progress": False, "user_data_dir": str(folder), **more}
-    return DatasetOptions("carbons", data_root=str(folder.parent / root), **values)
+def options(folder, **more):
+    return DatasetOptions("carbons", **{"user_data_dir": str(folder), **more})
 
 
 def calls(folder):
@@ -69,7 +68,7 @@ def calls(folder):
 
 
 def left(folder):
-    return list((folder.parent / "data" / "stores").glob(".tmp-*/parts"))
+    return list((folder.parent / "stores").glob(".tmp-*/parts"))
 
 
 @pytest.mark.long  # starts workers
@@ -119,7 +118,7 @@ def test_a_stopped_preparation_goes_on(folder, change, caplog):
     assert store.target[:, 0].tolist() == np.float32(np.arange(1, 101) + 0.1).tolist()
     if not change:
         assert "continuing after 48 finished rows" in caplog.text
-        at_once = get_store(options(folder, "other"))
+        at_once = get_store(options(folder, data_root=str(folder / "other")))
         assert store.fingerprint == at_once.fingerprint
 
 

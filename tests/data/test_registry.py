@@ -35,8 +35,7 @@ def test_the_home_of_nobody(tmp_path, monkeypatch):
     assert root == Path("~nobody-here")
 
 
-def test_data_root(monkeypatch, tmp_path):
-    monkeypatch.setenv("GRAPHORMER_DATA_ROOT", str(tmp_path))
+def test_data_root(tmp_path):
     assert locate(DatasetOptions("nci"))[1].parent == tmp_path / "stores"
 
 
@@ -57,7 +56,7 @@ def test_files_and_content_make_a_store_stale(tmp_path):
         builds.append((table.read_text(), *size))
         return DatasetSource(graphs=[GRAPH] * 10)
 
-    options = DatasetOptions("declared", data_root=str(tmp_path), progress=False)
+    options = DatasetOptions("declared")
     expected = [("a", 3), ("b", 3), ("b", 4)]
     for text, number in expected:
         table.write_text(text)
@@ -71,12 +70,12 @@ def test_files_and_content_make_a_store_stale(tmp_path):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_cells_of_a_notebook(tmp_path, monkeypatch, known):
+def test_cells_of_a_notebook(monkeypatch, known):
     """A cell that is run again replaces its dataset; its code is the cell's, or, from
     standard input, that of no other run."""
     builds = []
     names = dict(globals(), builds=builds, __name__="__main__")
-    options = DatasetOptions("cell", data_root=str(tmp_path), progress=False)
+    options = DatasetOptions("cell")
     for run, number in enumerate((1, 1, 2)):
         code, file = CELL.format(number=number), f"<cell {run}>" if known else "<stdin>"
         if known:  # as IPython does

@@ -99,8 +99,7 @@ def test_a_file_for_graphormer_v2(tmp_path, source):
     """Its import and its dictionary."""
     code = V2.replace('"pyg"', f'"{source}"')
     (tmp_path / "customized_dataset.py").write_text(code)
-    folders = {"user_data_dir": str(tmp_path), "data_root": str(tmp_path / "root")}
-    store = get_store(DatasetOptions("customized_dataset", progress=False, **folders))
+    store = get_store(DatasetOptions("customized_dataset", user_data_dir=str(tmp_path)))
     assert "14 train / 4 valid / 2 test graphs" in describe(store)
     assert store.sizes.tolist() == list(range(3, 23))
     assert store.schema.node_dims == [5] and store.schema.bond_dims == [2]

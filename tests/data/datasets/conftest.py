@@ -4,7 +4,7 @@ from graphormer_plugin.data import DatasetOptions
 
 
 @pytest.fixture
-def options(tmp_path, monkeypatch):
+def options(monkeypatch):
     """Options of a benchmark whose files are in a folder; no network, no questions."""
 
     def refuse(*_, **__):
@@ -18,7 +18,6 @@ def options(tmp_path, monkeypatch):
     monkeypatch.setattr("builtins.input", ask)
 
     def make(name, source="", **more):
-        values = {"data_root": str(tmp_path), "workers": 0, "progress": False}
-        return DatasetOptions(name=name, source=source, **{**values, **more})
+        return DatasetOptions(name=name, source=source, **more)
 
     return make

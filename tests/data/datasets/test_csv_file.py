@@ -27,8 +27,7 @@ def options(tmp_path):
         path = tmp_path / name
         data = text.encode() if isinstance(text, str) else text
         path.write_bytes(gzip.compress(data) if name.lower().endswith(".gz") else data)
-        values = dict(data_root=str(tmp_path / "root"), workers=0, progress=False)
-        return DatasetOptions(name=str(path), **{**values, **changes})
+        return DatasetOptions(name=str(path), **changes)
 
     return make
 
@@ -282,7 +281,7 @@ class TestCsv:
         )
         with pytest.raises(DatasetError, match=r"2 molecules .*rows 3, 12; reasons in"):
             get_store(options(text))
-        (listed,) = (tmp_path / "root" / "stores").glob("*.invalid.csv")
+        (listed,) = (tmp_path / "stores").glob("*.invalid.csv")
         header, first, second = listed.read_text().splitlines()
         assert header == "row,smiles,reason"
         assert first.startswith("3,C1CC,") and "unclosed ring" in first

@@ -135,7 +135,7 @@ def test_splits_share_the_patterns(pattern):
 @pytest.mark.parametrize(
     "name, classes, symbols", [("pattern", 2, 3), ("cluster", 6, 7)]
 )
-def test_generated_stores(tmp_path, options, name, classes, symbols):
+def test_generated_stores(options, name, classes, symbols):
     store = get_store(options(name, "generated:20", seed=5))
     counts = OFFICIAL_COUNTS[name]
     expected = {split: count * 20 // 10_000 for split, count in counts.items()}

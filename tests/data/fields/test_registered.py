@@ -162,7 +162,7 @@ def test_wrong_names(calls):
         register_field("a.b", per="node")
 
 
-def test_attributes_of_the_graphs(tmp_path, caplog):
+def test_attributes_of_the_graphs(caplog):
     """A function reads features and attributes; edges have them in the store's order."""
 
     @register_field("weighted", per="node", reads=["edge_weight", "charge"])
@@ -192,8 +192,7 @@ def test_attributes_of_the_graphs(tmp_path, caplog):
     graphs = [data(seed) for seed in range(5)]
     try:
         register_dataset("weights")(lambda: DatasetSource(graphs=graphs))
-        options = DatasetOptions("weights", data_root=str(tmp_path), progress=False)
-        store = get_store(options)
+        store = get_store(DatasetOptions("weights"))
         assert "weights: attributes that nothing reads: z" in caplog.text
         spec = BatchSpec(frozenset({"weighted"}))
         got = load_or_compute(store, spec)["node.weighted"]

@@ -35,10 +35,9 @@ def graph(**changes):
     return Data(**{name: value for name, value in values.items() if value is not None})
 
 
-def build(tmp_path, result, name="temporary", **changes):
+def build(result, name="temporary", **changes):
     register_dataset(name)(lambda: result)
-    values = dict(data_root=str(tmp_path), progress=False, rebuild=True)
-    return get_store(DatasetOptions(name, **{**values, **changes}))
+    return get_store(DatasetOptions(name, rebuild=True, **changes))
 
 
 def of(*graphs, **changes):
@@ -60,27 +59,27 @@ def unexpected(smiles):
 
 class TestSources:
 
-    def test_without_splits_random(self, tmp_path):
-        store = build(tmp_path, {"dataset": [graph()] * 10, "source": "pyg"})
+    def test_without_splits_random(self):
+        store = build({"dataset": [graph()] * 10, "source": "pyg"})
         assert len(store.splits["train"]) == 8
 
-    def test_options_that_the_result_overrules(self, tmp_path):
+    def test_options_that_the_result_overrules(self):
         splits = {"train": range(3), "valid": [3]}
         own = DatasetSource(graphs=[graph()] * 4, splits=splits, kind="regression")
         for name in ("split", "smiles_column", "target_columns"):
             with pytest.raises(DatasetError, match="does not read --" + name[:5]):
-                build(tmp_path, own, name, **{name: "random"})
+                build(own, name, **{name: "random"})
         with pytest.raises(DatasetError, match="does not read --target-kind"):
-            build(tmp_path, own, target_kind="binary")
+            build(own, target_kind="binary")
         open_one = DatasetSource(graphs=[graph()] * 4)
-        store = build(tmp_path, open_one, "open", split="random", target_unit="eV")
+        store = build(open_one, "open", split="random", target_unit="eV")
         assert store.targets.unit == "eV"
 
-    def test_what_graphs_carry(self, tmp_path):
+    def test_what_graphs_carry(self):
         more = dict(graph_features=["pH"], graph_values=[[7.0], [8], [np.nan], [6]])
         more["weights"] = [1, 2, 0, 0.5]
         for name, content in CONTENTS.items():
-            store = build(tmp_path, DatasetSource(**content, **more), name)
+            store = build(DatasetSource(**content, **more), name)
             assert store.columns["weight"].tolist() == [1, 2, 0, 0.5]
             assert store.schema.graph_features == ["pH"]
             values = store.columns["graph_features"][:, 0]
@@ -96,11 +95,11 @@ class TestSources:
             (dict(graph_features=["a"], graph_values=[[1.0]] * 5), r"\[5, 1\], .*4"),
         ],
     )
-    def test_wrong_things_to_carry(self, tmp_path, changes, message):
+    def test_wrong_things_to_carry(self, changes, message):
         for name, content in CONTENTS.items():
             with pytest.raises(DatasetError, match=f"{name}: .*{message}"):
                 source = DatasetSource(**content, **changes, parser=unexpected)
-                build(tmp_path, source, name)
+                build(source, name)
 
     @pytest.mark.parametrize(
         "changes, message",
@@ -113,24 +112,24 @@ class TestSources:
             (dict(splits={"train": [0], "valid": [4]}), "valid names row 4, expec"),
         ],
     )
-    def test_lengths_are_checked_before_the_work(self, tmp_path, changes, message):
+    def test_lengths_are_checked_before_the_work(self, changes, message):
         source = {**CONTENTS["smiles"], "parser": unexpected, **changes}
         with pytest.raises(DatasetError, match=message):
-            build(tmp_path, DatasetSource(**source))
+            build(DatasetSource(**source))
 
-    def test_rows_of_a_table_that_was_filtered(self, tmp_path):
+    def test_rows_of_a_table_that_was_filtered(self):
         table = pd.DataFrame({"smiles": ["?", "C", "CC", "CCC"], "y": [0.0, 1, 2, 3]})
         table = table[table.y > 0]
         table.loc[3, "y"] = np.nan
         source = DatasetSource(smiles=table.smiles, targets=table.y)
-        store = build(tmp_path, source)
+        store = build(source)
         assert store.sizes.tolist() == [1, 2, 3]
         np.testing.assert_array_equal(store.target[:, 0], [1, 2, np.nan])
 
     @pytest.mark.parametrize("attributes", [None, (0,), (0, 1), (0, 2)])
     @pytest.mark.parametrize("alone", [[0], [0, 1], [2], [0, 1, 2]])
     @pytest.mark.parametrize("bonds", [True, False])
-    def test_graphs_without_edges_anywhere(self, tmp_path, attributes, alone, bonds):
+    def test_graphs_without_edges_anywhere(self, attributes, alone, bonds):
         """They have no bonds that could disagree with those of others, also where a
         chunk has them alone."""
         lone = graph(
@@ -140,7 +139,7 @@ class TestSources:
         other = graph() if bonds else graph(edge_attr=None)
         kinds = [*[0] * (CHUNK_ROWS - 1), 1, 2]
         graphs = [lone if kind in alone else other for kind in kinds]
-        store = build(tmp_path, DatasetSource(graphs=graphs))
+        store = build(DatasetSource(graphs=graphs))
         edges = [0 if kind in alone else 2 for kind in kinds]
         assert np.diff(store.columns["edge_offset"]).tolist() == edges
         assert len(store.schema.bond_dims) == (2 if bonds and len(alone) < 3 else 0)
@@ -175,19 +174,19 @@ class TestSources:
             (dict(y="high"), "y has .* expected numbers"),
         ],
     )
-    def test_errors_name_the_graph(self, tmp_path, changes, message):
+    def test_errors_name_the_graph(self, changes, message):
         graphs = [graph(), graph(), graph(**changes), graph()]
         with pytest.raises(DatasetError, match=f"graph 2: .*{message}"):
-            build(tmp_path, DatasetSource(graphs=graphs))
+            build(DatasetSource(graphs=graphs))
 
-    def test_real_features_of_edges(self, tmp_path):
+    def test_real_features_of_edges(self):
         """Floats, whole numbers among them; edges are sorted, and their features with
         them."""
         attr = torch.tensor([[-1.0, 2.0], [1.0, 3.0]], dtype=torch.bfloat16)
         ends = torch.tensor([[1, 0], [2, 1]])
         graphs = [graph(edge_index=ends, edge_attr=attr) for _ in range(4)]
         lone = graph(edge_index=torch.zeros(2, 0, dtype=torch.long), edge_attr=None)
-        store = build(tmp_path, DatasetSource(graphs=[*graphs, lone]))
+        store = build(DatasetSource(graphs=[*graphs, lone]))
         assert store.schema.num_edge_features == 2 and store.schema.bond_dims == []
         assert store.columns["edge_attr"].tolist() == attr.flip(0).tolist() * 4
         assert store.columns["edge_bond"].tolist() == [1] * 8
@@ -195,49 +194,49 @@ class TestSources:
         assert again.schema == store.schema
 
     @pytest.mark.parametrize("dtype", [torch.float, torch.long])
-    def test_a_source_says_what_edges_have(self, tmp_path, dtype):
+    def test_a_source_says_what_edges_have(self, dtype):
         graphs = [graph(edge_attr=torch.tensor([[1], [3]], dtype=dtype))] * 4
         for kind in ("real", "category"):
             source = DatasetSource(graphs=graphs, edge_kind=kind)
-            schema = build(tmp_path, source, kind).schema
+            schema = build(source, kind).schema
             real = kind == "real"
             assert schema.bond_dims == ([] if real else [4])
             assert schema.num_edge_features == int(real)
         graphs[2] = graph(edge_attr=torch.full((2, 1), 0.5))
         source = DatasetSource(graphs=graphs, edge_kind="category")
         with pytest.raises(DatasetError, match="graph 2: edge_attr has fractions"):
-            build(tmp_path, source)
+            build(source)
 
-    def test_labels_of_graphs_beside_a_large_offset(self, tmp_path):
+    def test_labels_of_graphs_beside_a_large_offset(self):
         graphs = [
             graph(y=torch.tensor([1e8 + i], dtype=torch.double)) for i in range(9)
         ]
-        store = build(tmp_path, DatasetSource(graphs=graphs))
+        store = build(DatasetSource(graphs=graphs))
         assert store.target[:, 0].tolist() == [1e8 + i for i in range(9)]
 
-    def test_counts_are_not_categories(self, tmp_path, caplog):
+    def test_counts_are_not_categories(self, caplog):
         many = [graph(x=torch.tensor([[0], [5], [99_217]]))] * 4
-        store = build(tmp_path, DatasetSource(graphs=many))
+        store = build(DatasetSource(graphs=many))
         assert store.schema.node_dims == [99_218]
         assert "x column 0 has categories up to 99,217" in caplog.text
         many[1] = graph(x=torch.tensor([[0], [5], [10**9]]))
         with pytest.raises(DatasetError, match="up to 1,000,000,000: number them from"):
-            build(tmp_path, DatasetSource(graphs=many))
+            build(DatasetSource(graphs=many))
 
-    def test_a_batch_is_its_graphs(self, tmp_path):
+    def test_a_batch_is_its_graphs(self):
         batch = Batch.from_data_list([graph()] * 5)
-        assert len(build(tmp_path, DatasetSource(graphs=batch))) == 5
+        assert len(build(DatasetSource(graphs=batch))) == 5
 
     @pytest.mark.parametrize(
         "name, shape", [("x", (3, 1)), ("pos", (3, 3)), ("edge_attr", (2, 2))]
     )
     @pytest.mark.parametrize("value, said", [(torch.nan, "nan"), (1e39, "1e[+]39")])
-    def test_features_fit_float32(self, tmp_path, name, shape, value, said):
+    def test_features_fit_float32(self, name, shape, value, said):
         graphs = [graph(**{name: torch.zeros(shape)}) for _ in range(4)]
         graphs[2][name] = torch.full(shape, value, dtype=torch.double)
         message = f"graph 2: {name} has a value {said}, expected one that fits float32"
         with pytest.raises(DatasetError, match=message):
-            build(tmp_path, DatasetSource(graphs=graphs))
+            build(DatasetSource(graphs=graphs))
 
     @pytest.mark.parametrize(
         ("result", "message"),
@@ -272,14 +271,14 @@ class TestSources:
             ),
         ],
     )
-    def test_bad_results(self, tmp_path, result, message):
+    def test_bad_results(self, result, message):
         with pytest.raises(DatasetError, match=message):
-            build(tmp_path, result)
+            build(result)
 
     @pytest.mark.parametrize("split", ["column:f", "time:f"])
-    def test_smiles_have_no_columns_to_be_split_by(self, tmp_path, split):
+    def test_smiles_have_no_columns_to_be_split_by(self, split):
         with pytest.raises(DatasetError, match=f"only a CSV can be .* '{split}'"):
-            build(tmp_path, DatasetSource(**CONTENTS["smiles"]), split=split)
+            build(DatasetSource(**CONTENTS["smiles"]), split=split)
 
 
 def fails(*_):
@@ -310,12 +309,12 @@ class TestCodeOfUsersThatRunsLate:
             ("the parser", SMILES | dict(parser=fails), "KeyError: 'nothing'"),
         ],
     )
-    def test_place(self, tmp_path, what, source, error):
+    def test_place(self, what, source, error):
         message = rf"^{what} failed at {__file__}:\d+: {error}"
         with pytest.raises(DatasetError, match=message):
-            build(tmp_path, DatasetSource(**source))
+            build(DatasetSource(**source))
 
-    def test_errors_of_the_package_stay(self, tmp_path):
+    def test_errors_of_the_package_stay(self):
         """They say what to do."""
 
         def graphs():
@@ -323,7 +322,7 @@ class TestCodeOfUsersThatRunsLate:
             smiles.mol_of_smiles("C1CC")
 
         with pytest.raises(DatasetError, match="^[^/]*: RDKit refuses it$"):
-            build(tmp_path, DatasetSource(graphs=graphs()))
+            build(DatasetSource(graphs=graphs()))
 
     @pytest.mark.long  # starts workers
     def test_place_in_a_worker(self, tmp_path, monkeypatch):
@@ -335,12 +334,12 @@ class TestCodeOfUsersThatRunsLate:
             **SMILES, parser=importlib.import_module("late_parser").fails
         )
         with pytest.raises(DatasetError, match=f"parser failed at {path}:2: "):
-            build(tmp_path, source, workers=2)
+            build(source, workers=2)
 
-    def test_a_parser_without_scaffolds(self, tmp_path):
+    def test_a_parser_without_scaffolds(self):
         source = DatasetSource(**SMILES, parser=smiles.parse_any_smiles)
         with pytest.raises(DatasetError, match="--split scaffold, but .* gives no ext"):
-            build(tmp_path, source, split="scaffold")
+            build(source, split="scaffold")
 
 
 def ask(options, queue):
@@ -359,9 +358,8 @@ class TestStores:
         assert len(prints) == 1 and rings.builds() == 1
 
     def test_nothing_can_be_written(self, rings, tmp_path):
-        (tmp_path / "root").mkdir()
-        (tmp_path / "root/stores").write_text("a file")
-        message = f"^cannot keep prepared data in {tmp_path}/root/stores .*: name ano"
+        (tmp_path / "stores").write_text("a file")
+        message = f"^cannot keep prepared data in {tmp_path}/stores .*: name ano"
         with pytest.raises(DatasetError, match=message):
             get_store(rings())
 

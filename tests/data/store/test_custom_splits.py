@@ -38,7 +38,6 @@ def options(tmp_path):
         path.write_text("\n".join(lines) + "\n")
         named = {"name": str(path), "split": split, "target_columns": ("y", "z")}
         named |= {"weight_column": "w", "extra_columns": ("w",), "skip_invalid": True}
-        named |= {"data_root": str(tmp_path / "data"), "progress": False}
         return DatasetOptions(**named | changes)
 
     return options
@@ -90,7 +89,7 @@ def test_all_splits_share_a_store(options, split, tmp_path):
     for seed, name in enumerate(("one.json", "two.json")):
         stores.append(get_store(options(split(rows, name), seed=seed)))
         load_or_compute(stores[-1], BatchSpec({"lap_pe"}, lap_pe_dim=2))
-        (record,) = (tmp_path / "data/stores").glob("*.lap_pe2/record.json")
+        (record,) = (tmp_path / "stores").glob("*.lap_pe2/record.json")
         times.add(record.stat().st_mtime_ns)
         rows["train"].pop()
     assert len(times) == 1
@@ -99,7 +98,7 @@ def test_all_splits_share_a_store(options, split, tmp_path):
     assert stores[0].targets.mean != stores[1].targets.mean
 
 
-def test_graphs_of_a_dataset_with_splits_of_its_own(split, tmp_path):
+def test_graphs_of_a_dataset_with_splits_of_its_own(split):
     graphs = [
         Data(x=torch.tensor([[k]]), edge_index=torch.zeros(2, 0).long(), y=k / 2)
         for k in range(4)
@@ -107,8 +106,7 @@ def test_graphs_of_a_dataset_with_splits_of_its_own(split, tmp_path):
     own = {"train": [0, 1], "valid": [2], "test": [3]}
     register_dataset("own-splits")(lambda: DatasetSource(graphs=graphs, splits=own))
     asked = {"train": [3, 2], "valid": [0]}
-    more = {"split": split(asked), "data_root": str(tmp_path), "progress": False}
-    store = get_store(DatasetOptions("own-splits", **more))
+    store = get_store(DatasetOptions("own-splits", split=split(asked)))
     assert {name: ids.tolist() for name, ids in store.splits.items()} == asked
     assert store.targets.mean == [1.25]
 

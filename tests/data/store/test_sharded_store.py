@@ -43,9 +43,8 @@ def folder(tmp_path_factory):
 
 
 def options(folder, **changes):
-    common = {"data_root": str(folder / "root"), "workers": 0, "progress": False}
-    name = str(folder / "table.parquet")
-    return DatasetOptions(**{"name": name, **common, **changes})
+    common = {"name": str(folder / "table.parquet"), "data_root": str(folder)}
+    return DatasetOptions(**{**common, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +180,7 @@ def test_random_graphs(rng, tmp_path, level):
     assert_same(found, expected)
 
 
-def test_splits_do_not_depend_on_the_shards(folder):
+def test_splits_do_not_depend_on_the_shards():
     expected = rowwise_split(0, 10_000, 3)
     for count in (1, 7):
         parts = [Shard(number, count).rows(10_000) for number in range(1, count + 1)]
@@ -196,7 +195,7 @@ def test_splits_do_not_depend_on_the_shards(folder):
     assert sorted(itertools.chain(*map(list, expected.values()))) == [*range(10_000)]
 
 
-def test_names_and_folders(folder, whole, shards, tmp_path):
+def test_names_and_folders(folder, whole, shards):
     paths = whole.path, shards / "00001-of-00004", folder / "table.parquet"
     names = list(map(str, paths))
     found = open_stores(options(folder, name=", ".join(names)))

@@ -58,9 +58,8 @@ def path(request, tmp_path):
     return path
 
 
-def options(path, **changes):
-    values = {"data_root": str(path.parent / "root"), "workers": 0, "progress": False}
-    return DatasetOptions(str(path), **{**values, **changes})
+def prepared(path, **changes):
+    return get_store(DatasetOptions(str(path), **changes))
 
 
 def test_every_format_gives_the_same_data(path):
@@ -71,7 +70,7 @@ def test_every_format_gives_the_same_data(path):
     assert table.find_name("smiles") == [name]
     cells = [cells for _, _, cells in table.rows(["smiles", name, "NR-A"])]
     assert cells == [[row["smiles"], row["name"], row["NR-A"]] for row in ROWS]
-    store = get_store(options(path, target_columns="NR-A"))
+    store = prepared(path, target_columns="NR-A")
     assert store.target[:, 0].tolist() == list(range(1, 11))
     assert store.manifest["dataset"] == "table"
 
@@ -155,7 +154,7 @@ def test_targets_by_pattern(tmp_path, asked, expected):
     path = tmp_path / "table.csv"
     lines = [",".join(ROWS[0]), *(",".join(row.values()) for row in ROWS[::-1])]
     path.write_text("\n".join(lines) + "\n")
-    store = get_store(options(path, target_columns=asked))
+    store = prepared(path, target_columns=asked)
     assert store.targets.names == expected
 
 
@@ -167,7 +166,7 @@ def test_all_targets_but_the_numbers_of_rows(tmp_path, index, caplog):
     first = {"count": 1, "number": 0}.get(index, 7)
     rows = [f"{first + n},{'C' * n}O,{n % 3},{9 - n}\n" for n in range(9)]
     path.write_text(f"{index},smiles,a,b\n" + "".join(rows))
-    store = get_store(options(path, target_columns="all"))
+    store = prepared(path, target_columns="all")
     assert store.targets.names == ["a", "b"]
     (text,) = caplog.messages
     assert f"all leaves out {index!r}, which only numbers the rows" in text
@@ -181,8 +180,8 @@ class TestSdf:
         for record in (sdf_record(ROWS[3], BROKEN), "$$$$\n"):
             path.write_text("".join([*records[:3], record, *records[4:]]))
             with pytest.raises(DatasetError, match=message):
-                get_store(options(path, target_columns="NR-A"))
-            store = get_store(options(path, target_columns="NR-A", skip_invalid=True))
+                prepared(path, target_columns="NR-A")
+            store = prepared(path, target_columns="NR-A", skip_invalid=True)
             assert len(store) == 9 and 4 not in store.target
 
     def test_stereo_and_charges(self, tmp_path):
