@@ -113,6 +113,7 @@ preprocess --dataset-name '' | dataset
 preprocess --dataset-name nzi | unknown dataset 'nzi', expected the path
 preprocess --dataset-name nci, | a name is empty
 preprocess --dataset-name nci --dataset-source ogb | comes from rdkit, not from 'ogb'
+preprocess --dataset-name zinc-full --dataset-source smiles | 'zinc-full' comes from pyg
 preprocess --dataset-name nci --split scaffold | 'nci' does not read --split; leave it out
 preprocess --dataset-name nci --target-unit eV | 'nci' does not read --target-unit;
 preprocess --dataset-name nci --shard 1/2 | --shard is for tables of molecules

@@ -55,6 +55,19 @@ def write(
     return GraphStore.open(path)
 
 
+def graphs_of(store):
+    """Lists of the columns of nodes and edges of each graph."""
+    columns = store.columns
+    edges = ("edge_src", "edge_dst", "edge_bond", "edge_attr")
+    for graph in range(len(store)):
+        part = slice(*columns["edge_offset"][graph : graph + 2])
+        found = {
+            name: columns[name][part].tolist() for name in edges if name in columns
+        }
+        part = slice(*columns["node_offset"][graph : graph + 2])
+        yield {"x": columns["x"][part].tolist(), **found}
+
+
 def manifest(change):
     """A change of the manifest, as a function of a store's folder."""
 

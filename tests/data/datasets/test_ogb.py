@@ -32,19 +32,7 @@ from support.benchmark_files import (
     write_ogbg,
     write_pcqm,
 )
-
-
-def graphs_of(store):
-    """(x, source, target, bond) of every graph."""
-    nodes, edges = store.columns["node_offset"], store.columns["edge_offset"]
-    for number in range(len(store)):
-        part = slice(edges[number], edges[number + 1])
-        yield [
-            store.columns["x"][nodes[number] : nodes[number + 1]].tolist(),
-            *(store.columns[c][part].tolist() for c in ("edge_src", "edge_dst")),
-            store.columns["edge_bond"][part].tolist(),
-        ]
-
+from support.stores import graphs_of
 
 # ------------------------------------------------------------- PCQM4M and PCQM4Mv2
 

@@ -7,16 +7,7 @@ import torch
 from graphormer_plugin.data import describe, get_store
 from graphormer_plugin.data.schema import FeatureSchema
 from support.benchmark_files import write_superpixels
-
-
-def graphs_of(store):
-    """x, edge_index and edge_attr of each graph."""
-    columns = store.columns
-    for graph in range(len(store)):
-        nodes = slice(*columns["node_offset"][graph : graph + 2])
-        edges = slice(*columns["edge_offset"][graph : graph + 2])
-        ends = np.stack([columns["edge_src"][edges], columns["edge_dst"][edges]])
-        yield columns["x"][nodes], ends.astype(int), edges
+from support.stores import graphs_of
 
 
 @pytest.mark.parametrize("name, features", [("mnist", 3), ("cifar10", 5)])
@@ -34,16 +25,14 @@ def test_what_pyg_reads_is_in_the_store(name, features, tmp_path, options):
         for split in ("train", "val", "test")
         for graph in GNNBenchmarkDataset(tmp_path, name.upper(), split=split)
     ]
-    for number, (x, ends, rows) in enumerate(graphs_of(store)):
-        graph = pyg[number]
-        assert np.array_equal(x, torch.cat([graph.x, graph.pos], 1).numpy())
+    assert store.columns["edge_attr"].dtype == np.float32
+    for found, graph, label in zip(graphs_of(store), pyg, store.target, strict=True):
+        assert found["x"] == torch.cat([graph.x, graph.pos], 1).tolist()
         order = np.lexsort(graph.edge_index.numpy()[::-1])
-        assert np.array_equal(ends, graph.edge_index.numpy()[:, order])
-        weight = store.columns["edge_attr"][rows]
-        assert weight.dtype == np.float32 and weight.shape[1] == 1
-        assert np.array_equal(weight[:, 0], graph.edge_attr.numpy()[order])
-        assert (store.columns["edge_bond"][rows] == 1).all()
-        assert store.target[number, 0] == graph.y.item()
+        ends = graph.edge_index[:, order].tolist()
+        assert [found["edge_src"], found["edge_dst"]] == ends
+        assert found["edge_attr"] == graph.edge_attr[order, None].tolist()
+        assert {*found["edge_bond"]} == {1} and label[0] == graph.y.item()
 
 
 def test_tenths(tmp_path, options):
@@ -54,7 +43,7 @@ def test_tenths(tmp_path, options):
     largest = int((weights * 10).long().max())
     assert store.schema.bond_dims == [largest + 1]
     assert "num_edge_features" not in store.schema.to_dict()
-    graph, (_, _, rows) = parts[0][0], next(graphs_of(store))
+    graph = parts[0][0]
     order = np.lexsort(graph["edge_index"].numpy()[::-1])
-    tenths = (graph["edge_attr"] * 10).long().numpy()[order]
-    assert np.array_equal(store.columns["edge_bond"][rows], tenths + 1)
+    tenths = (graph["edge_attr"] * 10).long()[order]
+    assert next(graphs_of(store))["edge_bond"] == (tenths + 1).tolist()

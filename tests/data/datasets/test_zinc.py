@@ -37,25 +37,23 @@ def write_zinc_csv(root, parts=PARTS):
     return path
 
 
-@pytest.mark.parametrize("source", ["", "pyg", "ogb"])
-def test_zinc_is_the_benchmark_and_says_so(tmp_path, options, source):
+@pytest.mark.parametrize(
+    "name, source, sizes, labels",
+    [
+        ("zinc", "", [30, 10, 8], [0.0, 0.5, 1.0, 1.5]),
+        ("zinc", "pyg", [30, 10, 8], [0.0, 0.5, 1.0, 1.5]),
+        ("zinc", "ogb", [30, 10, 8], [0.0, 0.5, 1.0, 1.5]),
+        ("zinc-full", "", [33, 11, 8], [9.0, 9.0, 9.0, 0.0]),
+    ],
+)
+def test_benchmark_and_full_set(tmp_path, options, name, source, sizes, labels):
+    """The benchmark says that it is a subset."""
     write_zinc(tmp_path, PARTS, EXTRA)
-    store = get_store(options("zinc", source=source))
-    counts = {split: len(rows) for split, rows in store.splits.items()}
-    assert counts == {"train": 30, "valid": 10, "test": 8}
+    store = get_store(options(name, source=source))
+    assert [len(store.splits[part]) for part in ("train", "valid", "test")] == sizes
     assert store.schema.node_dims == [28] and store.schema.bond_dims == [4]
-    assert store.target[:4, 0].tolist() == [0.0, 0.5, 1.0, 1.5]
-    assert "zinc-full has all 249,456" in describe(store)
-
-
-def test_zinc_full(tmp_path, options):
-    write_zinc(tmp_path, PARTS, EXTRA)
-    store = get_store(options("zinc-full"))
-    counts = {split: len(rows) for split, rows in store.splits.items()}
-    assert counts == {"train": 33, "valid": 11, "test": 8}
-    assert store.target[:4, 0].tolist() == [9.0, 9.0, 9.0, 0.0]
-    with pytest.raises(DatasetError, match="'zinc-full' comes from pyg.ogb, not from"):
-        get_store(options("zinc-full", source="smiles"))
+    assert store.target[:4, 0].tolist() == labels
+    assert ("zinc-full has all 249,456" in describe(store)) == (name == "zinc")
 
 
 def test_zinc_from_smiles_equals_zinc_from_pickles(tmp_path, options):

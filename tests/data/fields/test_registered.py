@@ -6,7 +6,6 @@ import torch
 from torch_geometric.data import Data
 
 from graphormer_plugin.data import (
-    DATASETS,
     DatasetError,
     DatasetOptions,
     DatasetSource,
@@ -27,6 +26,16 @@ from graphormer_plugin.data.pyg_graphs import READ_ATTRIBUTES, chunks_of_graphs
 from support.stores import random_chunk, write
 
 NAMES = ("size", "degree", "product")
+
+
+@pytest.fixture(autouse=True)
+def forget_fields():
+    known = FIELDS, CACHED_FIELDS, registered._functions, READ_ATTRIBUTES
+    before = [one.copy() for one in known]
+    yield
+    for one, old in zip(known, before):
+        one.clear()
+        one.update(old)
 
 
 @pytest.fixture
@@ -51,10 +60,7 @@ def calls():
         places = np.arange(graph.num_nodes)
         return np.stack([places[:, None] + 0 * places, places[:, None] - places], -1)
 
-    yield calls
-    for known in (FIELDS, CACHED_FIELDS, registered._functions):
-        for name in NAMES:
-            known.pop(name, None)
+    return calls
 
 
 def edited(name, function):
@@ -174,48 +180,27 @@ def test_attributes_of_the_graphs(caplog):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(2, 6))
         ends = np.stack([rng.permutation(n), rng.permutation(n)])
-        numbers = {
-            "edge_weight": rng.random(n),
-            "charge": rng.random(n),
-            "z": rng.random(n),
-        }
-        numbers |= {
-            "pos": rng.random((n, 3)),
-            "x": rng.random((n, 1)),
-            "y": rng.random(1),
-        }
+        shapes = {"edge_weight": (n,), "charge": (n,), "z": (n,), "y": (1,)}
+        shapes |= {"pos": (n, 3), "x": (n, 1)}
         tensors = {
-            name: torch.tensor(values).float() for name, values in numbers.items()
+            name: torch.tensor(rng.random(shape)).float()
+            for name, shape in shapes.items()
         }
         return Data(edge_index=torch.tensor(ends), **tensors)
 
+    def numbers(g):
+        sums = torch.zeros(len(g.x)).index_add(0, g.edge_index[1], g.edge_weight)
+        return torch.stack([sums, g.charge, g.x[:, 0], g.pos[:, 2]], 1)
+
     graphs = [data(seed) for seed in range(5)]
-    try:
-        register_dataset("weights")(lambda: DatasetSource(graphs=graphs))
-        store = get_store(DatasetOptions("weights"))
-        assert "weights: attributes that nothing reads: z" in caplog.text
-        spec = BatchSpec(frozenset({"weighted"}))
-        got = load_or_compute(store, spec)["node.weighted"]
-        sums = [
-            torch.zeros(len(g.x)).index_add(0, g.edge_index[1], g.edge_weight)
-            for g in graphs
-        ]
-        expected = [
-            torch.stack([s, g.charge, g.x[:, 0], g.pos[:, 2]], 1)
-            for s, g in zip(sums, graphs)
-        ]
-        np.testing.assert_allclose(got, torch.cat(expected), rtol=1e-6)
-        one = columns_of_chunk(
-            GraphChunk.joined([*chunks_of_graphs(graphs)]), store.schema
-        )
-        assert np.array_equal(compute_columns(one, spec)["node.weighted"], got)
-        del one["edge.edge_weight"]
-        with pytest.raises(
-            DatasetError, match="reads edge_weight, which these graphs do"
-        ):
-            compute_columns(one, spec)
-    finally:
-        DATASETS.pop("weights", None)
-        READ_ATTRIBUTES.clear()
-        for known in (FIELDS, CACHED_FIELDS, registered._functions):
-            known.pop("weighted", None)
+    register_dataset("weights")(lambda: DatasetSource(graphs=graphs))
+    store = get_store(DatasetOptions("weights"))
+    assert "weights: attributes that nothing reads: z" in caplog.text
+    spec = BatchSpec(frozenset({"weighted"}))
+    got = load_or_compute(store, spec)["node.weighted"]
+    np.testing.assert_allclose(got, torch.cat([*map(numbers, graphs)]), rtol=1e-6)
+    one = columns_of_chunk(GraphChunk.joined([*chunks_of_graphs(graphs)]), store.schema)
+    assert np.array_equal(compute_columns(one, spec)["node.weighted"], got)
+    del one["edge.edge_weight"]
+    with pytest.raises(DatasetError, match="reads edge_weight, which these graphs do"):
+        compute_columns(one, spec)
