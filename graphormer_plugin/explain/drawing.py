@@ -14,10 +14,14 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from rdkit import Chem
-from rdkit.Chem.Draw import rdMolDraw2D
 from rdkit.Geometry import Point2D
 
 from graphormer_plugin.heads.figure_style import figure_style
+
+try:
+    from rdkit.Chem.Draw import rdMolDraw2D
+except ImportError as error:  # bare systems lack a library of X11
+    raise ImportError(f"{error}; apt-get install libxrender1 libxext6") from error
 
 WIDE, TALL = 4.2, 4.3  # inches of a panel
 LINE = 0.4  # inches of a line of a heading

@@ -1,6 +1,8 @@
 import base64
+import importlib
 import io
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from matplotlib import rc_context
 from PIL import Image
 from rdkit import Chem
 
+from graphormer_plugin.explain import drawing
 from graphormer_plugin.explain.drawing import (
     LINE,
     PNG_DPI,
@@ -170,3 +173,9 @@ def test_page_is_one_file(html):
     svg = base64.b64decode(kinds[0][2]).decode()
     # Names of formats, not addresses that are loaded.
     assert not re.findall(r"http(?!://www\.(?:w3|rdkit)\.org/)", svg)
+
+
+def test_libraries_that_rdkit_lacks_are_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rdkit.Chem.Draw", None)
+    with pytest.raises(ImportError, match="apt-get install libxrender1 libxext6"):
+        importlib.reload(drawing)
