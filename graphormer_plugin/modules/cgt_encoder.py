@@ -26,9 +26,10 @@ from graphormer_plugin.modules.sparse import NodeLayout
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
 MEMORY = ("auto", "plain", "lean")
-# "auto" is "lean" if [B, N, N, D] has more elements than this, or on a GPU if all layers
-# would keep more than a third of its memory (our choice): without chunks a layer keeps
-# about six halves for each element, and a training step is twice as fast (H100).
+# "auto" is "lean" if [B, N, N, D] has more elements than this, except on a GPU. There a
+# training step takes twice as long in chunks (H100), and "auto" is "lean" if all layers
+# would keep more than a third of the memory in float32: without chunks, three numbers for
+# each element. Both limits are our choice.
 LARGE = 1 << 22
 BYTES_KEPT = 12
 

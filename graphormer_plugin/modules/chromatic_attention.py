@@ -1,8 +1,12 @@
 """Self-attention with one score per channel, filtered by features of node pairs.
 
-`_filter` is the formula. On a CPU in float32 the compiled function runs instead;
-``GRAPHORMER_COMPILED=0`` switches it off. Elsewhere large batches, or all with
-``--attention-memory lean``, are computed in chunks, which the backward pass computes again.
+`_filter` is the formula. Which code runs instead:
+
+- on a CPU in float32: the compiled function;
+- elsewhere, for large batches or with ``--attention-memory lean``: the formula in chunks,
+  which the backward pass computes again.
+
+``GRAPHORMER_COMPILED=0`` switches both off. Exported programs always use the formula.
 """
 
 from collections.abc import Iterator
@@ -114,24 +118,35 @@ def _filter_in_chunks(
     B, N, D = v.shape
     limit = CHUNK.get(v.device.type, CHUNK["cuda"])
     graphs, queries = max(1, limit // (N * N * D)), min(N, max(1, limit // (N * D)))
-    # Gradients of chunks are added in float32 at least.
+    # Their gradients are sums over the chunks: float32 at least.
     wide = torch.promote_types(v.dtype, torch.float32)
     att, val = att.to(wide), None if val is None else val.to(wide)
-    base = base.expand(B, N, N, -1)
 
     out = []
-    for b, u, k, f in _split((base, v, keep, features), graphs, 0):
+    for known, b, u, kept in _split(graphs, 0, features, base, v, keep):
         rows = [
-            checkpoint(_filter, bias, u, kept, known, att, val, use_reentrant=False)
-            for bias, kept, known in _split((b, k, f), queries, 1)
+            checkpoint(
+                _filter,
+                *(bias, u, k, f, att, val),
+                use_reentrant=False,
+                preserve_rng_state=False,  # the dropout is in `keep`
+            )
+            for f, bias, k in _split(queries, 1, known, b, kept)
         ]
         out.append(torch.cat(rows, 1))
     return torch.cat(out)
 
 
-def _split(tensors: tuple[Tensor | None, ...], size: int, dim: int) -> Iterator[tuple]:
-    """Parts of the tensors along a dimension; of None, None."""
-    return zip(*(repeat(None) if x is None else x.split(size, dim) for x in tensors))
+def _split(
+    size: int, dim: int, features: Tensor, *others: Tensor | None
+) -> Iterator[tuple]:
+    """Parts of the features along a dimension, each with the parts of the others. None, and
+    what is the same for all, come with every part."""
+    parts = (
+        repeat(x) if x is None or x.shape[dim] == 1 else x.split(size, dim)
+        for x in others
+    )
+    return zip(features.split(size, dim), *parts)
 
 
 def _filters(base: Tensor, att: Tensor) -> Tensor:
