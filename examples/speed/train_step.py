@@ -80,12 +80,24 @@ def make_step(
     return step
 
 
+def size(text: str) -> dict[str, int]:
+    """LAYERSxWIDTHxHEADS as options of a model."""
+    layers, width, heads = map(int, text.split("x"))
+    return {
+        "encoder_layers": layers,
+        "encoder_embed_dim": width,
+        "encoder_attention_heads": heads,
+        "encoder_ffn_embed_dim": width,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--arch", default="grpe_small", help="default: %(default)s")
     parser.add_argument(
         "--size",
-        type=lambda text: [int(number) for number in text.split("x")],
+        type=size,
+        default={},
         metavar="LAYERSxWIDTHxHEADS",
         help="in place of the preset's; the feed-forward networks are as wide",
     )
@@ -107,10 +119,7 @@ def main() -> None:
 
     store = get_store(DatasetOptions(name="nci"))
     cfg = model_config(args.arch)
-    names = ("layers", "embed_dim", "attention_heads", "ffn_embed_dim")
-    values = [*args.size, args.size[1]] if args.size else ()
-    sizes = {f"encoder_{name}": value for name, value in zip(names, values)}
-    sizes = {name: value for name, value in sizes.items() if name in vars(cfg)}
+    sizes = {name: value for name, value in args.size.items() if name in vars(cfg)}
     vars(cfg).update(sizes)
     rates = {"dropout", "attention_dropout", "act_dropout"} & vars(cfg).keys()
     rates = dict.fromkeys(rates, args.dropout)
