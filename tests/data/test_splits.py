@@ -20,11 +20,19 @@ from support.benchmark_files import REFUSED_ROWS
 from support.golden import GOLDEN
 
 
-def test_random_split():
-    splits = random_split(101, seed=3)
-    assert [len(splits[name]) for name in ("train", "valid", "test")] == [81, 10, 10]
+@pytest.mark.parametrize(
+    "rows, ratios, sizes",
+    [
+        (101, [], [81, 10, 10]),
+        (50, [(0.6, 0.2, 0.2)], [30, 10, 10]),
+        (3, [], [1, 1, 1]),
+    ],
+)
+def test_random_split(rows, ratios, sizes):
+    splits = random_split(rows, 3, *ratios)
+    assert [len(splits[name]) for name in ("train", "valid", "test")] == sizes
     joined = np.concatenate(list(splits.values()))
-    assert np.array_equal(np.sort(joined), np.arange(101))
+    assert np.array_equal(np.sort(joined), np.arange(rows))
 
 
 def test_warning_of_graphs_in_two_splits(caplog):
@@ -34,12 +42,6 @@ def test_warning_of_graphs_in_two_splits(caplog):
         "mine: train and test share 2 graphs",
         "mine: valid and test share 1 graph",
     ]
-
-
-def test_random_split_with_ratios():
-    splits = random_split(50, 1, (0.6, 0.2, 0.2))
-    assert [len(rows) for rows in splits.values()] == [30, 10, 10]
-    assert [len(rows) for rows in random_split(3, 1).values()] == [1, 1, 1]
 
 
 @pytest.mark.parametrize(

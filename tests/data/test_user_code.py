@@ -12,16 +12,6 @@ from graphormer_plugin.data import (
 )
 
 
-def test_built_once(rings):
-    store = get_store(rings())
-    assert describe(store).startswith(
-        "rings: 8 train / 1 valid / 1 test graphs, target size (nodes), fingerprint"
-    )
-    assert store.sizes.tolist() == list(range(3, 13))
-    assert get_store(rings()).fingerprint == store.fingerprint
-    assert rings.builds() == 1
-
-
 def test_rebuilt_when_code_or_options_change(rings):
     first = get_store(rings())
     second = get_store(rings(extra="graphs[0].y = graphs[0].y + 1"))

@@ -1,7 +1,6 @@
 """Tables as TSV, SDF and Parquet give the dataset that a CSV gives."""
 
 import csv
-import gzip
 
 import numpy as np
 import pandas
@@ -16,6 +15,7 @@ from graphormer_plugin.data.tables.formats import (
     open_table,
     write_table,
 )
+from support.tables import write_file
 
 ROWS = [
     {
@@ -53,9 +53,7 @@ def path(request, tmp_path):
         mark = {"csv": ",", "tsv": "\t"}[suffix]
         lines = [list(ROWS[0]), *(list(row.values()) for row in ROWS)]
         text = "\n".join(map(mark.join, lines)) + "\n"
-    data = text.encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
+    return write_file(path, text)
 
 
 def prepared(path, **changes):
@@ -78,10 +76,7 @@ def test_every_format_gives_the_same_data(path):
 @pytest.mark.parametrize("ending", [".smi", ".SMI.gz"])
 def test_a_file_of_smiles(tmp_path, ending):
     text = "Smiles Name\nCCF \xe9thyl fluoride\n\n  C\tmethane \r\nCCO\n"
-    path = tmp_path / f"few{ending}"
-    data = text.encode("latin-1")
-    path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
-    table = open_table(path)
+    table = open_table(write_file(tmp_path / f"few{ending}", text.encode("latin-1")))
     assert table.header == ["smiles", "name"] and table.count() == 3
     assert list(table.rows(["name", "smiles"])) == [
         (0, 2, ["éthyl fluoride", "CCF"]),
@@ -108,9 +103,8 @@ def test_a_file_of_smiles(tmp_path, ending):
     ],
 )
 def test_headings_and_names_without_a_smiles(tmp_path, text, rows):
-    path = tmp_path / "few.smi"
-    path.write_text(text)
-    assert list(open_table(path).rows(["smiles", "name"])) == rows
+    table = open_table(write_file(tmp_path / "few.smi", text))
+    assert list(table.rows(["smiles", "name"])) == rows
 
 
 @pytest.mark.parametrize("ending", [".sd", ".mol", ".MOL", ".smiles", ".ism"])
@@ -173,6 +167,11 @@ def test_all_targets_but_the_numbers_of_rows(tmp_path, index, caplog):
 
 
 class TestSdf:
+    @pytest.fixture
+    def sdf(self, tmp_path):
+        """Function: the table of these records."""
+        return lambda text: open_table(write_file(tmp_path / "table.sdf", text))
+
     def test_unreadable_record(self, tmp_path):
         path = tmp_path / "table.sdf"
         records = [sdf_record(row) for row in ROWS]
@@ -184,51 +183,42 @@ class TestSdf:
             store = prepared(path, target_columns="NR-A", skip_invalid=True)
             assert len(store) == 9 and 4 not in store.target
 
-    def test_stereo_and_charges(self, tmp_path):
+    def test_stereo_and_charges(self, sdf):
         smiles = ["C[C@H](N)C(=O)[O-].[Na+]", r"C/C=C\C(F)Cl", "c1ccccc1[N+](=O)[O-]"]
-        path = tmp_path / "table.sdf"
-        path.write_text("".join(sdf_record({"smiles": s, "name": "x"}) for s in smiles))
-        found = [cells[0] for _, _, cells in open_table(path).rows(["smiles"])]
+        table = sdf("".join(sdf_record({"smiles": s, "name": "x"}) for s in smiles))
+        found = [cells[0] for _, _, cells in table.rows(["smiles"])]
         assert found == [Chem.CanonSmiles(text) for text in smiles]
 
-    def test_items_called_as_a_made_column(self, tmp_path):
-        path = tmp_path / "table.sdf"
+    def test_items_called_as_a_made_column(self, sdf):
         block = Chem.MolToMolBlock(Chem.MolFromSmiles("CCO"))
         items = [("Title", "a"), ("SMILES", "OCC"), ("SMILES_2", "b"), ("dose <mg>", 5)]
         text = "".join(f">  <{name}>\n{value}\n\n" for name, value in items)
-        path.write_text(f"{block}{text}$$$$\n")
-        table = open_table(path)
+        table = sdf(f"{block}{text}$$$$\n")
         assert table.header == ["smiles", "Title", "SMILES_3", "SMILES_2", "dose <mg>"]
         cells = [row for _, _, row in table.rows(table.header)]
         assert cells == [["CCO", "a", "OCC", "b", "5"]]
-        path.write_text(f"mine{block}{text}$$$$\n")
-        table = open_table(path)
+        table = sdf(f"mine{block}{text}$$$$\n")
         assert table.header[:4] == ["smiles", "title", "Title_2", "SMILES_3"]
         assert next(table.rows(["title", "Title_2"]))[2] == ["mine", "a"]
 
-    def test_items_by_the_number_of_a_field(self, tmp_path):
-        path = tmp_path / "table.sdf"
+    def test_items_by_the_number_of_a_field(self, sdf):
         block = Chem.MolToMolBlock(Chem.MolFromSmiles("CCO"))
-        path.write_text(f"{block}>  DT12 FROM STOCK\n7\n\n> 25 <logp>\n1\n\n$$$$\n")
-        table = open_table(path)
+        table = sdf(f"{block}>  DT12 FROM STOCK\n7\n\n> 25 <logp>\n1\n\n$$$$\n")
         assert table.header == ["smiles", "DT12", "logp"]
         assert next(table.rows(table.header))[2] == ["CCO", "7", "1"]
 
-    def test_two_items_of_one_name(self, tmp_path):
-        path = tmp_path / "table.sdf"
+    def test_two_items_of_one_name(self, sdf):
         record = sdf_record(ROWS[0])
         item = ">  <logp>\n{}\n\n"
         same, other = (f"{item.format('1.0')}{item.format(v)}" for v in ("1.0", "99"))
         both = [record.replace("$$$$", f"{text}$$$$") for text in (same, other)]
-        path.write_text(record + both[0] + both[1])
-        found = [cells[0] for *_, cells in open_table(path).rows(["logp"])]
+        table = sdf(record + both[0] + both[1])
+        found = [cells[0] for *_, cells in table.rows(["logp"])]
         assert found == ["", "1.0", "1.0 99"]  # which is no number
 
-    def test_cut_off(self, tmp_path):
-        path = tmp_path / "table.sdf"
-        path.write_text("".join(map(sdf_record, ROWS))[:-20])
+    def test_cut_off(self, sdf):
         with pytest.raises(DatasetError, match=r"does not end \(\$\$\$\$ is missing\)"):
-            open_table(path)
+            sdf("".join(map(sdf_record, ROWS))[:-20])
 
 
 class TestWriting:

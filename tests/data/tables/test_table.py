@@ -8,19 +8,25 @@ from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.tables.cells import point
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.rows import whole_columns
+from support.tables import write_file
 
 LABELS = ["1,5", "-0,25", "2", "1,5e1", ""]
 NUMBERS = [1.5, -0.25, 2, 15]
 
 
 @pytest.fixture
+def table(tmp_path):
+    """Function: the table of a text."""
+    return lambda text: open_table(write_file(tmp_path / "table.csv", text))
+
+
+@pytest.fixture
 def read(tmp_path):
     """Function: labels of a file of SMILES and cells, its kind and its warnings."""
 
-    def read(lines, name="table.csv", encoding="utf-8", **asked):
-        path = tmp_path / name
-        path.write_bytes("\n".join(lines).encode(encoding))
-        options = DatasetOptions(str(path), target_columns=("y",), **asked)
+    def read(lines, name="table.csv", encoding="utf-8"):
+        path = write_file(tmp_path / name, "\n".join(lines).encode(encoding))
+        options = DatasetOptions(str(path), target_columns=("y",))
         found = read_labels(open_table(path), options, explore=True, find_kind=True)
         return found.source.targets[:, 0].tolist(), found.source.kind, found.warnings
 
@@ -43,11 +49,10 @@ def test_separators_and_decimal_commas(read, separator, word):
     assert warnings == [*expected, "column 'y': 1,5 is read as 1.5"]
 
 
-def test_words_before_decimal_commas(tmp_path):
+def test_words_before_decimal_commas(table):
     """A wrong cell does not change how the others are read, and few words are kept."""
-    path = tmp_path / "table.csv"
-    path.write_text("\n".join(lines(["ND", "2,5", "bad", "3,5"])))
-    column = whole_columns(open_table(path), ["y"])["y"]
+    text = "\n".join(lines(["ND", "2,5", "bad", "3,5"]))
+    column = whole_columns(table(text), ["y"])["y"]
     assert column.number("2,5") == 2.5 and [*column.words] == ["ND"]
 
 
@@ -89,13 +94,11 @@ def test_other_encodings(read):
         read(text, encoding="utf-16")
 
 
-def test_rows_of_nothing(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("smiles,y\nCO,1\n,\n  \n , \nC,2\n\n,\n")
-    rows = [*open_table(path).rows(["smiles", "y"])]
-    assert rows == [(0, 2, ["CO", "1"]), (1, 6, ["C", "2"])]
-    path.write_text('smiles\nCO\n""\nC\n')  # as pandas writes a missing SMILES
-    assert open_table(path).count() == 3
+def test_rows_of_nothing(table):
+    rows = table("smiles,y\nCO,1\n,\n  \n , \nC,2\n\n,\n").rows(["smiles", "y"])
+    assert [*rows] == [(0, 2, ["CO", "1"]), (1, 6, ["C", "2"])]
+    # as pandas writes a missing SMILES
+    assert table('smiles\nCO\n""\nC\n').count() == 3
 
 
 @pytest.mark.parametrize("separator", ";,|")
@@ -105,26 +108,21 @@ def test_a_line_that_names_the_separator(read, separator):
     assert read(text)[0] == [1, 2, 3]
 
 
-def test_columns_of_one_name(tmp_path):
+def test_columns_of_one_name(table):
     """BindingDB repeats the columns of its chains."""
-    path = tmp_path / "table.csv"
     rows = "".join(f"{'C' * n},{n / 2},a{n},b{n}\n" for n in range(1, 6))
-    path.write_text("smiles,y,chain,chain\n" + rows)
-    table = open_table(path)
+    table = table("smiles,y,chain,chain\n" + rows)
     assert table.header == ["smiles", "y", "chain", "chain_4"]
     assert next(table.rows(["chain", "chain_4"]))[2] == ["a1", "b1"]
     for asked in (("y",), ("all",), ()):
-        options = DatasetOptions(str(path), target_columns=asked, split="random")
+        options = DatasetOptions("t.csv", target_columns=asked, split="random")
         labels = read_labels(table, options, explore=True).source.targets
         assert labels[:, 0].tolist() == [0.5, 1, 1.5, 2, 2.5]
     for name in ("chain", "chain_4"):
-        with pytest.raises(
-            DatasetError, match=f"several columns have the name '{name}'"
-        ):
+        with pytest.raises(DatasetError, match=f"columns have the name '{name}'"):
             table.require(name)
 
 
-def test_a_column_of_inchi(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("InChIKey,Standard InChI,y\nX,InChI=1S/CH4/h1H4,1\n")
-    assert open_table(path).find_smiles("") == "Standard InChI"
+def test_a_column_of_inchi(table):
+    text = "InChIKey,Standard InChI,y\nX,InChI=1S/CH4/h1H4,1\n"
+    assert table(text).find_smiles("") == "Standard InChI"
