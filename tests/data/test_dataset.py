@@ -116,13 +116,6 @@ def test_bucket_edges():
     assert bucket_of_sizes(np.array([], dtype=int), 0.1).tolist() == []
 
 
-def test_sizes_are_those_of_the_split():
-    rows = np.array([400, 3, 77])
-    dataset = make(rows=rows)
-    assert len(dataset) == 3
-    assert dataset.sizes.tolist() == SIZES[rows].tolist()
-
-
 @pytest.fixture
 def epoch_iterator():
     """Makes iterators, and ends their workers.

@@ -61,10 +61,6 @@ class TestFeaturise:
             rdBase.EnableLog("rdApp.error")
         assert "unclosed ring" in " ".join(messages) and not capfd.readouterr().err
 
-    def test_excluded_rows_are_no_failures(self):
-        (batch,) = self.run(self.bad, 0, exclude=[1, 2, 3, 4])
-        assert batch.failures == [] and batch.chunk.row.tolist() == [0, 5]
-
     def test_extras_are_those_that_parts_keep(self):
         def parse(smiles):
             count = np.int64(len(smiles))

@@ -7,16 +7,14 @@ from torch_geometric.data import Data
 
 from graphormer_plugin.data import (
     DatasetError,
-    DatasetOptions,
     DatasetSource,
-    get_store,
-    register_dataset,
 )
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import dataset_of_split
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.pyg import GraphLoss, build_model, graph_loader
+from support.stores import store_of
 
 MASKS = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
 NODES = 40
@@ -37,18 +35,10 @@ def graph(seed=0, nodes=NODES, values=False):
     return Data(x=x, edge_index=torch.cat([ends, ends.flip(0)], 1), y=y, **masks)
 
 
-@pytest.fixture
-def prepared():
-    """Function: graphs -> their store."""
-
-    def prepare(graphs, kind="multiclass", split="", **more):
-        @register_dataset("masked")
-        def masked(options: DatasetOptions):
-            return DatasetSource(graphs=graphs, level="node", kind=kind, **more)
-
-        return get_store(DatasetOptions("masked", split=split, rebuild=True))
-
-    return prepare
+def prepared(graphs, kind="multiclass", split="", **more):
+    """The store of graphs whose nodes have labels."""
+    source = DatasetSource(graphs=graphs, level="node", kind=kind, **more)
+    return store_of(source, split=split)
 
 
 def labels_of(store, split):
@@ -58,7 +48,7 @@ def labels_of(store, split):
     return dataset.collater(list(range(len(dataset))))["target"]
 
 
-def test_one_graph_is_stored_once(prepared):
+def test_one_graph_is_stored_once():
     data = graph()
     store = prepared([data])
     assert len(store) == 1 and len(store.columns["x"]) == NODES
@@ -72,7 +62,7 @@ def test_one_graph_is_stored_once(prepared):
     assert GraphStore.open(store.path, verify=True).targets == store.targets
 
 
-def test_several_graphs(prepared):
+def test_several_graphs():
     """Some without nodes in a split."""
     graphs = [graph(0), graph(1, 2), graph(2, 9), *(graph(n, 20) for n in range(300))]
     store = prepared(graphs)
@@ -84,7 +74,7 @@ def test_several_graphs(prepared):
     assert rows == sorted(row[row >= 0].tolist() for row in expected)
 
 
-def test_values_are_scaled_by_the_training_nodes(prepared):
+def test_values_are_scaled_by_the_training_nodes():
     data = graph(values=True)
     store = prepared([data], kind="regression")
     train = data.y[data.train_mask & ~data.y.isnan()].numpy()
@@ -118,7 +108,7 @@ def test_other_labels_are_not_learned():
     assert not torch.allclose(gradients[0], gradients[2])
 
 
-def test_splits_of_graphs_come_first(prepared):
+def test_splits_of_graphs_come_first():
     graphs = [graph(n) for n in range(4)]
     rows = {"train": [0, 1], "valid": [2], "test": [3]}
     for store in (prepared(graphs, splits=rows), prepared(graphs, split="random")):
@@ -136,7 +126,7 @@ def test_splits_of_graphs_come_first(prepared):
         ({"y": graph().y.double()}, r"integer classes .one per node., -1 for no label"),
     ],
 )
-def test_wrong_masks(prepared, change, message):
+def test_wrong_masks(change, message):
     wrong = graph()
     for name, value in change.items():
         wrong[name] = value
@@ -144,7 +134,7 @@ def test_wrong_masks(prepared, change, message):
         prepared([graph(), wrong])
 
 
-def test_a_single_graph_without_masks(prepared):
+def test_a_single_graph_without_masks():
     alone = graph()
     del alone.train_mask
     with pytest.raises(DatasetError, match="no splits; .* and no --split"):

@@ -6,8 +6,10 @@ import numpy as np
 
 from graphormer_plugin.data.chunk import FeaturisedRows, GraphChunk
 from graphormer_plugin.data.datasets.csv_file import TableDataset
-from graphormer_plugin.data.registry import DatasetSource
+from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.store import MANIFEST, GraphStore
+from graphormer_plugin.data.store.build import get_store
 from graphormer_plugin.data.store.writer import StoreWriter
 
 SPLITS = {"train": [0, 1, 2, 3], "valid": [4], "test": [5]}
@@ -77,6 +79,12 @@ def manifest(change):
         (path / MANIFEST).write_text(json.dumps(content))
 
     return damage
+
+
+def store_of(result, name="temporary", **options):
+    """The store of what a dataset's function returns."""
+    register_dataset(name)(lambda: result)
+    return get_store(DatasetOptions(name, rebuild=True, **options))
 
 
 def csv_dataset(options):

@@ -14,7 +14,6 @@ from graphormer_plugin.data import (
     DatasetSource,
     describe,
     get_store,
-    register_dataset,
 )
 from graphormer_plugin.data.datasets import ogb
 from graphormer_plugin.data.smiles import (
@@ -32,7 +31,7 @@ from support.benchmark_files import (
     write_ogbg,
     write_pcqm,
 )
-from support.stores import graphs_of
+from support.stores import graphs_of, store_of
 
 # ------------------------------------------------------------- PCQM4M and PCQM4Mv2
 
@@ -149,8 +148,7 @@ def test_molhiv(tmp_path, options):
     source = DatasetSource(
         smiles=smiles, targets=labels, parser=parse_any_smiles, **dims
     )
-    register_dataset("again")(lambda: source)
-    again = get_store(options("again"))
+    again = store_of(source)
     assert list(graphs_of(again)) == list(graphs_of(store)) and len(store) == 49
 
 

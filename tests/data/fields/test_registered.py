@@ -7,10 +7,7 @@ from torch_geometric.data import Data
 
 from graphormer_plugin.data import (
     DatasetError,
-    DatasetOptions,
     DatasetSource,
-    get_store,
-    register_dataset,
 )
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.collator import GraphCollator
@@ -23,7 +20,7 @@ from graphormer_plugin.data.fields.field_cache import (
 from graphormer_plugin.data.fields.registered import register_field
 from graphormer_plugin.data.graph_columns import ShardColumns, columns_of_chunk
 from graphormer_plugin.data.pyg_graphs import READ_ATTRIBUTES, chunks_of_graphs
-from support.stores import random_chunk, write
+from support.stores import random_chunk, store_of, write
 
 NAMES = ("size", "degree", "product")
 
@@ -193,8 +190,7 @@ def test_attributes_of_the_graphs(caplog):
         return torch.stack([sums, g.charge, g.x[:, 0], g.pos[:, 2]], 1)
 
     graphs = [data(seed) for seed in range(5)]
-    register_dataset("weights")(lambda: DatasetSource(graphs=graphs))
-    store = get_store(DatasetOptions("weights"))
+    store = store_of(DatasetSource(graphs=graphs), "weights")
     assert "weights: attributes that nothing reads: z" in caplog.text
     spec = BatchSpec(frozenset({"weighted"}))
     got = load_or_compute(store, spec)["node.weighted"]

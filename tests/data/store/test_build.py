@@ -13,14 +13,13 @@ from torch_geometric.data import Batch, Data
 
 from graphormer_plugin.data import (
     DatasetError,
-    DatasetOptions,
     DatasetSource,
     get_store,
-    register_dataset,
     smiles,
 )
 from graphormer_plugin.data.chunk import CHUNK_ROWS
 from graphormer_plugin.data.store import GraphStore
+from support.stores import store_of
 from support.training import forked
 
 
@@ -33,11 +32,6 @@ def graph(**changes):
     )
     values = {**values, **changes}
     return Data(**{name: value for name, value in values.items() if value is not None})
-
-
-def build(result, name="temporary", **changes):
-    register_dataset(name)(lambda: result)
-    return get_store(DatasetOptions(name, rebuild=True, **changes))
 
 
 def of(*graphs, **changes):
@@ -58,28 +52,27 @@ def unexpected(smiles):
 
 
 class TestSources:
-
     def test_without_splits_random(self):
-        store = build({"dataset": [graph()] * 10, "source": "pyg"})
+        store = store_of({"dataset": [graph()] * 10, "source": "pyg"})
         assert len(store.splits["train"]) == 8
 
     def test_options_that_the_result_overrules(self):
         splits = {"train": range(3), "valid": [3]}
         own = DatasetSource(graphs=[graph()] * 4, splits=splits, kind="regression")
-        for name in ("split", "smiles_column", "target_columns"):
-            with pytest.raises(DatasetError, match="does not read --" + name[:5]):
-                build(own, name, **{name: "random"})
-        with pytest.raises(DatasetError, match="does not read --target-kind"):
-            build(own, target_kind="binary")
+        given = {"split": "random", "smiles_column": "s", "target_columns": "t"}
+        for name, value in (given | {"target_kind": "binary"}).items():
+            flag = "--" + name.replace("_", "-")
+            with pytest.raises(DatasetError, match=f"does not read {flag}"):
+                store_of(own, **{name: value})
         open_one = DatasetSource(graphs=[graph()] * 4)
-        store = build(open_one, "open", split="random", target_unit="eV")
+        store = store_of(open_one, "open", split="random", target_unit="eV")
         assert store.targets.unit == "eV"
 
     def test_what_graphs_carry(self):
         more = dict(graph_features=["pH"], graph_values=[[7.0], [8], [np.nan], [6]])
         more["weights"] = [1, 2, 0, 0.5]
         for name, content in CONTENTS.items():
-            store = build(DatasetSource(**content, **more), name)
+            store = store_of(DatasetSource(**content, **more), name)
             assert store.columns["weight"].tolist() == [1, 2, 0, 0.5]
             assert store.schema.graph_features == ["pH"]
             values = store.columns["graph_features"][:, 0]
@@ -99,7 +92,7 @@ class TestSources:
         for name, content in CONTENTS.items():
             with pytest.raises(DatasetError, match=f"{name}: .*{message}"):
                 source = DatasetSource(**content, **changes, parser=unexpected)
-                build(source, name)
+                store_of(source, name)
 
     @pytest.mark.parametrize(
         "changes, message",
@@ -115,14 +108,14 @@ class TestSources:
     def test_lengths_are_checked_before_the_work(self, changes, message):
         source = {**CONTENTS["smiles"], "parser": unexpected, **changes}
         with pytest.raises(DatasetError, match=message):
-            build(DatasetSource(**source))
+            store_of(DatasetSource(**source))
 
     def test_rows_of_a_table_that_was_filtered(self):
         table = pd.DataFrame({"smiles": ["?", "C", "CC", "CCC"], "y": [0.0, 1, 2, 3]})
         table = table[table.y > 0]
         table.loc[3, "y"] = np.nan
         source = DatasetSource(smiles=table.smiles, targets=table.y)
-        store = build(source)
+        store = store_of(source)
         assert store.sizes.tolist() == [1, 2, 3]
         np.testing.assert_array_equal(store.target[:, 0], [1, 2, np.nan])
 
@@ -139,7 +132,7 @@ class TestSources:
         other = graph() if bonds else graph(edge_attr=None)
         kinds = [*[0] * (CHUNK_ROWS - 1), 1, 2]
         graphs = [lone if kind in alone else other for kind in kinds]
-        store = build(DatasetSource(graphs=graphs))
+        store = store_of(DatasetSource(graphs=graphs))
         edges = [0 if kind in alone else 2 for kind in kinds]
         assert np.diff(store.columns["edge_offset"]).tolist() == edges
         assert len(store.schema.bond_dims) == (2 if bonds and len(alone) < 3 else 0)
@@ -158,14 +151,8 @@ class TestSources:
             (dict(edge_index=torch.tensor([[0, 1], [1, -1]])), "names node -1"),
             (dict(edge_index=torch.tensor([[0.0, 1], [1, 2]])), "2, E. integers"),
             (dict(edge_attr=torch.zeros(1, 2)), r"edge_attr has shape \[1, 2\]"),
-            (
-                dict(edge_attr=torch.full((2, 2), 0.5)),
-                "edge_attr has 2 columns of floats",
-            ),
-            (
-                dict(edge_attr=torch.zeros(2, 3).long()),
-                "edge_attr has 3 columns, but graph 0",
-            ),
+            (dict(edge_attr=torch.full((2, 2), 0.5)), "attr has 2 columns of floats"),
+            (dict(edge_attr=torch.zeros(2, 3).long()), "edge_attr has 3 columns, but"),
             (dict(edge_attr=None), "edge_attr has no values, but graph 0"),
             (dict(pos=torch.zeros(3, 3)), "pos has 3 columns, but graph 0 has no"),
             (dict(pos=torch.zeros(3, 2)), r"expected \[3, 3\]"),
@@ -177,7 +164,7 @@ class TestSources:
     def test_errors_name_the_graph(self, changes, message):
         graphs = [graph(), graph(), graph(**changes), graph()]
         with pytest.raises(DatasetError, match=f"graph 2: .*{message}"):
-            build(DatasetSource(graphs=graphs))
+            store_of(DatasetSource(graphs=graphs))
 
     def test_real_features_of_edges(self):
         """Floats, whole numbers among them; edges are sorted, and their features with
@@ -186,7 +173,7 @@ class TestSources:
         ends = torch.tensor([[1, 0], [2, 1]])
         graphs = [graph(edge_index=ends, edge_attr=attr) for _ in range(4)]
         lone = graph(edge_index=torch.zeros(2, 0, dtype=torch.long), edge_attr=None)
-        store = build(DatasetSource(graphs=[*graphs, lone]))
+        store = store_of(DatasetSource(graphs=[*graphs, lone]))
         assert store.schema.num_edge_features == 2 and store.schema.bond_dims == []
         assert store.columns["edge_attr"].tolist() == attr.flip(0).tolist() * 4
         assert store.columns["edge_bond"].tolist() == [1] * 8
@@ -198,34 +185,33 @@ class TestSources:
         graphs = [graph(edge_attr=torch.tensor([[1], [3]], dtype=dtype))] * 4
         for kind in ("real", "category"):
             source = DatasetSource(graphs=graphs, edge_kind=kind)
-            schema = build(source, kind).schema
+            schema = store_of(source, kind).schema
             real = kind == "real"
             assert schema.bond_dims == ([] if real else [4])
             assert schema.num_edge_features == int(real)
         graphs[2] = graph(edge_attr=torch.full((2, 1), 0.5))
         source = DatasetSource(graphs=graphs, edge_kind="category")
         with pytest.raises(DatasetError, match="graph 2: edge_attr has fractions"):
-            build(source)
+            store_of(source)
 
     def test_labels_of_graphs_beside_a_large_offset(self):
-        graphs = [
-            graph(y=torch.tensor([1e8 + i], dtype=torch.double)) for i in range(9)
-        ]
-        store = build(DatasetSource(graphs=graphs))
-        assert store.target[:, 0].tolist() == [1e8 + i for i in range(9)]
+        labels = 1e8 + torch.arange(9, dtype=torch.double)
+        graphs = [graph(y=label[None]) for label in labels]
+        store = store_of(DatasetSource(graphs=graphs))
+        assert store.target[:, 0].tolist() == labels.tolist()
 
     def test_counts_are_not_categories(self, caplog):
         many = [graph(x=torch.tensor([[0], [5], [99_217]]))] * 4
-        store = build(DatasetSource(graphs=many))
+        store = store_of(DatasetSource(graphs=many))
         assert store.schema.node_dims == [99_218]
         assert "x column 0 has categories up to 99,217" in caplog.text
         many[1] = graph(x=torch.tensor([[0], [5], [10**9]]))
         with pytest.raises(DatasetError, match="up to 1,000,000,000: number them from"):
-            build(DatasetSource(graphs=many))
+            store_of(DatasetSource(graphs=many))
 
     def test_a_batch_is_its_graphs(self):
         batch = Batch.from_data_list([graph()] * 5)
-        assert len(build(DatasetSource(graphs=batch))) == 5
+        assert len(store_of(DatasetSource(graphs=batch))) == 5
 
     @pytest.mark.parametrize(
         "name, shape", [("x", (3, 1)), ("pos", (3, 3)), ("edge_attr", (2, 2))]
@@ -236,7 +222,7 @@ class TestSources:
         graphs[2][name] = torch.full(shape, value, dtype=torch.double)
         message = f"graph 2: {name} has a value {said}, expected one that fits float32"
         with pytest.raises(DatasetError, match=message):
-            build(DatasetSource(graphs=graphs))
+            store_of(DatasetSource(graphs=graphs))
 
     @pytest.mark.parametrize(
         ("result", "message"),
@@ -273,12 +259,12 @@ class TestSources:
     )
     def test_bad_results(self, result, message):
         with pytest.raises(DatasetError, match=message):
-            build(result)
+            store_of(result)
 
     @pytest.mark.parametrize("split", ["column:f", "time:f"])
     def test_smiles_have_no_columns_to_be_split_by(self, split):
         with pytest.raises(DatasetError, match=f"only a CSV can be .* '{split}'"):
-            build(DatasetSource(**CONTENTS["smiles"]), split=split)
+            store_of(DatasetSource(**CONTENTS["smiles"]), split=split)
 
 
 def fails(*_):
@@ -312,7 +298,7 @@ class TestCodeOfUsersThatRunsLate:
     def test_place(self, what, source, error):
         message = rf"^{what} failed at {__file__}:\d+: {error}"
         with pytest.raises(DatasetError, match=message):
-            build(DatasetSource(**source))
+            store_of(DatasetSource(**source))
 
     def test_errors_of_the_package_stay(self):
         """They say what to do."""
@@ -322,7 +308,7 @@ class TestCodeOfUsersThatRunsLate:
             smiles.mol_of_smiles("C1CC")
 
         with pytest.raises(DatasetError, match="^[^/]*: RDKit refuses it$"):
-            build(DatasetSource(graphs=graphs()))
+            store_of(DatasetSource(graphs=graphs()))
 
     @pytest.mark.long  # starts workers
     def test_place_in_a_worker(self, tmp_path, monkeypatch):
@@ -334,12 +320,12 @@ class TestCodeOfUsersThatRunsLate:
             **SMILES, parser=importlib.import_module("late_parser").fails
         )
         with pytest.raises(DatasetError, match=f"parser failed at {path}:2: "):
-            build(source, workers=2)
+            store_of(source, workers=2)
 
     def test_a_parser_without_scaffolds(self):
         source = DatasetSource(**SMILES, parser=smiles.parse_any_smiles)
         with pytest.raises(DatasetError, match="--split scaffold, but .* gives no ext"):
-            build(source, split="scaffold")
+            store_of(source, split="scaffold")
 
 
 def ask(options, queue):

@@ -13,12 +13,12 @@ from graphormer_plugin.data import (
     DatasetOptions,
     DatasetSource,
     get_store,
-    register_dataset,
 )
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.data.store import describe
 from graphormer_plugin.data.store.sharded_store import open_stores
+from support.stores import store_of
 
 PARTS = ["train"] * 8 + ["valid"] * 2 + ["test"] * 3 + ["valid"]
 
@@ -104,9 +104,8 @@ def test_graphs_of_a_dataset_with_splits_of_its_own(split):
         for k in range(4)
     ]
     own = {"train": [0, 1], "valid": [2], "test": [3]}
-    register_dataset("own-splits")(lambda: DatasetSource(graphs=graphs, splits=own))
     asked = {"train": [3, 2], "valid": [0]}
-    store = get_store(DatasetOptions("own-splits", split=split(asked)))
+    store = store_of(DatasetSource(graphs=graphs, splits=own), split=split(asked))
     assert {name: ids.tolist() for name, ids in store.splits.items()} == asked
     assert store.targets.mean == [1.25]
 
