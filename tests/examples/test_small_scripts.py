@@ -76,3 +76,11 @@ def test_scripts_of_speed_are_imported(script, monkeypatch):
     """The page's test runs their commands, which `make test` does not."""
     monkeypatch.syspath_prepend(script.parent)  # they import each other
     importlib.import_module(script.stem)
+
+
+def test_a_size_has_three_numbers(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES / "speed")
+    size = importlib.import_module("train_step").size
+    assert size("2x32x4")["encoder_attention_heads"] == 4
+    with pytest.raises(ValueError):
+        size("2x32")

@@ -111,18 +111,21 @@ def test_equals_the_published_layer(sharing, lean):
 @pytest.mark.parametrize("base_shape", [(B, N, N, H), (B, 1, N, D)])
 @pytest.mark.parametrize("kept", [True, False])
 def test_gradients_of_the_lean_path(values, base_shape, kept, lean):
-    """Against finite differences."""
+    """Against finite differences; also where a pair encoding has weights."""
     pairs = random_pairs(lean, values=values)
     base = torch.randn(base_shape, dtype=torch.float64, requires_grad=True)
     v = torch.randn(B, N, D, dtype=torch.float64, requires_grad=True)
     keep = torch.rand(B, N, N, dtype=torch.float64) if kept else None
-    learned = [pairs.att[:3].clone().requires_grad_()]
+    learned = [pairs.features[..., 4:].clone(), pairs.att[:3].clone()]
     if values:
-        learned.append(pairs.val.requires_grad_())
+        learned.append(pairs.val)
+    learned = [tensor.requires_grad_() for tensor in learned]
 
-    def function(base, v, att, val=None):
+    def function(base, v, features, att, val=None):
+        features = torch.cat([pairs.features[..., :4], features], -1)
         att = torch.cat([att, pairs.att[3:]])
-        return filter_messages(base, v, keep, pairs._replace(att=att, val=val))
+        vectors = PairVectors(features, att, val, pairs.lean)
+        return filter_messages(base, v, keep, vectors)
 
     assert torch.autograd.gradcheck(function, (base, v, *learned), fast_mode=True)
 
