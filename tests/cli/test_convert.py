@@ -196,11 +196,17 @@ def test_a_graph_transformer_without_bond_types(tmp_path):
     assert torch.equal(table, (weight + bias).expand(config["num_bond_type"], 32))
 
 
+WEIGHTS = published_graphormer()
+
+
+def without(word):
+    """The weights whose names do not have a word."""
+    return {name: value for name, value in WEIGHTS.items() if word not in name}
+
+
 def test_a_model_without_layernorm_on_the_embeddings(tmp_path):
     """The preset has one, and no flag takes it away."""
-    state = {
-        n: v for n, v in published_graphormer().items() if "emb_layer_norm" not in n
-    }
+    state = without("emb_layer_norm")
     model = converted(tmp_path, "microsoft-graphormer", state, {}).model
     assert isinstance(model.encoder.embed_norm, torch.nn.Identity)
     assert isinstance(model.head, TransformHead)
@@ -218,14 +224,8 @@ def test_a_missing_edge_is_part_of_the_distance():
     assert table[:4] == [513, 3, 2, 5]
 
 
-def without(name):
-    state = published_graphormer()
-    del state[name]
-    return state
-
-
 MICROSOFT, GRPE, GT = "microsoft-graphormer", "lenscloth-grpe", "graphtransformer"
-POOLED = {**published_graphormer(), "encoder.pooler.weight": torch.zeros(1)}
+POOLED = {**WEIGHTS, "encoder.pooler.weight": torch.zeros(1)}
 LAP, NO_LAP = "gt_nodes_batchnorm_lappe", "gt_edges_layernorm"
 
 
@@ -233,30 +233,15 @@ LAP, NO_LAP = "gt_nodes_batchnorm_lappe", "gt_edges_layernorm"
     "source, state, config, message",
     [
         (MICROSOFT, POOLED, {}, "1 weights .* unknown: pooler.weight"),
-        (MICROSOFT, without("encoder.embed_out.weight"), {}, "no weight 'embed_out.we"),
-        (
-            MICROSOFT,
-            published_graphormer(),
-            {"encoder_layers": 12},
-            "layers 12, the weights",
-        ),
-        (
-            MICROSOFT,
-            published_graphormer(),
-            {"num_classes": 3},
-            "num_classes 3, the weights",
-        ),
-        (
-            f"{MICROSOFT} --target-names a",
-            published_graphormer(),
-            {},
-            "names has 1 names",
-        ),
-        (MICROSOFT, published_graphormer(), [], "config.json holds no JSON object"),
-        (GRPE, published_graphormer(), {}, 'give --config with {"nhead": 32'),
-        (GRPE, published_graphormer(), {"nhead": 4}, "no weight 'node_emb.weight'"),
+        (MICROSOFT, without("embed_out.weight"), {}, "no weight 'embed_out.weight'"),
+        (MICROSOFT, WEIGHTS, {"encoder_layers": 12}, "layers 12, the weights"),
+        (MICROSOFT, WEIGHTS, {"num_classes": 3}, "num_classes 3, the weights"),
+        (f"{MICROSOFT} --target-names a", WEIGHTS, {}, "names has 1 names"),
+        (MICROSOFT, WEIGHTS, [], "config.json holds no JSON object"),
+        (GRPE, WEIGHTS, {}, 'give --config with {"nhead": 32'),
+        (GRPE, WEIGHTS, {"nhead": 4}, "no weight 'node_emb.weight'"),
         (GRPE, {"a": 1}, {"nhead": 4}, "holds no weights"),
-        (GT, published_graphormer(), {}, 'give --config with {"n_heads"'),
+        (GT, WEIGHTS, {}, 'give --config with {"n_heads"'),
         (GT, NO_LAP, {"n_heads": 4, "wl_pos_enc": True}, "wl_pos_enc True, .* False"),
         (GT, NO_LAP, {"n_heads": 4, "residual": False}, "residual False, the weights"),
         (GT, NO_LAP, {"n_heads": 4, "lap_pos_enc": True}, "lap_pos_enc True, .* False"),
