@@ -1,6 +1,7 @@
 """Tables as TSV, SDF and Parquet give the dataset that a CSV gives."""
 
 import csv
+import re
 
 import numpy as np
 import pandas
@@ -15,6 +16,7 @@ from graphormer_plugin.data.tables.formats import (
     open_table,
     write_table,
 )
+from support.stores import csv_dataset
 from support.tables import write_file
 
 ROWS = [
@@ -166,6 +168,25 @@ def test_all_targets_but_the_numbers_of_rows(tmp_path, index, caplog):
     assert f"all leaves out {index!r}, which only numbers the rows" in text
 
 
+@pytest.mark.parametrize(
+    "ending, write",
+    [("csv.gz", "to_csv"), ("parquet", "to_parquet"), ("xlsx", "to_excel")],
+)
+def test_a_damaged_file_is_one_line(tmp_path, ending, write):
+    """Half of a file, as a broken copy leaves it, or other text in its place."""
+    path = tmp_path / f"table.{ending}"
+    frame = pandas.DataFrame({"smiles": ["C" * n for n in range(1, 60)], "y": 1.0})
+    getattr(frame, write)(path)
+    asked = DatasetOptions(str(path), target_columns="y")
+    assert len(csv_dataset(asked).smiles) == 59
+    content = path.read_bytes()
+    for damaged in (content[: len(content) // 2], b"smiles,y\nC,1\n" * 9):
+        path.write_bytes(damaged)
+        with pytest.raises((ValueError, OSError), match=re.escape(str(path))) as caught:
+            csv_dataset(asked)
+        assert "\n" not in str(caught.value)
+
+
 class TestSdf:
     @pytest.fixture
     def sdf(self, tmp_path):
@@ -284,12 +305,13 @@ class TestWriting:
         read = [found for *_, found in table.rows(["title", "smiles", "price"])]
         assert read == cells
 
-    def test_a_name_of_two_lines_and_a_long_cell(self, tmp_path):
+    def test_names_and_cells_of_several_lines(self, tmp_path):
         path, output = tmp_path / "table.sdf", tmp_path / "out.sdf"
         path.write_text("".join(map(sdf_record, ROWS[:2])))
         table = open_table(path)
-        long = "x" * 200_000
-        rows = [[*cells, long] for _, _, cells in table.rows(table.header)]
+        long = "x" * 200_000 + " y"
+        written = long.replace(" ", "\r\n\r\n")
+        rows = [[*cells, written] for _, _, cells in table.rows(table.header)]
         lines = iter([[*table.header, "IC50\n(nM)"], *rows])
         write_table(output, lines, table, "smiles", set(), 0, 2)
         read = [mol.GetPropsAsDict() for mol in Chem.SDMolSupplier(str(output))]
