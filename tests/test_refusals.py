@@ -134,6 +134,8 @@ train t.csv --ratios 1,1 | --ratios 1,1: expected three numbers
 train t.csv --smiles-column x | no column 'x', the header has
 train t.csv --model scratch --start a.pt | --start has no effect
 train t.csv --start a.pt | a.pt
+train t.csv --start grpe_minimol --arch gcn | --arch gcn: the start
+train t.csv --model scratch --arch lstm | unknown --arch lstm
 train t.csv --split column:part | no column 'part'
 train t.csv --weight-column w | no column 'w'
 train t.csv --class-names no,yes | --class-names

@@ -2,6 +2,7 @@
 
 import pytest
 
+from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, preprocess
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.featurise import LimitedParser
@@ -11,31 +12,27 @@ from support.tables import rows
 CHAIN = "C" * 20_000
 
 
-def test_a_molecule_above_the_limit_gets_a_reason(checkpoint, tmp_path):
-    """20,000 atoms would take 10 GB."""
-    path, out = tmp_path / "in.csv", tmp_path / "out.csv"
-    path.write_text(f"smiles\nCCO\n{CHAIN}\nCCCO\n")
-    assert main([checkpoint("grpe_tiny"), str(path), str(out), "--quiet"]) == 0
-    first, chain, last = rows(out)
-    assert chain["reason"] == "20,000 atoms, above --max-atoms 1000"
-    assert not chain["gap"] and first["gap"] and last["gap"]
-
-
 def test_the_limit_comes_from_the_training(checkpoint, tmp_path):
+    """20,000 atoms would take 10 GB. Predictions from Python have no limit."""
     path = tmp_path / "in.csv"
-    smiles = ["C" * 50, "C" * 51, "C([H])([H])" * 50, "C" * 49 + "C(=O)O"]
+    smiles = ["C" * 50, "C" * 51, "C([H])([H])" * 50, "C" * 49 + "C(=O)O", CHAIN]
     path.write_text("\n".join(["smiles", *smiles]) + "\n")
-    trained = checkpoint("grpe_tiny", "--max-atoms", "50")
-    for options, refused in [
-        ([trained], {1, 3}),
-        ([trained, "--max-atoms", "51"], {3}),
-        ([trained, checkpoint("grpe_tiny")], {1, 3}),
-        ([trained, "--max-atoms", "49"], {0, 1, 2, 3}),
+    trained, plain = checkpoint("grpe_tiny", "--max-atoms", "50"), checkpoint(
+        "grpe_tiny"
+    )
+    for options, limit, refused in [
+        ([trained], 50, [1, 3, 4]),
+        ([trained, "--max-atoms", "51"], 51, [3, 4]),
+        ([trained, plain], 50, [1, 3, 4]),
+        ([plain], 1000, [4]),
+        ([trained, "--max-atoms", "49"], 49, [0, 1, 2, 3, 4]),
     ]:
         out = tmp_path / f"out{len(list(tmp_path.iterdir()))}.csv"
         assert main([*options, str(path), str(out), "--quiet"]) == 0
-        reasons = [row["reason"] for row in rows(out)]
-        assert {row for row, reason in enumerate(reasons) if reason} == refused
+        found = rows(out)
+        assert [at for at, row in enumerate(found) if not row["gap"]] == refused
+        assert found[4]["reason"] == f"20,000 atoms, above --max-atoms {limit}"
+    assert hub.load(trained).predict(smiles[1:2]).shape == (1, 1)
 
 
 def test_fragments_that_are_left_out_do_not_count():

@@ -23,19 +23,3 @@ def test_prepares_and_says_what_is_there(csv, capsys):
     assert line.startswith(start)
     assert main(arguments(csv, "--target-unit", "eV", "--verify")) == 0
     assert capsys.readouterr().out.splitlines() == [line, path]
-
-
-def test_an_interrupted_preparation_goes_on(csv, capsys, monkeypatch):
-    from graphormer_plugin.data import smiles
-
-    def interrupted(smiles, **_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(smiles, "parse_smiles", interrupted)
-        assert main(arguments(csv)) == 130
-    assert capsys.readouterr().err == "interrupted\n"
-    stores = csv.parent / "root" / "stores"
-    assert not [*stores.glob("[!.]*")]
-    assert main(arguments(csv)) == 0
-    assert len([*stores.glob("[!.]*")]) == 1 and not [*stores.glob(".tmp-*")]

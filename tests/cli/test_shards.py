@@ -10,7 +10,6 @@ import pytest
 
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data import DatasetError
-from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.parquet import ParquetTable
 
@@ -36,15 +35,6 @@ def table(tmp_path, monkeypatch):
     for part, rows in enumerate((table[:700], table[700:])):
         parquet.write_table(rows, f"in.parquet/{part}.parquet", row_group_size=150)
     return table
-
-
-def test_every_row_is_in_one_shard():
-    for total in (0, 1, 7, 100):
-        for count in (1, 3, 7, 101):
-            parts = [Shard(number, count).rows(total) for number in range(1, count + 1)]
-            assert [row for part in parts for row in range(*part)] == [*range(total)]
-            sizes = {end - first for first, end in parts}
-            assert max(sizes) - min(sizes) <= 1
 
 
 def test_rows_of_a_table_of_several_files(table):

@@ -8,12 +8,9 @@ import pytest
 from fairseq_cli import validate as fairseq_validate
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli.explain import main as explain
 from graphormer_plugin.cli.predict import main as predict
 from graphormer_plugin.data.tables.formats import open_table
 from support.training import USER_DIR, run_once
-
-SALTS = ["[Na+].CC(=O)[O-]", "CC(=O)[O-]"]
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +31,6 @@ def checkpoint(checkpoint, folder):
         --target-kind binary --target-unit= --weight-column w --largest-fragment
         --data-root {folder} --criterion binary_logloss --class-weights balanced"""
     return checkpoint("grpe_tiny", *words.split())
-
-
-def test_checkpoint_knows_the_words(checkpoint):
-    predictor = hub.load(checkpoint)
-    assert predictor.targets.class_names == [["inactive", "active"], []]
-    salt, acid = predictor.double().predict(SALTS)
-    np.testing.assert_allclose(salt, acid, atol=1e-12)
 
 
 def test_validation_writes_molecules_and_words(folder, checkpoint):
@@ -79,21 +69,3 @@ def test_prediction_in_every_format(folder, checkpoint, tmp_path, suffix, capsys
     assert predict([checkpoint, str(output), str(again), "--quiet"]) == 0
     read = open_table(again).rows(["smiles"])
     assert [row[0] for *_, row in read] == [row[0] for row in cells]
-
-
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "sdf", "parquet"])
-def test_cells_with_ends_of_lines(checkpoint, tmp_path, suffix):
-    table, output = tmp_path / "in.csv", tmp_path / f"out.{suffix}"
-    table.write_bytes(b'smiles,note\nCCO,"old\rmac"\nCCN,"a\r\nb"\n')
-    assert predict([checkpoint, str(table), str(output), "--quiet"]) == 0
-    cells = [cells for *_, cells in open_table(output).rows(["smiles", "note"])]
-    notes = ["old mac", "a b"] if suffix == "sdf" else ["old\rmac", "a\r\nb"]
-    assert cells == [["CCO", notes[0]], ["CCN", notes[1]]]
-
-
-def test_explanation_of_a_salt(folder, checkpoint, tmp_path, capsys):
-    (tmp_path / "in.tsv").write_text(f"title\tsmiles\nacetate\t{SALTS[0]}\n")
-    out = tmp_path / "page.html"
-    assert explain([checkpoint, str(tmp_path / "in.tsv"), str(out)]) == 0
-    line = capsys.readouterr().out.splitlines()[0]
-    assert line.startswith(f"acetate: {SALTS[0]}\thit: probability of active 0.")

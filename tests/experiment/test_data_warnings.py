@@ -53,24 +53,6 @@ def test_a_line_names_the_targets(read, columns, asked, text):
     assert experiment_warnings(table, splits, asked) == [text]
 
 
-def test_targets_that_are_left_out_stay_columns(read):
-    both = {"y": [1] * 6, "z": NUMBERS, "part": PARTS}
-    asked = {"target_columns": ("y", "z"), "target_kind": "regression"}
-    table, _, _ = read(both, **asked)
-    assert table.targets.names == ["z"] and table.labels.shape == (6, 1)
-    assert table.extra_names == ["y"]
-    assert [float(cell) for (cell,) in table.extras] == [1] * 6
-
-
-def test_labels_without_weight_are_not_scored(read):
-    """Where a target has no label of a weight above 0 in train."""
-    columns = {"part": PARTS, "a": range(6), "b": [5, "", 7, 8, 9, 10]}
-    asked = {"target_columns": ("a", "b"), "weight_column": "w"}
-    table, _, (split,) = read({**columns, "w": [0, 1, 0, 1, 1, 1]}, **asked)
-    labels = table.scored_labels(split, "test")
-    assert labels[:, 0].tolist() == [4, 5] and np.isnan(labels[:, 1]).all()
-
-
 def test_valid_is_drawn_from_train(read):
     """Of a column without valid, by molecule and seed."""
     parts = ["train"] * 20 + ["test"] * 5

@@ -28,8 +28,11 @@ def test_the_default_start_joins_its_parts():
     smiles = ["CCO", "c1ccccc1C(=O)N", "C[N+](C)(C)C"]
     vectors = predictor.embed(smiles)
     assert vectors.shape == (3, 256 + 256 + 563)
-    outputs = predictor.predict(smiles)
-    np.testing.assert_allclose(vectors[:, 512:], outputs, rtol=1e-4, atol=1e-4)
+    nodes = predictor.embed(smiles, nodes=True)
+    assert [len(x) for x in nodes] == [3, 9, 5]
+    parts = [predictor.embed(smiles, layers=1), [x.mean(0) for x in nodes]]
+    joined = np.concatenate([*parts, predictor.predict(smiles)], 1)
+    np.testing.assert_allclose(vectors, joined, rtol=1e-4, atol=1e-4)
     assert packaged_models()[DEFAULT_START].stat().st_size < 15_000_000
 
 

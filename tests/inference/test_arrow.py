@@ -128,11 +128,6 @@ def test_one_model_for_a_process(predictor, table):
     assert results[0].equals(results[1]) and results[0].equals(results[2])
 
 
-def test_a_wrong_column_is_one_line(predictor):
-    with pytest.raises(ValueError, match="which column has the SMILES"):
-        predictor(pyarrow.table({"a": ["C"], "b": ["C"]}))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["ray", "dask", "spark"])
 def test_engines(engine, found, table, tmp_path):

@@ -46,7 +46,11 @@ def test_the_class_of_several_models(rng):
     members = rng.dirichlet(np.ones(3), size=(2, 40))
     found = combined([Prediction(member) for member in members])
     targets = TargetSchema(["kind"], kind="multiclass", num_classes=3)
-    value, spread, *_ = prediction_columns(targets, *found)
+    value, spread, *others = prediction_columns(targets, *found)
+    names = ["kind", "kind_std", *(f"kind_probability_{k}" for k in range(3))]
+    assert [column.name for column in (value, spread, *others)] == names
+    probabilities = np.array([column.cells for column in others], float).T
+    np.testing.assert_allclose(probabilities, members.mean(0), rtol=1e-6)
     best = members.mean(0).argmax(1)
     assert all((best != member.argmax(1)).any() for member in members)
     assert [*map(int, value.cells)] == best.tolist()

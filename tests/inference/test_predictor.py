@@ -17,8 +17,6 @@ from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.smiles import feature_dims, parse_smiles
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.inference import graphs
-from graphormer_plugin.inference.loading import ensemble
-from graphormer_plugin.inference.model_folder import ModelFolder
 from graphormer_plugin.inference.molecules import RowReader
 from graphormer_plugin.models import build_model
 from support.architectures import OGB
@@ -78,15 +76,6 @@ def test_the_domain_changes_no_prediction(arch, options):
     found = one.estimate(SMILES)
     np.testing.assert_allclose(found.values, plain, rtol=1e-9)
     np.testing.assert_allclose(found.in_domain, one.domain.score(vectors))
-
-
-def test_the_smallest_limit_of_several_models_counts():
-    members = [predictor(), predictor()]
-    members[1].max_atoms = 5
-    both = ensemble(members, ModelFolder([]))
-    assert both.max_atoms == 5 and both.predict(["C" * 9]).shape == (1, 1)
-    with pytest.raises(ValueError, match="6 atoms"):
-        both.reader()("C" * 6)
 
 
 def test_codes_are_checked_where_vocabularies_are_not_those_of_ogb():
