@@ -12,8 +12,6 @@ from graphormer_plugin.data.featurise import (
 )
 from graphormer_plugin.data.smiles import parse_smiles
 
-SMILES = ["CCO", "c1ccccc1O", "C", "C/C=C/C", "N[C@@H](C)C(=O)O", "[Na+].[Cl-]", "C#N"]
-
 
 class TestFeaturise:
     bad = ["CCO", "C1CC", "CN(C)(C)(C)C", "", "xyz", "CC"]

@@ -36,22 +36,19 @@ ATROPISOMER = (
 )
 
 SMILES = ["CCO", "c1ccccc1O", "C", "C/C=C/C", "N[C@@H](C)C(=O)O", "[Na+].[Cl-]", "C#N"]
+NCI = [line.split()[0] for line in nci_file().read_text().splitlines()]
 
 
 class TestFeatures:
     def test_equal_to_ogb(self, ogb):
-        lines = nci_file().read_text().splitlines()
-        strings = SMILES + [line.split()[0] for line in lines[:300]]
-        for string in strings:
+        for string in SMILES + NCI[:300]:
             graph, expected = parse_smiles(string), ogb.utils.smiles2graph(string)
             assert np.array_equal(graph.x, expected["node_feat"]), string
             assert np.array_equal(graph.edge_index, expected["edge_index"]), string
             assert np.array_equal(graph.edge_attr, expected["edge_feat"]), string
 
     def test_equal_to_atom_by_atom(self):
-        lines = nci_file().read_text().splitlines()
-        strings = [line.split()[0] for line in lines[::10]]
-        for string in [*SMILES, *UNUSUAL, *strings]:
+        for string in SMILES + UNUSUAL + NCI[::10]:
             try:
                 mol = mol_of_any_smiles(string)
             except ValueError:
@@ -101,8 +98,8 @@ class TestFeatures:
 def test_scaffolds():
     from rdkit.Chem.Scaffolds import MurckoScaffold
 
-    for line in nci_file().read_text().splitlines()[:300]:
-        mol = Chem.MolFromSmiles(line.split()[0])
+    for string in NCI[:300]:
+        mol = Chem.MolFromSmiles(string)
         assert murcko_scaffold(mol, stereo=True) == MurckoScaffold.MurckoScaffoldSmiles(
             mol=mol, includeChirality=True
         )

@@ -26,8 +26,6 @@ from support.architectures import (
 )
 
 ROWS = np.arange(6)  # one of them a single node
-ARCHS = ["gcn", "gin", "gine", "gat", "gatedgcn", "graphsage", "pna", "mpnn"]
-ARCHS += ["pna_simple"]
 
 
 @torch.no_grad()

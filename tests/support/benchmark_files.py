@@ -29,6 +29,13 @@ REFUSED = "CC1(C)OB(C2=CC=CC=C2)O[Al]1(O)(O)(O)(O)O"
 REFUSED_ROWS = (137, 987, 12882, 18293, 30784, 30785, 35728)  # all of ogbg-molhiv
 
 
+class Code:
+    """Prints when it is unpickled."""
+
+    def __reduce__(self):
+        return print, ("executed",)
+
+
 def splits_of(count, names=("train", "valid", "test")):
     """Every tenth row to each of the later splits, the rest to the first."""
     rows = np.arange(count)

@@ -25,6 +25,7 @@ from support.benchmark_files import (
     REFUSED,
     REFUSED_ROWS,
     SMILES,
+    Code,
     pack,
     splits_of,
     write_csv,
@@ -109,15 +110,12 @@ def test_splits_saved_under_numpy_1(tmp_path, options):
     assert len(get_store(options("pcqm4mv2")).splits["valid"]) == 5
 
 
-def test_a_split_file_with_code_is_refused(tmp_path, options):
-    class Code:
-        def __reduce__(self):
-            return (print, ("executed",))
-
+def test_a_split_file_with_code_is_refused(tmp_path, options, capsys):
     folder = write_pcqm(tmp_path)
     torch.save({"train": Code()}, folder / "split_dict.pt")
     with pytest.raises(DatasetError, match="cannot be read.*weights_only|Weights only"):
         get_store(options("pcqm4mv2"))
+    assert "executed" not in capsys.readouterr().out
 
 
 def test_graphs_stay_what_they_are_without_raw_files(tmp_path, options):

@@ -16,7 +16,7 @@ from graphormer_plugin.data.datasets.zinc import (
     ZINC_BOND_TYPES,
     parse_zinc_smiles,
 )
-from support.benchmark_files import SMILES, pack, write_zinc
+from support.benchmark_files import SMILES, Code, pack, write_zinc
 
 PARTS = {
     "train": [(smiles, 0.5 * row) for row, smiles in enumerate(SMILES[:30])],
@@ -135,10 +135,6 @@ def test_vocabulary_equals_the_published_one(shared_data):
 
 
 def test_a_pickle_with_code_is_refused(tmp_path, options, capsys):
-    class Code:
-        def __reduce__(self):
-            return (print, ("executed",))
-
     folder = write_zinc(tmp_path, PARTS)
     (folder / "train.pickle").write_bytes(pickle.dumps([Code()]))
     with pytest.raises(DatasetError, match="names builtins.print, which no file of"):
