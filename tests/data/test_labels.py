@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphormer_plugin.data.labels import stored_labels
+from graphormer_plugin.data.labels import describe_targets, stored_labels
 from graphormer_plugin.data.schema import TargetSchema, target_statistics
 
 
@@ -26,3 +26,12 @@ def test_a_large_offset_changes_no_standardised_label(offset, dtype, rng):
     torch.testing.assert_close(
         standardised(stored), standardised(plain), atol=3e-5, rtol=0, equal_nan=True
     )
+
+
+def test_classes_are_counted():
+    """Up to the largest label; they have no mean."""
+    labels, asked = np.array([[0], [2], [np.nan]]), TargetSchema(
+        ["y"], kind="multiclass"
+    )
+    targets, missing = describe_targets(labels, asked, np.arange(4), {})
+    assert (targets.num_classes, targets.mean, missing) == (3, [], 1)
