@@ -64,8 +64,3 @@ def test_prediction_in_every_format(folder, checkpoint, tmp_path, suffix, capsys
     assert [path.name for path in tmp_path.iterdir()] == [output.name]
     if suffix == "parquet":
         assert pandas.read_parquet(output)["hit_predicted"].dtype == float
-    # what was written can be read as input
-    again = tmp_path / "again.csv"
-    assert predict([checkpoint, str(output), str(again), "--quiet"]) == 0
-    read = open_table(again).rows(["smiles"])
-    assert [row[0] for *_, row in read] == [row[0] for row in cells]

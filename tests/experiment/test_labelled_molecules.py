@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.data.tables.table import CsvTable
 from graphormer_plugin.experiment.data_warnings import experiment_warnings
 from graphormer_plugin.experiment.labelled_molecules import read_table
 from graphormer_plugin.experiment.report import label_table
-from graphormer_plugin.experiment.split_tables import SPLITS, write_molecules
+from graphormer_plugin.experiment.split_tables import write_molecules
 from support.labelled_molecules import HEADER, ROWS, settings, splits_of
 from support.stores import csv_dataset
 
@@ -137,34 +136,27 @@ def test_rows_that_are_left_out(write):
     ]
 
 
-def test_words_are_classes(read, tmp_path):
-    """Two words by their meaning, more only if they are asked for."""
+def test_words_are_classes(read):
+    """A salt is a molecule of its own, unless its largest fragment is."""
     rows = [
-        ["CCO.Cl", "active", "sweet", "2"],
-        ["C1CC1CC", "inactive", "bitter", "0"],
-        ["OCC", "active", "", "1.5"],
-        ["c1ccccc1C", "", "sour", "1"],
+        ["CCO.Cl", "active", "2"],
+        ["C1CC1CC", "inactive", "0"],
+        ["OCC", "active", "1.5"],
+        ["c1ccccc1C", "", "1"],
     ]
 
-    def words(target, **options):
-        header = "smiles activity taste trust"
-        return read(rows, header, target_columns=(target,), **options)
+    def words(**options):
+        asked = {"target_columns": ("activity",), **options}
+        return read(rows, "smiles activity trust", **asked)
 
-    table = words("activity", weight_column="trust")
+    table = words(weight_column="trust")
     assert table.targets.kind == "binary"
     assert table.targets.class_names == [["inactive", "active"]]
     assert table.labels[:3, 0].tolist() == [1, 0, 1]
     assert table.weights.tolist() == [2, 0, 1.5, 1] and len({*table.keys}) == 4
-    table = words("activity", largest_fragment=True, class_weights="balanced")
+    table = words(largest_fragment=True, class_weights="balanced")
     assert table.weights is None and len({*table.keys}) == 3
     assert table.smiles[0] == "CCO.Cl"
-    table = words("taste", target_kind="multiclass")
-    assert table.targets.class_names == [["bitter", "sour", "sweet"]]
-    table = words("taste", class_names=("sweet", "sour", "bitter", "umami"))
-    assert (table.targets.kind, table.targets.num_classes) == ("multiclass", 4)
-    write_molecules(tmp_path, table, [{name: np.arange(4) for name in SPLITS}])
-    lines = list(CsvTable(tmp_path / "molecules.csv").rows(["taste"]))
-    assert [cells for *_, cells in lines] == [["sweet"], ["bitter"], [""], ["sour"]]
 
 
 def test_registry_numbers_are_no_endpoint(read):

@@ -1,7 +1,5 @@
 """Targets that are learned as logarithms."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,6 @@ from graphormer_plugin.experiment.labelled_molecules import (
     spans_decades,
     with_logarithms,
 )
-from graphormer_plugin.experiment.split_tables import write_molecules
 from graphormer_plugin.heads.prediction import (
     Prediction,
     antilog,
@@ -20,7 +17,6 @@ from graphormer_plugin.heads.prediction import (
 )
 from graphormer_plugin.inference.prediction_columns import unlogged_cell
 from support.labelled_molecules import molecules_of, settings
-from support.tables import rows
 
 NAMES = ["logD", "clearance", "auto"]
 RNG = np.random.default_rng(0)
@@ -85,11 +81,10 @@ def test_a_measured_value_is_printed_as_it_was_read(text):
     assert unlogged_cell(np.log10(float(text or "nan"))) == text
 
 
-def test_a_table_with_and_without_logarithms(write, tmp_path):
+def test_a_table_without_logarithms(write):
     lines = [
         [f"{'C' * (at + 1)}O", f"{y:.4g}", at] for at, y in enumerate(LABELS[:40, 1])
     ]
-    lines[3][1] = ""
     path = write(lines, ["smiles", "clearance", "log10 clearance"])
     asked = settings(path, target_columns=("clearance",))
     plain = read_table(asked)
@@ -98,16 +93,6 @@ def test_a_table_with_and_without_logarithms(write, tmp_path):
     assert experiment_warnings(plain, [], asked)[0].startswith(hint)
     named = settings(path, target_columns=("log10 clearance",))
     assert read_table(named).logs == []
-    table = read_table(dataclasses.replace(asked, log_targets=("clearance",)))
-    assert table.targets.names == ["log10 clearance"] and table.logs == [0]
-    assert table.in_unit.names == ["clearance"]
-    assert table.labels[0, 0] == pytest.approx(NORMAL[0], abs=1e-3)
-    assert table.label_cells(0, True) == [f"{LABELS[0, 1]:.4g}"]
-    assert table.label_cells(3, True) == table.label_cells(3) == [""]
-    write_molecules(tmp_path, table, [])
-    first, *_ = rows(tmp_path / "molecules.csv")
-    assert [*first] == ["smiles", "log10 clearance"]
-    assert float(first["log10 clearance"]) == table.labels[0, 0]
 
 
 def test_a_label_without_logarithm_is_named():
