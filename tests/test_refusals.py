@@ -111,6 +111,13 @@ preprocess --dataset-name t.csv --class-names ,, | --class-names ,,
 preprocess --dataset-name t.csv --seed -1 | --seed
 preprocess --dataset-name '' | dataset
 preprocess --dataset-name nzi | unknown dataset 'nzi', expected the path
+preprocess --dataset-name ~nobody-here/m | unknown dataset '~nobody-here/m'
+preprocess --dataset-name ~nobody-here/m.csv | ~nobody-here/m.csv: No such file
+preprocess --dataset-name m --user-data-dir ~nobody-here | ~nobody-here: no such folder
+preprocess --dataset-name m --user-data-dir none | none: no such folder with .py
+preprocess --dataset-name m --user-data-dir . | : no such folder with .py
+preprocess --dataset-name t.csv,d.csv --split rows:o.npy | of the rows of one dataset
+preprocess --dataset-name t.csv --split rows:gone.json | No such file or directory: 'gone.json'
 preprocess --dataset-name nci, | a name is empty
 preprocess --dataset-name nci --dataset-source ogb | comes from rdkit, not from 'ogb'
 preprocess --dataset-name zinc-full --dataset-source smiles | 'zinc-full' comes from pyg
@@ -207,6 +214,11 @@ smiles,y;C,"1,234.5";C,"2,000.1"; | | write numbers as 1234.5, without commas
 smiles,y;C,yes;C,1; | --target-kind binary | 'yes' is not a number
 smiles,y;C,yes;C,no; | | 'yes' is not a number
 smiles,y;C,low;C,top; | --target-kind binary --class-names low,high | 'top' is not one of
+smiles,y;C,low;C,top; | --target-kind binary | 2 words ('low', 'top') of two classes: give --class
+smiles,y;C,active; | --target-kind binary | 1 words ('active') of two classes
+smiles,y;C,a;C,b;C,c; | --target-kind binary | 3 words ('a', 'b', 'c') of two classes
+smiles,y;C,a;C,b;C,c; | --target-kind binary | or give --target-kind multiclass
+smiles,y;C,a; | --target-kind binary --class-names a,b,c | two classes, not --class-names a,b,c
 smiles,y;C,no;C,Yes;C,YES; | --target-kind binary | 'YES', 'Yes', 'no' differ in their case
 smiles,y;C,1;C,0; | --target-kind binary --class-names a,b | targets that are words
 smiles,y,w;C,1,;C,2,1;C,3,1; | --weight-column w | column 'w': a weight is a number

@@ -49,12 +49,6 @@ def test_errors_name_file_and_line(rings):
     assert len(get_store(rings())) == 10  # corrected: works in the same process
 
 
-def test_folder(tmp_path):
-    for folder in (tmp_path / "none", tmp_path):
-        with pytest.raises(DatasetError, match=f"{folder}: no such folder with .py"):
-            get_store(DatasetOptions("x", user_data_dir=str(folder)))
-
-
 # As examples/customized_dataset/customized_dataset.py of Graphormer v2.
 V2 = """
 import numpy as np

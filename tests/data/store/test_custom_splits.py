@@ -17,7 +17,6 @@ from graphormer_plugin.data import (
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.data.store import describe
-from graphormer_plugin.data.store.sharded_store import open_stores
 from support.stores import store_of
 
 PARTS = ["train"] * 8 + ["valid"] * 2 + ["test"] * 3 + ["valid"]
@@ -126,11 +125,3 @@ def test_graphs_of_a_dataset_with_splits_of_its_own(split):
 def test_wrong_files(options, split, content, message):
     with pytest.raises(DatasetError, match=message):
         get_store(options(split(content)))
-
-
-def test_of_the_rows_of_one_dataset(options, split):
-    asked = options(split(rows_of_parts()))
-    with pytest.raises(DatasetError, match="of the rows of one dataset"):
-        open_stores(options(asked.split, name=f"{asked.name},{asked.name}"))
-    with pytest.raises(FileNotFoundError):
-        get_store(options("rows:missing.json"))

@@ -1,4 +1,4 @@
-"""Words as class labels, and salts."""
+"""Words as class labels, and salts. Orders that nobody knows are in tests/test_refusals.py."""
 
 import numpy as np
 import pytest
@@ -36,20 +36,6 @@ def test_numbers():
     for labels in ([0, 4], [0, 1, 6], [4, 5, 6]):
         with pytest.raises(ValueError, match=f"class {labels[-1]}, but only "):
             check_numbers(np.array(labels, float))
-
-
-@pytest.mark.parametrize(
-    "words, asked, message",
-    [
-        (["low", "high"], [], "2 words .'high', 'low'. of two classes: give --class-n"),
-        (["active"], [], "1 words .'active'. of two classes"),
-        (["a", "b", "c"], [], "3 words .*--target-kind multiclass"),
-        (["a"], ["a", "b", "c"], "two classes, not --class-names a,b,c"),
-    ],
-)
-def test_order_that_nobody_knows(words, asked, message):
-    with pytest.raises(ValueError, match=message):
-        class_order(words, "binary", asked)
 
 
 def test_words_of_a_binary_target(prepared):
