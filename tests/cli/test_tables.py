@@ -1,7 +1,5 @@
 """Words, salts, weights and names from a table to a prediction in another format."""
 
-import csv
-
 import numpy as np
 import pandas
 import pytest
@@ -10,6 +8,7 @@ from fairseq_cli import validate as fairseq_validate
 from graphormer_plugin import hub
 from graphormer_plugin.cli.predict import main as predict
 from graphormer_plugin.data.tables.formats import open_table
+from support import tables
 from support.training import USER_DIR, run_once
 
 
@@ -38,8 +37,7 @@ def test_validation_writes_molecules_and_words(folder, checkpoint):
         --valid-subset test --batch-size 8 --data-root {folder} --num-workers 0
         --results-path {folder}/results"""
     run_once(fairseq_validate.cli_main, arguments.split())
-    with open(folder / "results" / "predictions_test.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = tables.rows(folder / "results" / "predictions_test.csv")
     columns = "row smiles name hit toxic hit_target toxic_target hit_class".split()
     assert len(rows) == 3 and list(rows[0]) == columns
     for row in rows:

@@ -5,9 +5,6 @@ fails. The papers state no start, so the sources are the released codes, whose f
 comments name.
 """
 
-import csv
-import gzip
-import itertools
 import math
 import re
 
@@ -20,6 +17,7 @@ from graphormer_plugin.hub import Predictor
 from graphormer_plugin.inference.graphs import ModelGraphs
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules.init import init_transformer
+from support import tables
 from support.architectures import GRAPHS, OGB, ZINC
 
 # Names are regular expressions; a number is the deviation of N(0, number^2), "torch" the
@@ -146,8 +144,7 @@ def first_attention(model, batch):
 @pytest.fixture(scope="module")
 def batch(shared_data):
     """The first 64 training molecules of ZINC-12k, as GRPE reads them."""
-    with gzip.open(shared_data / "zinc12k.csv.gz", "rt") as file:
-        rows = list(itertools.islice(csv.DictReader(file), 64))
+    rows = tables.rows(shared_data / "zinc12k.csv.gz")[:64]
     predictor = Predictor(build_model("grpe_small", ZINC, GRAPHS), ZINC, GRAPHS, "zinc")
     molecules = predictor.read([row["smiles"] for row in rows])
     graphs = ModelGraphs(predictor.model, ZINC, molecules.chunk)

@@ -1,7 +1,5 @@
 """A value for every node: from a folder of a user to metrics and predictions."""
 
-import csv
-
 import numpy as np
 import pytest
 from fairseq_cli import train as fairseq_train
@@ -13,6 +11,7 @@ from graphormer_plugin.tasks.graph_prediction import (
     GraphPredictionConfig,
     GraphPredictionTask,
 )
+from support import tables
 from support.training import TINY, USER_DIR, logged, run
 
 DATASET = """
@@ -115,8 +114,7 @@ def test_training_and_predictions(tmp_path, monkeypatch):
         --user-data-dir {tmp_path}/datasets"""
     log = run(fairseq_validate.cli_main, words.split(), monkeypatch)
     (test,) = logged(log, "test")
-    with open(tmp_path / "predictions_test.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = tables.rows(tmp_path / "predictions_test.csv")
     assert len(rows) == sum(range(29, 34))
     assert rows[0].keys() == {"row", "node", "place", "place_target"}
     assert [row["place_target"] for row in rows[:4]] == ["0", "1", "", "3"]
@@ -178,8 +176,7 @@ def test_one_graph_with_masks(tmp_path, monkeypatch):
         --results-path {tmp_path}"""
     log = run(fairseq_validate.cli_main, words.split(), monkeypatch)
     assert logged(log, "test")[0]["test_accuracy"] == pytest.approx(3 / 5)
-    with open(tmp_path / "predictions_test.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = tables.rows(tmp_path / "predictions_test.csv")
     labels = [row["half_target"] for row in rows]
     assert labels == [""] * 20 + ["0"] * 3 + ["1"] * 2 + [""] * 15
     DATASETS.pop("masked")

@@ -1,7 +1,5 @@
 """OGB's benchmarks from raw files, and everything that can be wrong with these."""
 
-import csv
-import gzip
 import shutil
 from pathlib import Path
 
@@ -33,6 +31,7 @@ from support.benchmark_files import (
     write_pcqm,
 )
 from support.stores import graphs_of, store_of
+from support.tables import rows
 
 # ------------------------------------------------------------- PCQM4M and PCQM4Mv2
 
@@ -87,9 +86,9 @@ def test_splits_of_pcqm4mv2_with_a_labelled_test(name, size, tmp_path, options):
     official = {name: rows.tolist() for name, rows in whole.splits.items()}
     graphs, every = list(graphs_of(part)), list(graphs_of(whole))
     found = {}
-    for split, rows in part.splits.items():
-        origin = np.searchsorted(gaps, part.target[rows, 0])
-        assert [graphs[row] for row in rows] == [every[row] for row in origin]
+    for split, ids in part.splits.items():
+        origin = np.searchsorted(gaps, part.target[ids, 0])
+        assert [graphs[row] for row in ids] == [every[row] for row in origin]
         found[split] = origin.tolist()
     assert found["test"] == official["valid"] and len(official["train"]) == 35
     assert len(found["train"]) == size and len(found["valid"]) == 1
@@ -162,11 +161,9 @@ def test_molpcba_has_missing_labels(tmp_path, options, rng):
 
 
 def molhiv(shared_data):
-    with gzip.open(shared_data / "molhiv.csv.gz", "rt") as file:
-        rows = list(csv.DictReader(file))
-    with gzip.open(shared_data / "molhiv_split.csv.gz", "rt") as file:
-        split = np.array([row["split"] for row in csv.DictReader(file)])
-    return [row["smiles"] for row in rows], np.flatnonzero(split == "test")
+    smiles = [row["smiles"] for row in rows(shared_data / "molhiv.csv.gz")]
+    splits = [row["split"] for row in rows(shared_data / "molhiv_split.csv.gz")]
+    return smiles, np.flatnonzero(np.array(splits) == "test")
 
 
 def test_refused_molecules_are_parsed_without_sanitisation(shared_data):
@@ -248,7 +245,7 @@ def cut(end):
     return lambda path: path.write_bytes(path.read_bytes()[:end])
 
 
-def rows(header, *lines):
+def table(header, *lines):
     return lambda path: write_csv(path, header, lines)
 
 
@@ -273,12 +270,12 @@ LABELS, NODES = "raw/graph-label.csv.gz", "raw/node-feat.csv.gz"
         (SPLITS, fractions, "split valid has dtype float64"),
         (SPLITS, one_split, "KeyError: 'valid'"),
         (GAPS, cut(-20), "EOFError: Compressed file ended"),
-        (GAPS, rows(["smiles", "homolumogap"], ["C", "high"]), "to float: 'high'"),
-        (GAPS, rows(["idx", "mol"], [0, "C"]), "KeyError: 'smiles'"),
-        (VALID, rows(None, [1], [48]), "split valid names row 48, expected 0..47"),
-        (LABELS, rows(None, *[[0]] * 47), "cannot be read.* 47, 1., .* 48, 1."),
-        (LABELS, rows(None, *[["yes"]] * 48), "convert string to float: 'yes'"),
-        (NODES, rows(None, *[[0] * 9] * 100), "cannot be read.* .100, .* expected"),
+        (GAPS, table(["smiles", "homolumogap"], ["C", "high"]), "to float: 'high'"),
+        (GAPS, table(["idx", "mol"], [0, "C"]), "KeyError: 'smiles'"),
+        (VALID, table(None, [1], [48]), "split valid names row 48, expected 0..47"),
+        (LABELS, table(None, *[[0]] * 47), "cannot be read.* 47, 1., .* 48, 1."),
+        (LABELS, table(None, *[["yes"]] * 48), "convert string to float: 'yes'"),
+        (NODES, table(None, *[[0] * 9] * 100), "cannot be read.* .100, .* expected"),
     ],
 )
 def test_wrong_files(tmp_path, options, file, damage, message):

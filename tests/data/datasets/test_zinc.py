@@ -1,8 +1,6 @@
 """ZINC from its pickles and from SMILES."""
 
-import csv
 import dataclasses
-import gzip
 import json
 import pickle
 import shutil
@@ -16,7 +14,8 @@ from graphormer_plugin.data.datasets.zinc import (
     ZINC_BOND_TYPES,
     parse_zinc_smiles,
 )
-from support.benchmark_files import SMILES, Code, pack, write_zinc
+from support.benchmark_files import SMILES, Code, pack, write_csv, write_zinc
+from support.tables import rows
 
 PARTS = {
     "train": [(smiles, 0.5 * row) for row, smiles in enumerate(SMILES[:30])],
@@ -28,12 +27,8 @@ EXTRA = {"train": [("CCS", 9.0)] * 3, "val": [("CS", 9.0)], "test": []}
 
 def write_zinc_csv(root, parts=PARTS):
     path = root / "ZINC" / "zinc12k.csv.gz"
-    path.parent.mkdir(exist_ok=True)
-    with gzip.open(path, "wt", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["split", "smiles", "y"])
-        for split, pairs in parts.items():
-            writer.writerows([split, smiles, y] for smiles, y in pairs)
+    lines = [[split, *pair] for split, pairs in parts.items() for pair in pairs]
+    write_csv(path, ["split", "smiles", "y"], lines)
     return path
 
 
@@ -111,16 +106,15 @@ def test_vocabulary_by_hand():
 
 def test_sizes_and_types_of_the_real_molecules(shared_data):
     """A tenth of the 12,000; the totals in the data's README are those of all."""
-    with gzip.open(shared_data / "zinc12k.csv.gz", "rt") as file:
-        rows = list(csv.DictReader(file))
+    molecules = rows(shared_data / "zinc12k.csv.gz")
     first = {}
-    for row in rows:
+    for row in molecules:
         first.setdefault(row["split"], row["smiles"])
     sizes = [parse_zinc_smiles(first[split]) for split in ("train", "val", "test")]
     published = [(29, 64), (35, 78), (16, 34)]
     assert [(len(g.x), g.edge_index.shape[1]) for g in sizes] == published
     types, bonds = set(), set()
-    for row in rows[::10]:
+    for row in molecules[::10]:
         graph = parse_zinc_smiles(row["smiles"])
         types.update(graph.x[:, 0].tolist())
         bonds.update(graph.edge_attr[:, 0].tolist())
