@@ -277,11 +277,6 @@ class TestVocabulary:
         one = predictor()
         np.testing.assert_array_equal(one.predict([graph]), one.predict(["CCO"]))
 
-    def test_a_model_of_graphs_has_no_other_codes(self):
-        graph = as_data("CCO")
-        del graph.vocabulary
-        assert predictor(featuriser="").predict([graph]).shape == (1, 1)
-
 
 class TestMolecules:
     SMILES = [
