@@ -24,6 +24,7 @@ NORMAL = RNG.normal(2, 1, 200)
 LABELS = np.stack([NORMAL, 10**NORMAL, 10 ** RNG.normal(-6, 0.7, 200)], 1)
 
 
+@pytest.mark.filterwarnings("error")  # such as that of a logarithm of 0
 def test_labels_of_several_decades():
     assert [spans_decades(column) for column in LABELS.T] == [False, True, True]
     for none in (
