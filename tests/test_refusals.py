@@ -255,6 +255,7 @@ TRAININGS = f"""
 smiles,y;C,1;CC,1; | | all labels of y are equal
 smiles,y,z;C,1.5,3;CC,2,4; | | which columns are targets
 smiles,y,z;C,1.5,0;CC,2,1; | --target-columns y,z | only 0 and 1 in z, other numbers in y
+smiles,y;C,1;CC,2;CO,3; | --folds 4 --split random | 3 rows cannot make 4 folds
 smiles,y;C1CC,1;CC,2; | | 1 molecule cannot be parsed (first: row 0, 'C1CC': SMILES
 smiles,y;CC,1;,2; | | no SMILES; --skip-invalid
 smiles,y;C1CC,1;C1CC,2; | --skip-invalid | none of 2 molecules can be parsed (first: row 0

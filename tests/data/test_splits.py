@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.featurise import captured_rdkit_log
 from graphormer_plugin.data.smiles import murcko_scaffold
 from graphormer_plugin.data.splits import (
@@ -84,12 +83,6 @@ class TestFolds:
         for splits in found:
             groups = [{scaffolds[row] for row in rows} for rows in splits.values()]
             assert sum(map(len, groups)) == 8
-
-    def test_refused(self):
-        with pytest.raises(DatasetError, match="3 groups cannot make 4 folds"):
-            folds(5, 4, 1, list("aabbc"))
-        with pytest.raises(DatasetError, match="1 row cannot make 3 folds"):
-            folds(1, 3, 1)
 
 
 class TestScaffoldSplit:
