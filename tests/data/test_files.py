@@ -7,12 +7,7 @@ import numpy as np
 import pandas
 import pytest
 
-from graphormer_plugin.data.files import (
-    atomic_write,
-    read_arrays,
-    read_text,
-    write_csv,
-)
+from graphormer_plugin.data.files import atomic_write, read_arrays, read_text, write_csv
 from graphormer_plugin.data.tables.table import CsvTable
 from graphormer_plugin.inference.model_folder import read_folder
 

@@ -5,10 +5,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from graphormer_plugin.data import (
-    DatasetError,
-    DatasetSource,
-)
+from graphormer_plugin.data import DatasetError, DatasetSource
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import dataset_of_split
 from graphormer_plugin.data.fields import BatchSpec

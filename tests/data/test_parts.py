@@ -7,12 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from graphormer_plugin.data import (
-    DatasetOptions,
-    featurise,
-    get_store,
-    parts,
-)
+from graphormer_plugin.data import DatasetOptions, featurise, get_store, parts
 from graphormer_plugin.data.smiles import parse_smiles
 
 ROWS = 100  # in parts of 8

@@ -4,12 +4,7 @@ import sys
 
 import pytest
 
-from graphormer_plugin.data import (
-    DatasetError,
-    DatasetOptions,
-    describe,
-    get_store,
-)
+from graphormer_plugin.data import DatasetError, DatasetOptions, describe, get_store
 
 
 def test_rebuilt_when_code_or_options_change(rings):

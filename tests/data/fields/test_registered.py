@@ -5,10 +5,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from graphormer_plugin.data import (
-    DatasetError,
-    DatasetSource,
-)
+from graphormer_plugin.data import DatasetError, DatasetSource
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.fields import FIELDS, BatchSpec, registered

@@ -11,12 +11,7 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
-from graphormer_plugin.data import (
-    DatasetError,
-    DatasetSource,
-    get_store,
-    smiles,
-)
+from graphormer_plugin.data import DatasetError, DatasetSource, get_store, smiles
 from graphormer_plugin.data.chunk import CHUNK_ROWS
 from graphormer_plugin.data.store import GraphStore
 from support.stores import store_of
