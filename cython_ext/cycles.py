@@ -60,7 +60,7 @@ def chordless_cycles(
         ... }
         >>> count, size, node = chordless_cycles(graph, 4)
         >>> size, node  # two triangles: the square has a chord
-        (array([3, 3], dtype=int32), array([0, 1, 2, 0, 3, 2], dtype=int32))
+        (array([3, 3], dtype=int32), array([0, 1, 2, 0, 2, 3], dtype=int32))
     """
     stored = checked_columns(columns, ("node_offset", *EDGE_COLUMNS))
     max_size = checked_integer("max_size", max_size, 3, INT32_MAX)

@@ -2,7 +2,7 @@
 
 >>> from torch_geometric.datasets import FakeDataset  # or ZINC, TUDataset, ...
 >>> from graphormer_plugin.pyg import GraphLoss, build_model, graph_loader
->>> graphs = FakeDataset(64, edge_dim=0, task="graph")
+>>> graphs = FakeDataset(64, avg_num_nodes=20, edge_dim=0, task="graph")
 >>> model = build_model("grpe_tiny", graphs, kind="multiclass")
 >>> loss_of = GraphLoss(model.targets)
 >>> for batch, target in graph_loader(graphs, model, batch_size=16, shuffle=True):
