@@ -172,7 +172,7 @@ train t.csv --coverage 0.5 | --interval conformal
 train t.csv --target-kind text | --target-kind
 train t.csv --out . | . holds other files; name a new folder
 train t.csv | all molecules have one scaffold, so give --split random
-train t.csv --folds 3 | 1 group cannot make 3 folds; give
+train t.csv --folds 3 | 1 group cannot make 3 folds; give fewer --folds or --split random
 train t.csv --test-file in.csv --split scaffold | labels to t.csv, or give --split random
 train t.csv --groups none | --groups none: expected one of the columns
 train t.csv --log-targets x | --log-targets x: no such target, expected auto
@@ -255,7 +255,7 @@ TRAININGS = f"""
 smiles,y;C,1;CC,1; | | all labels of y are equal
 smiles,y,z;C,1.5,3;CC,2,4; | | which columns are targets
 smiles,y,z;C,1.5,0;CC,2,1; | --target-columns y,z | only 0 and 1 in z, other numbers in y
-smiles,y;C,1;CC,2;CO,3; | --folds 4 --split random | 3 rows cannot make 4 folds
+smiles,y;C,1;CC,2;CO,3; | --folds 4 --split random | 3 rows cannot make 4 folds; give fewer --folds
 smiles,y;C1CC,1;CC,2; | | 1 molecule cannot be parsed (first: row 0, 'C1CC': SMILES
 smiles,y;CC,1;,2; | | no SMILES; --skip-invalid
 smiles,y;C1CC,1;C1CC,2; | --skip-invalid | none of 2 molecules can be parsed (first: row 0

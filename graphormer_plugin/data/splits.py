@@ -160,13 +160,14 @@ def folds(
     """Splits of a cross-validation: each fold is test once, and the next fold valid. No
     scaffold, or other group, is in two folds: each group, the largest first and groups of a
     size in random order, joins the smallest fold."""
-    groups = [[row] for row in range(rows)]
+    groups, what, advice = [[row] for row in range(rows)], "row", ""
     if scaffolds is not None:
-        groups = _scaffold_groups(scaffolds)
+        groups, what = _scaffold_groups(scaffolds), "group"
+        advice = " or --split random"
     if len(groups) < count:
-        what = counted(len(groups), "row" if scaffolds is None else "group")
         raise DatasetError(
-            f"{what} cannot make {count} folds; give fewer --folds or --split random"
+            f"{counted(len(groups), what)} cannot make {count} folds; give fewer "
+            f"--folds{advice}"
         )
     random = np.random.Generator(np.random.PCG64(seed))
     groups = [groups[number] for number in random.permutation(len(groups))]
