@@ -76,26 +76,19 @@ def filter_messages(
         return CompiledChannels.apply(*tensors)
     with torch.autocast(v.device.type, enabled=False):
         if pairs.lean and not plain_only():
-            return _filter_in_chunks(base, v, keep, *pairs[:3])
-        return _filter(base, v, keep, *pairs[:3])
+            return _filter_in_chunks(base, v, keep, pairs)
+        return _filter(base, v, keep, pairs)
 
 
-def _filter(
-    base: Tensor,
-    v: Tensor,
-    keep: Tensor | None,
-    features: Tensor,
-    att: Tensor,
-    val: Tensor | None,
-) -> Tensor:
-    """`filter_messages`, whose `pairs` come as three tensors."""
+def _filter(base: Tensor, v: Tensor, keep: Tensor | None, pairs: PairVectors) -> Tensor:
+    """`filter_messages` in plain operations, all at once."""
     work = _work_type(v)
-    base, messages, features = base.to(work), v.to(work).unsqueeze(1), features.to(work)
-    filters = _filters(base, features @ att.to(work))
+    features, messages = pairs.features.to(work), v.to(work).unsqueeze(1)
+    filters = _filters(base.to(work), features @ pairs.att.to(work))
     if keep is not None:
         filters = filters * keep.unsqueeze(-1).to(work)
-    if val is not None:
-        messages = messages + features @ val.to(work)
+    if pairs.val is not None:
+        messages = messages + features @ pairs.val.to(work)
     return (filters * messages).sum(2).to(v.dtype)
 
 
@@ -107,12 +100,7 @@ def _work_type(v: Tensor) -> torch.dtype:
 
 
 def _filter_in_chunks(
-    base: Tensor,
-    v: Tensor,
-    keep: Tensor | None,
-    features: Tensor,
-    att: Tensor,
-    val: Tensor | None,
+    base: Tensor, v: Tensor, keep: Tensor | None, pairs: PairVectors
 ) -> Tensor:
     """`_filter` of some graphs at a time, or of some queries of a single graph."""
     B, N, D = v.shape
@@ -120,18 +108,23 @@ def _filter_in_chunks(
     graphs, queries = max(1, limit // (N * N * D)), min(N, max(1, limit // (N * D)))
     # Their gradients are sums over the chunks: float32 at least.
     wide = torch.promote_types(v.dtype, torch.float32)
-    att, val = att.to(wide), None if val is None else val.to(wide)
+    val = None if pairs.val is None else pairs.val.to(wide)
+    pairs = pairs._replace(att=pairs.att.to(wide), val=val)
 
     out = []
-    for known, b, u, kept in _split(graphs, 0, features, base, v, keep):
+    for features, base_part, v_part, keep_part in _split(
+        graphs, 0, pairs.features, base, v, keep
+    ):
         rows = [
             checkpoint(
                 _filter,
-                *(bias, u, k, f, att, val),
+                *(base_rows, v_part, keep_rows, pairs._replace(features=some)),
                 use_reentrant=False,
                 preserve_rng_state=False,  # the dropout is in `keep`
             )
-            for f, bias, k in _split(queries, 1, known, b, kept)
+            for some, base_rows, keep_rows in _split(
+                queries, 1, features, base_part, keep_part
+            )
         ]
         out.append(torch.cat(rows, 1))
     return torch.cat(out)

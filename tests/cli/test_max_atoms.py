@@ -17,9 +17,8 @@ def test_the_limit_comes_from_the_training(checkpoint, tmp_path):
     path = tmp_path / "in.csv"
     smiles = ["C" * 50, "C" * 51, "C([H])([H])" * 50, "C" * 49 + "C(=O)O", CHAIN]
     path.write_text("\n".join(["smiles", *smiles]) + "\n")
-    trained, plain = checkpoint("grpe_tiny", "--max-atoms", "50"), checkpoint(
-        "grpe_tiny"
-    )
+    trained = checkpoint("grpe_tiny", "--max-atoms", "50")
+    plain = checkpoint("grpe_tiny")
     for options, limit, refused in [
         ([trained], 50, [1, 3, 4]),
         ([trained, "--max-atoms", "51"], 51, [3, 4]),

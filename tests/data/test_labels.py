@@ -30,8 +30,7 @@ def test_a_large_offset_changes_no_standardised_label(offset, dtype, rng):
 
 def test_classes_are_counted():
     """Up to the largest label; they have no mean."""
-    labels, asked = np.array([[0], [2], [np.nan]]), TargetSchema(
-        ["y"], kind="multiclass"
-    )
+    labels = np.array([[0], [2], [np.nan]])
+    asked = TargetSchema(["y"], kind="multiclass")
     targets, missing = describe_targets(labels, asked, np.arange(4), {})
     assert (targets.num_classes, targets.mean, missing) == (3, [], 1)
