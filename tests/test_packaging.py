@@ -94,6 +94,50 @@ def test_an_environment_is_made_once_and_anew_when_a_pin_changes(tmp_path):
         old.touch()
 
 
+def recorded(install):
+    """Commands that a copy of install.py then runs only in name."""
+    commands = []
+    install.run = lambda *words: commands.append(words)
+    return commands
+
+
+@pytest.mark.parametrize("extras", [[], ["test"], ["lint", "test"]])
+def test_pip_accepts_the_commands_of_the_set_up(tmp_path, extras):
+    install = load("install")
+    commands = recorded(install)
+    install.make(tmp_path / "new", set(extras))
+    asked = [commands[-1]]
+    if extras:
+        install.add_extras(tmp_path / "made", set(extras))
+        asked.append(commands[-1])
+    wanted = sum((PROJECT["optional-dependencies"][extra] for extra in extras), [])
+    for command in asked:
+        words = command[command.index("constraints.txt") + 1 :]
+        packages = [w for w in words if w not in ("--no-build-isolation", "-e", ".")]
+        assert [Requirement(text) for text in packages] == [*map(Requirement, wanted)]
+        dry = ("--dry-run", "--no-deps", "--retries", "0", "--timeout", "5")
+        done = subprocess.run(
+            [sys.executable, *command[1:], *dry],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        if "No matching distribution found" in done.stderr:
+            pytest.skip("needs a package index")
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_step_that_fails_says_what_to_try(capsys):
+    install = load("install")
+    with pytest.raises(SystemExit, match="Troubleshooting") as error:
+        install.run(sys.executable, "-c", "print(11); raise SystemExit(3)")
+    assert "next make" in error.value.code and "\n" not in error.value.code
+    shown = capsys.readouterr().out
+    assert "11\n" in shown and "exit status 3" in shown
+    page = (ROOT / "examples/installation/README.md").read_text()
+    assert "## Troubleshooting" in page
+
+
 @pytest.mark.slow  # starts fairseq
 @pytest.mark.filterwarnings("ignore:setup.py install is deprecated")  # it is not run
 @pytest.mark.parametrize("editable", [False, True])

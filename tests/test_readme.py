@@ -40,7 +40,7 @@ OTHER_FLAGS = set(
 
 # What the tests do not run as it stands, and why.
 WRAPPERS = {
-    # Packages: .ci/run installs them. make says what it would do.
+    # Packages: make installs them. make says what it would do.
     "pip": """[[ $1 == install ]]""",
     "make": """exec "$(type -ap make | sed -n 2p)" --dry-run "$@" """,
     # Two updates of a tiny model. These flags come last, so they win.
@@ -268,6 +268,17 @@ def test_commands_run(page, clone, environment, trained):
         ranks = re.findall(r"initialized host \S+ as rank (\d)", output)
         # torchrun three times and fairseq alone: two processes; Slurm: four
         assert sorted(ranks) == sorted("01" * 4 + "0123")
+
+
+def test_ci_types_the_first_commands_of_readme_first():
+    typed = [
+        text for _, block in BLOCKS["README.md"][:1] for text in block.splitlines()
+    ]
+    first = [line.partition("#")[0].strip() for line in typed]
+    steps = re.findall(
+        r"^step (make \w+)", (ROOT / ".ci/run").read_text(), re.MULTILINE
+    )
+    assert first == ["make demo", "make test"] == steps[:2]
 
 
 def test_the_first_page_has_the_figures_of_small_data():

@@ -34,6 +34,11 @@ PINNED_FILES = ("constraints.txt", "pyproject.toml", "setup.py", FAIRSEQ)
 # refuses; the others send packages somewhere else.
 DROPPED_VARIABLES = ("CUDA_HOME", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
 SHOWN_LINES = 20  # of a command that failed
+WHAT_NEXT = (
+    "the next make finishes the environment; if it fails too, read Troubleshooting in "
+    "examples/installation/README.md, try another Python (make demo PYTHON=python3.12), "
+    "or report the lines above"
+)
 
 
 def say(text: str, end: str = "\n") -> None:
@@ -68,7 +73,8 @@ def run(*command: str) -> None:
     )
     if done.returncode:
         print("\n", *done.stdout.splitlines(keepends=True)[-SHOWN_LINES:], sep="")
-        fail(f"exit status {done.returncode}, see above: {' '.join(command)}")
+        say(f"exit status {done.returncode}, see above: {' '.join(command)}")
+        fail(WHAT_NEXT)
 
 
 def wanted_stamp() -> str:
@@ -104,8 +110,7 @@ def make(venv: Path, extras: set[str]) -> None:
         # In build isolation pip would fetch a second torch to compile it.
         pip_install(venv, "--no-build-isolation", "--no-deps", "-r", FAIRSEQ)
     with step("3 of 3: this package, its kernels (compiled) and its dependencies"):
-        named = f".[{','.join(sorted(extras))}]"
-        pip_install(venv, "--no-build-isolation", "-e", named)
+        pip_install(venv, "--no-build-isolation", "-e", ".", *requirements(extras))
 
 
 def pip_install(venv: Path, *words: str) -> None:
@@ -117,13 +122,18 @@ def pip_install(venv: Path, *words: str) -> None:
     run(*pip, "-c", "constraints.txt", *words)
 
 
-def add_extras(venv: Path, extras: set[str]) -> None:
+def requirements(extras: set[str]) -> list[str]:
+    """Requirements of extras of pyproject.toml."""
     import tomllib  # absent from Pythons that are refused
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     packages = [project["optional-dependencies"][extra] for extra in sorted(extras)]
+    return sum(packages, [])
+
+
+def add_extras(venv: Path, extras: set[str]) -> None:
     with step(f"packages of {', '.join(sorted(extras))}"):
-        pip_install(venv, *sum(packages, []))
+        pip_install(venv, *requirements(extras))
 
 
 def main(argv=None):  # old Pythons also read this, to say that they are old
