@@ -2,7 +2,9 @@
 
 # No `from __future__ import annotations`: fairseq reads the types of a config's fields.
 
+import csv
 import dataclasses
+import io
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -62,8 +64,9 @@ class TableOptions:
     target_columns: Sequence[str] = option(
         (),
         "target columns, comma-separated; a pattern such as 'NR-*' stands for the "
-        "columns that it fits, all for the columns of numbers (default: the only column that "
-        "is left, unless it is called id or the like); an empty cell is a missing target",
+        "columns that it fits, all for the columns of numbers, '\"a,b\",c' for a name with a "
+        "comma (default: the only column that is left, unless it is called id or the like); "
+        "an empty cell is a missing target",
     )
     split: str = option(
         "",
@@ -280,8 +283,18 @@ class DatasetOptions(TableOptions):
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """The names that an option lists, separated by commas."""
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    """The names that an option lists, separated by commas; a name with a comma is in
+    quotation marks, as in a CSV."""
+    rows = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
+    names = (name.strip() for row in rows for name in row)
+    return tuple(name for name in names if name)
+
+
+def list_of_names(names: Sequence[str]) -> str:
+    """Inverse of `names_of`."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
 
 
 def table_options(options: TableOptions, **changed: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import functools
-import glob
 import json
 import os
 import re
@@ -21,6 +20,7 @@ from graphormer_plugin.data.options import (
     ROWS,
     TableOptions,
     flag_words,
+    list_of_names,
     table_options,
 )
 from graphormer_plugin.data.schema import TargetSchema
@@ -48,7 +48,7 @@ def table_flags(
     options = table_options(
         settings,
         smiles_column=SMILES_COLUMN,
-        target_columns=[*map(column_pattern, targets.names)],
+        target_columns=targets.names,
         split=ROWS + split,
         seed=TableOptions.seed,  # the split is given
         target_kind=targets.kind,
@@ -57,23 +57,17 @@ def table_flags(
         skip_invalid=False,
     )
     return {
-        name: ",".join(value) if isinstance(value, list | tuple) else value
+        name: list_of_names(value) if isinstance(value, list | tuple) else value
         for name, value in options.items()
         if value and value != getattr(TableOptions, name)
     }
-
-
-def column_pattern(name: str) -> str:
-    """A name; with a comma, which separates names, a pattern that fits it."""
-    return glob.escape(name).replace(",", "?") if "," in name else name
 
 
 def common_classes(targets: TargetSchema) -> Sequence[str]:
     """Names of classes that fairseq-train must know, because the words of the kept rows
     may not tell their order; empty if each target has words of its own."""
     first, *others = targets.class_names or [[]]
-    same = all(names == first for names in others)
-    return first if same and not any("," in name for name in first) else ()
+    return first if all(names == first for names in others) else ()
 
 
 def shell_lines(

@@ -11,6 +11,7 @@ import pytest
 
 from graphormer_plugin.data.datasets.csv_file import read_labels
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import write_csv
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.tables.formats import open_table
@@ -88,16 +89,14 @@ def test_line_of_classes():
     own = TargetSchema(["y", "z"], kind="binary").with_classes([["no", "yes"], []])
     assert "class_names" not in line(targets=own)
     assert line(targets=own, settings={"class_names": "b,a"})["class_names"] == "b,a"
-    alone = line(targets=TargetSchema(["1,2-a"]))
-    assert alone["target_columns"] == "1?2-a"
 
 
 def test_names_that_look_like_flags_or_lists(tmp_path):
     """The line means the column, and no other."""
-    names = ["-logKow", "logS, [mol/L]"]
+    names = ["-logKow", "logS, [mol/L]", 'a "b", c']
     path = tmp_path / "molecules.csv"
-    header = 'smiles,-logKow,logS; m,"logS, [mol/L]",split1\n'
-    path.write_text(header + "C,1,2,3,train\n" * 3)
+    columns = ["smiles", "logS; [mol/L]", *names, "split1"]
+    write_csv(path, [columns, *[("C", 1, 2, 3, 4, "train")] * 3])
     options = line(targets=TargetSchema(names), settings={"target_unit": "-x"})
     parser = argparse.ArgumentParser()
     for flag in ("--target-columns", "--target-unit"):
