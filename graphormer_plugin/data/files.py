@@ -25,6 +25,8 @@ from graphormer_plugin.data.errors import named_damage, named_in_errors
 logger = logging.getLogger(__name__)
 
 NPY_HEADER_BYTES = 128  # room for any shape
+# Answers of a file system without locks, such as NFS without a lock daemon.
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
 NETWORK_TIMEOUT_S = 20.0  # without data, when connecting or between two blocks
 
 
@@ -64,7 +66,8 @@ def is_full(error: BaseException | None) -> bool:
 def file_lock(
     path: str | os.PathLike[str], on_wait: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Holds the lock of a file or folder; blocks while another process has it."""
+    """Holds the lock of a file or folder; blocks while another process has it. Where the
+    file system has no locks, it warns and holds none."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path.parent / f".{path.name}.lock")
@@ -74,6 +77,15 @@ def file_lock(
         if on_wait is not None:
             on_wait()
         lock.acquire()
+    except (
+        OSError,
+        NotImplementedError,
+    ) as error:  # filelock before 4 raises the latter
+        if getattr(error, "errno", errno.ENOSYS) not in NO_LOCKS:
+            raise
+        logger.warning(
+            "cannot lock %s (%s): let one process at a time write there", path, error
+        )
     try:
         yield
     finally:

@@ -1,5 +1,6 @@
 """Files that are written whole or not at all."""
 
+import errno
 import multiprocessing
 import os
 
@@ -7,7 +8,13 @@ import numpy as np
 import pandas
 import pytest
 
-from graphormer_plugin.data.files import atomic_write, read_arrays, read_text, write_csv
+from graphormer_plugin.data.files import (
+    atomic_write,
+    file_lock,
+    read_arrays,
+    read_text,
+    write_csv,
+)
 from graphormer_plugin.data.tables.table import CsvTable
 from graphormer_plugin.inference.model_folder import read_folder
 
@@ -33,6 +40,20 @@ def test_ends_of_lines_in_cells(tmp_path):
     assert [cells for *_, cells in CsvTable(path).rows(rows[0])] == rows[1:]
     frame = pandas.read_csv(path, keep_default_na=False)
     assert frame.values.tolist() == rows[1:]
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL])
+def test_a_file_system_without_locks(tmp_path, monkeypatch, caplog, code):
+    def refuse(*_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with file_lock(tmp_path / "store"):
+        (text,) = caplog.messages
+    assert f"cannot lock {tmp_path / 'store'}" in text and os.strerror(code) in text
+    code = errno.EIO
+    with pytest.raises(OSError), file_lock(tmp_path / "store"):
+        pass
 
 
 def write_often(path):
