@@ -105,7 +105,7 @@ def claim_folder(path: str | os.PathLike[str]) -> bool:
     path = Path(path).resolve() / ".lock"
     if path in _claims:  # to open and close it again would release the lock
         return True
-    file = open(path, "a+", encoding="utf-8")
+    file = open(path, "a+", encoding="utf-8", opener=_open_no_link)
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -121,6 +121,11 @@ def claim_folder(path: str | os.PathLike[str]) -> bool:
     _claims[path] = file
     atexit.register(file.close)
     return True
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    """Opener that refuses a link: another person may have planted it in a shared folder."""
+    return os.open(path, flags | os.O_NOFOLLOW, mode=0o666)
 
 
 def open_to_read(path: str | os.PathLike[str]) -> IO[bytes]:

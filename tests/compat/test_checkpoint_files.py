@@ -13,7 +13,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
-from graphormer_plugin.data.files import claim_folder
+from graphormer_plugin.data.files import claim_folder, file_lock
 from support.training import assert_same_weights, forked, trained_once, weights
 
 pytestmark = pytest.mark.usefixtures("fresh_fairseq")
@@ -239,3 +239,18 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch):
         patch.setattr("fcntl.lockf", refuse)
         assert not claim_folder(tmp_path)
     assert claim_folder(tmp_path) and claim_folder(tmp_path)
+
+
+def test_a_planted_link_is_not_written_through(tmp_path):
+    """In a folder of several people, another may name a file of ours ``.lock``."""
+    precious, folder = tmp_path / "precious.txt", tmp_path / "run"
+    precious.write_text("mine")
+    folder.mkdir()
+    for name in (".lock", ".store.lock"):
+        (folder / name).symlink_to(precious)
+    with pytest.raises(OSError, match=r"run/\.lock"):
+        claim_folder(folder)
+    with pytest.raises(OSError, match=r"run/\.store\.lock"):
+        with file_lock(folder / "store"):
+            pass
+    assert precious.read_text() == "mine"
