@@ -199,7 +199,7 @@ def provide(page, clone, trained):
         packed = gzip.compress(csv_file(["smiles"]).encode())
         for name in ("molhiv", "pcqm4mv2"):
             (clone / f"{name}.csv.gz").write_bytes(packed)
-    if Path(page).parent.name in ("explaining", "predicting", "scale", "speed", "tour"):
+    if Path(page).parent.name in ("explaining", "predicting", "scale", "speed"):
         shutil.copytree(trained, clone, dirs_exist_ok=True)
     if page == "examples/published/README.md":
         state = weights_of("graphormer_preln_multi_hop")
@@ -291,6 +291,12 @@ def test_the_first_page_has_the_figures_of_small_data():
         _, rmse, *correlations = figures.split(" | ")
         assert re.search(rf"^\| {name} \| {rmse} \| [\d.]+ \| \w", page, re.MULTILINE)
         assert f"| {name} | {' | '.join(correlations)} |" in page
+
+
+def test_the_tour_types_the_commands_of_the_first_page():
+    blocks = [text for _, text in BLOCKS["README.md"] if "checkpoints" in text]
+    assert len(blocks) == 2
+    assert all(text in PAGES["examples/tour/README.md"] for text in blocks)
 
 
 def test_every_flag_exists(tmp_path, monkeypatch):
