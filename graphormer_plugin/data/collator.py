@@ -1,6 +1,6 @@
 """Padded batches of tensors, made from numbers of graphs.
 
-No other code pads: models get ``node_mask`` and the padding values of ``fields.py``,
+No other code pads: models get ``node_mask`` and the padding values of ``data/fields``,
 everything else works with true sizes.
 """
 
@@ -37,7 +37,7 @@ class GraphCollator:
         target: Labels as a store has them; None: among the columns.
         num_bond_types: Largest joint bond type of the data; types start at 1.
         max_nodes: Nodes of the largest graph allowed; None for no limit.
-        spec: Fields that the model needs; the task sets it when it has built the model.
+        spec: Fields that the model needs.
     """
 
     def __init__(
@@ -45,9 +45,9 @@ class GraphCollator:
         columns: dict[str, NDArray[Any]] | ShardColumns,
         target: NDArray[np.floating] | None,
         *,
+        spec: BatchSpec,
         num_bond_types: int,
         max_nodes: int | None = None,
-        spec: BatchSpec | None = None,
     ) -> None:
         if target is not None:
             columns = columns | {"target": target}

@@ -22,6 +22,7 @@ from graphormer_plugin.data.batches import BUCKET_RATIO
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import GraphDataset, dataset_of_split
 from graphormer_plugin.data.errors import is_out_of_memory
+from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.fields.degrees import mean_log_degree
 from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.data.iterator import GraphBatchIterator, batch_iterator
@@ -99,7 +100,7 @@ class GraphPredictionTask(FairseqTask):
         self._schema: FeatureSchema | None = None
         self._targets: TargetSchema | None = None
         self._class_weights: list[list[float]] | None = None
-        self.batch_spec = None
+        self.batch_spec = BatchSpec(frozenset())  # a model has more
         self.mixes_sizes = False
         self.scales_learning_rates = False
         self.evaluation = Evaluation()
@@ -219,6 +220,7 @@ class GraphPredictionTask(FairseqTask):
             self._collator = GraphCollator(
                 columns,
                 target,
+                spec=self.batch_spec,
                 num_bond_types=self.schema.num_bond_types,
                 max_nodes=self.cfg.max_nodes,
             )
@@ -226,10 +228,8 @@ class GraphPredictionTask(FairseqTask):
         return self._collator
 
     def give_fields(self) -> None:
-        """Give the collator the model's fields, without which it cannot make a batch."""
+        """Give the collator the model's fields; data may be read before there is a model."""
         spec = self._collator.spec = self.batch_spec
-        if spec is None:
-            return
         if "pos" in spec.fields and "pos" not in self.store.columns:
             name = self.cfg.dataset_name
             raise ValueError(f"--gaussian-kernels: {name} has no 3D positions (pos)")

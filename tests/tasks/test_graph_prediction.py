@@ -132,6 +132,8 @@ def build(monkeypatch):
 def test_spec_reaches_datasets_loaded_before_the_model(make, build):
     task = make()
     task.load_dataset("valid")
+    labels = first_batch(task, "valid")
+    assert labels["net_input"]["batch"] == {} and len(labels["target"]) == 5
     model = build(task, Linear(2))
     task.load_dataset("train")
     for split in ("train", "valid"):
