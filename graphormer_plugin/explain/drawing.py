@@ -28,6 +28,7 @@ LINE = 0.4  # inches of a line of a heading
 COLUMNS = 4
 LETTERS = 27  # width of a heading above a panel
 PNG_DPI = 144
+MAX_PIXELS = 2**16  # of matplotlib, in each direction
 SIZE = 300  # points of a molecule's picture
 BOND = 42  # points of a bond, fewer if the molecule would not fit
 NUMBERED = 60  # atoms of the largest molecule that shows their numbers
@@ -92,6 +93,12 @@ def draw(groups: Sequence[Group], image_format: str) -> bytes:
     rows = [-(-len(panels) // columns) for _, panels in groups]
     width = columns * WIDE
     height = top = sum(rows) * TALL + sum(map(len, headings)) * LINE
+    if image_format == "png" and height * PNG_DPI >= MAX_PIXELS:
+        raise ValueError(
+            f"{sum(len(panels) for _, panels in groups)} panels make a PNG of "
+            f"{height * PNG_DPI:.0f} pixels, expected less than {MAX_PIXELS}; draw fewer "
+            "--channels, or write .html"
+        )
     figure = Figure((width, height))
     molecules: dict[Axes, Molecule] = {}
     for lines, count, (_, panels) in zip(headings, rows, groups, strict=True):

@@ -13,6 +13,7 @@ from rdkit import Chem
 from graphormer_plugin.explain import drawing
 from graphormer_plugin.explain.drawing import (
     LINE,
+    MAX_PIXELS,
     PNG_DPI,
     TALL,
     WIDE,
@@ -53,6 +54,12 @@ def test_no_matplotlibrc_counts(image_format):
     values = {"text.usetex": True, "savefig.facecolor": "red", "svg.hashsalt": "x"}
     with rc_context(values):
         assert draw([("", [ATOMS, MAP])], image_format) == expected
+
+
+def test_more_panels_than_a_png_holds():
+    panels = [ATOMS] * (1 + 4 * int(MAX_PIXELS / TALL / PNG_DPI))
+    with pytest.raises(ValueError, match="421 panels .* expected less than 65536"):
+        draw([("", panels)], "png")
 
 
 def molecule_of(*values, **more):
