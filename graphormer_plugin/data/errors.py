@@ -19,6 +19,10 @@ class StoreError(DatasetError):
     """A folder is not a readable graph store; the message names it and the reason."""
 
 
+class NewerStoreError(DatasetError):
+    """A newer version of this package has written a store, which is not replaced."""
+
+
 def counted(count: int, noun: str) -> str:
     """A number of things in a message.
 

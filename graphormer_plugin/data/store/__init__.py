@@ -41,7 +41,12 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.errors import StoreError, counted, named_damage
+from graphormer_plugin.data.errors import (
+    NewerStoreError,
+    StoreError,
+    counted,
+    named_damage,
+)
 from graphormer_plugin.data.files import file_sha256, read_text
 from graphormer_plugin.data.graph_columns import columns_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
@@ -91,7 +96,7 @@ class GraphStore:
     def open(cls, path: str | os.PathLike[str], verify: bool = False) -> "GraphStore":
         """Opens a store without reading its columns, or with ``verify`` reads all files and
         compares their checksums. StoreError says that it is missing, damaged, or of another
-        version."""
+        version; NewerStoreError, that a newer version has written it."""
         path = Path(path)
         with named_damage(f"{path}: wrong content", StoreError):
             manifest = _read_manifest(path)
@@ -201,7 +206,14 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         manifest = json.loads(read_text(path / MANIFEST))
     except FileNotFoundError:
         raise StoreError(f"{path}: not a graph store ({MANIFEST} is missing)") from None
-    if manifest.get("format") != FORMAT or manifest["version"] != FORMAT_VERSION:
+    version = manifest["version"] if manifest.get("format") == FORMAT else 0
+    if version > FORMAT_VERSION:
+        raise NewerStoreError(
+            f"{path}: format {version} of a newer version of this package, which has format "
+            f"{FORMAT_VERSION}; install that version, or prepare the dataset in another "
+            "folder with --data-root"
+        )
+    if version != FORMAT_VERSION:
         raise StoreError(f"{path}: not a graph store ({MANIFEST} has another format)")
     return manifest
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from cython_ext import bond_dtype
 from graphormer_plugin.data.chunk import NODE_SPLITS, FeaturisedRows, GraphChunk
-from graphormer_plugin.data.errors import StoreError, named_in_errors
+from graphormer_plugin.data.errors import StoreError, counted, named_in_errors
 from graphormer_plugin.data.files import (
     atomic_write,
     file_sha256,
@@ -85,11 +85,16 @@ class StoreWriter:
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, *_: Any) -> None:
+        files = [path for path in self.folder.rglob("*") if path.is_file()]
+        taken = sum(path.stat().st_size for path in files)
         if self.key is None or isinstance(error, ValueError | None) or is_full(error):
             shutil.rmtree(self.folder, ignore_errors=True)
         if is_full(error):
-            advice = "make room, or name another folder with --data-root"
-            raise StoreError(f"{error}: {advice}") from error
+            graphs = counted(self.num_graphs, "graph")
+            raise StoreError(
+                f"{error}: {graphs} took {taken / 1e6:,.1f} MB; make room, or name another folder "
+                "with --data-root"
+            ) from error
 
     def finished(self) -> Iterator[FeaturisedRows]:
         """Yields what a stopped build of this key has finished, before more is appended."""

@@ -14,7 +14,7 @@ from torch_geometric.data import Batch, Data
 from graphormer_plugin.data import DatasetError, DatasetSource, get_store, smiles
 from graphormer_plugin.data.chunk import CHUNK_ROWS
 from graphormer_plugin.data.store import GraphStore
-from support.stores import store_of
+from support.stores import manifest, store_of
 from support.training import forked
 
 
@@ -349,3 +349,10 @@ class TestStores:
         os.truncate(store.path / "x.npy", 99)
         assert get_store(rings()).fingerprint == store.fingerprint
         assert rings.builds() == 2
+
+    def test_a_store_of_a_newer_version_stays(self, rings):
+        store = get_store(rings())
+        manifest(lambda content: content.update(version=99))(store.path)
+        with pytest.raises(DatasetError, match="format 99 of a newer version"):
+            get_store(rings())
+        assert rings.builds() == 1

@@ -10,7 +10,8 @@ import pytest
 
 from graphormer_plugin.data import StoreError, describe
 from graphormer_plugin.data.chunk import FeaturisedRows, GraphChunk
-from graphormer_plugin.data.store import MANIFEST, GraphStore
+from graphormer_plugin.data.errors import NewerStoreError
+from graphormer_plugin.data.store import FORMAT_VERSION, MANIFEST, GraphStore
 from graphormer_plugin.data.store.writer import StoreWriter
 from support.stores import SPLITS, graphs_of, make_chunk, manifest, random_chunk, write
 
@@ -225,6 +226,11 @@ class TestDamage:
         with pytest.raises(StoreError, match=message):
             GraphStore.open(store.path)
 
+    def test_a_newer_version(self, store):
+        manifest(lambda m: m.update(version=FORMAT_VERSION + 1))(store.path)
+        with pytest.raises(NewerStoreError, match="format 2 of a newer version"):
+            GraphStore.open(store.path)
+
     def test_edited_manifest(self, store):
         manifest(lambda m: m["targets"].update(unit="meV"))(store.path)
         with pytest.raises(StoreError, match="manifest.json is damaged"):
@@ -265,7 +271,8 @@ class TestBuilding:
 
         monkeypatch.setattr(StoreWriter, "_write_graphs", refuse)
         message = (
-            f"^cannot write {tmp_path}.*: No space left on device: make room, or nam"
+            f"^cannot write {tmp_path}.*: No space left on device: 6 graphs took 0.. MB; "
+            "make room, or name another folder with --data-root"
         )
         with pytest.raises(StoreError, match=message):
             write(tmp_path / "s", random_chunk(rng))
