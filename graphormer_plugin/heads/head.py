@@ -244,6 +244,15 @@ def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
             f"{width} descriptors, expected {len(COMPUTED)}: another version of RDKit "
             "wrote it; fit the head again"
         )
+    # numpy would broadcast arrays of other targets or molecules, or not notice them.
+    rows, outputs = len(domain.vectors), targets.num_outputs
+    shapes = dict.fromkeys(_NUMBERS, (outputs,))
+    shapes |= dict.fromkeys(("weights", "lengths"), (outputs, len(blocks)))
+    shapes |= {"dual": (rows, outputs), "spread_of_target": (outputs,)}
+    shapes |= {"labelled": (rows, outputs), "extra": (rows, len(meta["extra_columns"]))}
+    for name in shapes.keys() & arrays.keys():
+        if arrays[name].shape != shapes[name]:
+            raise ValueError(f"{name} {arrays[name].shape}, expected {shapes[name]}")
     stored = [name for name in blocks if name not in ("vectors", "fingerprint")]
     raw = {name: arrays[name] for name in stored}
     if "fingerprint" in blocks:

@@ -37,6 +37,8 @@ def gradient_times_input(
     d output((1 + s) input_i) / ds at s = 0; for a linear model the entries sum up to the
     output. The virtual node is left out.
     """
+    if model.level != "graph":
+        raise ValueError("only predictions of graphs can be explained")
     inputs: list[Tensor] = []
 
     def _record(module: nn.Module, arguments: tuple) -> tuple:

@@ -45,6 +45,18 @@ class ModelFolder:
     interval: dict[str, float] = field(default_factory=dict)
     missing_labels: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        factors = np.array([*self.spread_scale.values(), *self.interval.values()])
+        floors = np.array([*self.spread_floor.values()])
+        if not ((factors > 0) & (factors < np.inf)).all():
+            raise ValueError(
+                f"factors {factors.tolist()}, expected finite ones above 0"
+            )
+        if not ((floors >= 0) & (floors < np.inf)).all():
+            raise ValueError(
+                f"floors {floors.tolist()}, expected finite ones of 0 or more"
+            )
+
     def scale(self, targets: TargetSchema) -> SpreadScale | None:
         """Calibration of each output [C]; None where there is none."""
         if not self.spread_scale and not self.spread_floor:
@@ -75,6 +87,9 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
     with invalid_checkpoint_errors(path):
         content = json.loads(read_text(path))
         names, heads = content.pop("models"), content.pop("heads", [])
+        for name in [*names, *heads]:
+            if Path(name).is_absolute() or ".." in Path(name).parts:
+                raise ValueError(f"{name!r}, expected a name inside the folder")
         models = ModelFolder([Path(folder, name) for name in names], **content)
     for head in (Path(folder, name) for name in heads):
         if not head.exists():

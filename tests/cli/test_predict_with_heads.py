@@ -159,6 +159,11 @@ WRONG_FOLDERS = """
 [ | is damaged.*JSONDecodeError
 [] | is damaged.*TypeError
 {"models": ["x.pt"], "spread": {}} | is damaged.*unexpected keyword argument
+{"models": ["../x.pt"]} | '../x.pt', expected a name inside the folder
+{"models": ["x.pt"], "heads": ["/tmp/head.npz"]} | '/tmp/head.npz', expected a name inside
+{"models": ["x.pt"], "interval": {"a": 0}} | factors .0., expected finite ones above 0
+{"models": ["x.pt"], "spread_scale": {"a": Infinity}} | factors .inf., expected finite
+{"models": ["x.pt"], "spread_floor": {"a": NaN}} | floors .nan., expected finite ones of
 {"models": ["gone.pt"]} | gone.pt: no such file
 {"models": ["x.pt"], "heads": ["x/head.npz"]} | x/head.npz, which .*models.json names, is
 """

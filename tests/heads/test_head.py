@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from graphormer_plugin.data.files import read_arrays
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.fit import fit_on_features
 from graphormer_plugin.heads.head import read_head
@@ -96,3 +97,20 @@ def test_saved_and_read(rng, tmp_path, kind):
         np.testing.assert_array_equal(one, other)
     with pytest.raises(ValueError, match="belongs to another checkpoint"):
         read_head(tmp_path / "head.npz", "abd")
+
+
+@pytest.mark.parametrize(
+    "name", ["offset", "noise", "weights", "dual", "extra", "labelled"]
+)
+def test_arrays_of_another_size(rng, tmp_path, name):
+    """They are refused, also where numpy would broadcast them."""
+    smiles, raw = features(30, rng, ["vectors"])
+    raw["extra"] = rng.normal(size=(30, 1))
+    y = np.concatenate([labels(raw, rng), labels(raw, rng)], 1)
+    y[4:9, 1] = np.nan
+    fitted(raw, smiles, y, extra_columns=["pH"]).save(tmp_path / "head.npz")
+    arrays = read_arrays(tmp_path / "head.npz")
+    arrays[name] = arrays[name][:1]
+    np.savez(tmp_path / "head.npz", **arrays)
+    with pytest.raises(ValueError, match=rf"head.npz is not a head.*{name} \(1,"):
+        read_head(tmp_path / "head.npz")

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
 from graphormer_plugin.modules import ChromaticAttention, PairVectors
 from graphormer_plugin.modules.biased_attention import BiasedAttention
@@ -57,6 +58,13 @@ def test_gradient_times_input_is_a_derivative(model):
         )
         expected = (above - below) / (2 * step)
         torch.testing.assert_close(float(found[node]), expected, rtol=1e-4, atol=1e-8)
+
+
+def test_gradients_of_nodes_are_refused():
+    targets = TargetSchema(["class"], kind="multiclass", level="node", num_classes=3)
+    model = tiny_model("gcn", targets)
+    with pytest.raises(ValueError, match="only predictions of graphs"):
+        gradient_times_input(model, make_batch(model, [GRAPH]))
 
 
 def test_attention_maps_are_weights(model):
