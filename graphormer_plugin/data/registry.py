@@ -20,6 +20,7 @@ import functools
 import hashlib
 import inspect
 import json
+import logging
 import os
 import sys
 import uuid
@@ -33,6 +34,8 @@ from graphormer_plugin.data.errors import DatasetError, error_place, user_code_e
 from graphormer_plugin.data.files import file_sha256, folder_hash
 from graphormer_plugin.data.options import DatasetOptions, flag_of
 from graphormer_plugin.data.splits import SPLITS
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -285,4 +288,9 @@ def is_made_again(known: Callable[..., Any], function: Callable[..., Any]) -> bo
 
 @functools.cache
 def _unknown_code(function: Callable[..., Any]) -> str:
+    logger.warning(
+        "the code of %s comes from standard input or exec and cannot be read: each process "
+        "prepares its data again; write it to a file",
+        function.__qualname__,
+    )
     return uuid.uuid4().hex

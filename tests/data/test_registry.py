@@ -59,7 +59,7 @@ def test_files_and_content_make_a_store_stale(tmp_path):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_cells_of_a_notebook(monkeypatch, known):
+def test_cells_of_a_notebook(monkeypatch, caplog, known):
     """A cell that is run again replaces its dataset; its code is the cell's, or, from
     standard input, that of no other run."""
     builds = []
@@ -75,6 +75,8 @@ def test_cells_of_a_notebook(monkeypatch, known):
         for _ in range(2):
             get_store(options)
     assert builds == ([1, 2] if known else [1, 1, 2])
+    told = [text for text in caplog.messages if "code of cell comes from stand" in text]
+    assert len(told) == (0 if known else 3)
 
 
 def test_code_is_that_of_the_package(tmp_path, monkeypatch):
