@@ -9,7 +9,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from graphormer_plugin.cli import RDKIT_WARNINGS, print_error, print_line, print_warning
 from graphormer_plugin.data.featurise import num_workers
-from graphormer_plugin.data.files import file_sha256, folder_hash, home_path
+from graphormer_plugin.data.files import file_lock, file_sha256, folder_hash, home_path
 from graphormer_plugin.data.tables.formats import SmilesTable, write_table
 from graphormer_plugin.data.tables.rows import whole_columns
 from graphormer_plugin.data.tables.table import Table
@@ -45,7 +45,18 @@ from graphormer_plugin.workers import in_workers
 
 def predict_table(arguments: argparse.Namespace, table: Table) -> None:
     """Predict the rows of a table, write them, and print their metrics if they have
-    labels."""
+    labels. A second process with this output waits."""
+    names = [arguments.output, arguments.embeddings]
+    outputs = [arguments.shard.path(Path(name)) for name in names if name]
+    waiting = f"another process writes {outputs[0]}; waiting"
+    with file_lock(outputs[0], lambda: print_warning(waiting), keep=False):
+        write_predictions(arguments, table, outputs)
+
+
+def write_predictions(
+    arguments: argparse.Namespace, table: Table, outputs: Sequence[Path]
+) -> None:
+    """What is left to do of `predict_table` after a kill."""
     models = named_models(arguments)
     rdBase.DisableLog(RDKIT_WARNINGS)
     column = table.find_smiles(arguments.smiles_column)
@@ -54,16 +65,18 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
     if count == 0:
         raise ValueError(f"{table.path}: {table.no_rows}")
     first, end = arguments.shard.rows(count)
+    size = max(BLOCK_ROWS, 4 * arguments.batch_size)
+    rows = table.digest, first, end, size
+    parts = PartFiles(outputs, run_key(arguments, models, column, *rows))
+    if (summary := parts.finished()) is not None:
+        print_line(f"{outputs[0]} is finished\n{summary}")
+        parts.remove()
+        return
     run = table_run(arguments, models, table, column)
     targets, logs = run.predictor.targets, run.predictor.logs
     scores = TableScores(targets, logs, table, models.missing_labels)
     for note in table.notes:
         print_warning(f"{table.path}: {note}")
-    names = [arguments.output, arguments.embeddings]
-    outputs = [arguments.shard.path(Path(name)) for name in names if name]
-    size = max(BLOCK_ROWS, 4 * arguments.batch_size)
-    rows = table.digest, first, end, size
-    parts = PartFiles(outputs, run_key(arguments, models, column, *rows))
     for folder in parts.others():
         print_warning(f"{folder} is left of a run with other options, models or input")
     failed, outside, started = 0, Counter(), time.monotonic()
@@ -76,24 +89,25 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
                 scores.add(part)
                 failed, outside = failed + part.failed, outside + part.outside
                 bar.update(len(part.cells))
+        rate = (total - done) / (time.monotonic() - started)
+        without = f", {failed:,} without prediction" if failed else ""
+        counts = f"{total:,} rows{without}; {names_and_unit(targets)}"
+        summary = f"{outputs[0]}: {counts}; {rate:,.0f} molecules/s"
+        if text := scores.text(print_warning):
+            summary += f"\n{text}"
 
         def _write(rows: Iterator[list[str]]) -> None:
             rows = itertools.chain([[*table.header, *run.names]], rows)
             numbers = {*itertools.compress(run.names, run.numbers)}
             write_table(outputs[0], rows, table, column, numbers, first, end)
 
-        parts.join(total, run.width, _write)
+        parts.join(total, run.width, _write, summary)
     except BaseException:
         if parts.count:
             kept = min(parts.count * size, total)
             print_error(f"the first {kept:,} rows are kept, the same command goes on")
         raise
-    rate = (total - done) / (time.monotonic() - started)
-    without = f", {failed:,} without prediction" if failed else ""
-    counts = f"{total:,} rows{without}; {names_and_unit(targets)}"
-    print_line(f"{outputs[0]}: {counts}; {rate:,.0f} molecules/s")
-    if text := scores.text(print_warning):
-        print_line(text)
+    print_line(summary)
     for line in domain_warnings(outside, run.predictor.domains):
         print_warning(line)
     if total and failed == total:
@@ -101,6 +115,7 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
         if not isinstance(table, SmilesTable):  # it has no other column
             where += ". --smiles-column names another column"
         print_warning(f"nothing in column {column!r} could be predicted{where}")
+    parts.remove()
 
 
 def predicted(

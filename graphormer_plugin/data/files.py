@@ -64,10 +64,13 @@ def is_full(error: BaseException | None) -> bool:
 
 @contextlib.contextmanager
 def file_lock(
-    path: str | os.PathLike[str], on_wait: Callable[[], None] | None = None
+    path: str | os.PathLike[str],
+    on_wait: Callable[[], None] | None = None,
+    keep: bool = True,
 ) -> Iterator[None]:
     """Holds the lock of a file or folder; blocks while another process has it. Where the
-    file system has no locks, it warns and holds none."""
+    file system has no locks, it warns and holds none. Without ``keep``, the file of the
+    lock, which lies beside the path, is removed at the end."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path.parent / f".{path.name}.lock")
@@ -89,6 +92,10 @@ def file_lock(
     try:
         yield
     finally:
+        if (
+            not keep
+        ):  # first: a process that waits looks whether the file is still there
+            Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 
 

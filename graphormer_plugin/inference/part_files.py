@@ -1,7 +1,7 @@
-"""Parts of a run of predictions: a part whose file is there is done."""
+"""Parts of a run of predictions: a part whose file is intact is done."""
 
+import contextlib
 import glob
-import itertools
 import json
 import os
 import shutil
@@ -12,7 +12,13 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.format import write_array_header_1_0
 
-from graphormer_plugin.data.files import atomic_write, read_arrays
+from graphormer_plugin.data.errors import named_damage
+from graphormer_plugin.data.files import (
+    atomic_write,
+    read_arrays,
+    read_text,
+    write_text,
+)
 from graphormer_plugin.inference.table_run import PredictedRows
 
 
@@ -22,15 +28,22 @@ class PartFiles:
     The same run, started again after a kill, reads the parts that are done. The name of
     the folder ends in ``key``, the digest of all that the predictions depend on: no other
     run reads them. ValueError if an output is there already.
+
+    Attributes:
+        count: number of parts that are done: those before the first that is missing or
+            damaged.
     """
 
     def __init__(self, outputs: Sequence[Path], key: str) -> None:
         table, *_ = self.outputs = outputs
         self.folder = table.with_name(f"{table.name}.{key[:16]}.parts")
-        self._joining = self.folder / "joining"
+        # From the moment on at which the outputs are written; it is removed last.
+        self._summary = self.folder.with_suffix(".done")
         self._check_free()
-        count = itertools.count()
-        self.count = next(n for n in count if not self._file(n).exists())
+        self.count = 0
+        with contextlib.suppress(OSError, ValueError):
+            while self._read(self.count):
+                self.count += 1
 
     def others(self) -> list[Path]:
         """Folders of unfinished runs with other options, models or input."""
@@ -48,16 +61,21 @@ class PartFiles:
 
     def read(self) -> Iterator[PredictedRows]:
         """Yield the parts that are done."""
-        for number in range(self.count):
-            arrays = read_arrays(self._file(number))
-            cells, outside = json.loads(arrays["text"].tobytes())
-            values, vectors = arrays["values"], arrays["vectors"]
-            yield PredictedRows(cells, values, vectors, Counter(outside))
+        return map(self._read, range(self.count))
+
+    def finished(self) -> str | None:
+        """The summary of this run, if its outputs are complete: it was killed later."""
+        is_complete = self._summary.exists() and self.outputs[0].exists()
+        return read_text(self._summary) if is_complete else None
 
     def join(
-        self, rows: int, width: int, write: Callable[[Iterator[list[str]]], None]
+        self,
+        rows: int,
+        width: int,
+        write: Callable[[Iterator[list[str]]], None],
+        summary: str,
     ) -> None:
-        """Write the outputs, then remove the parts.
+        """Write the outputs, the table last.
 
         Once this has begun, a file of that name is this run's, also after a kill.
 
@@ -65,10 +83,10 @@ class PartFiles:
             rows: number of rows of all parts.
             width: numbers of a vector.
             write: writes the table, the first output, from the cells of its rows.
+            summary: text for `finished`.
         """
         self._check_free()
-        self.folder.mkdir(exist_ok=True)
-        self._joining.touch()
+        write_text(self._summary, summary)
         for path in self.outputs[1:]:
             header = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
             with atomic_write(path) as file:
@@ -76,11 +94,22 @@ class PartFiles:
                 for part in self.read():
                     file.write(np.asarray(part.vectors, "<f4").tobytes())
         write(cells for part in self.read() for cells in part.cells)
-        self._joining.unlink()
+
+    def remove(self) -> None:
+        """Remove the parts of a run whose outputs are complete."""
         shutil.rmtree(self.folder, ignore_errors=True)
+        self._summary.unlink(missing_ok=True)
+
+    def _read(self, number: int) -> PredictedRows:
+        path = self._file(number)
+        arrays = read_arrays(path)
+        with named_damage(f"{path} is damaged; the same command makes it again"):
+            cells, outside = json.loads(arrays["text"].tobytes())
+            values = arrays["values"]
+            return PredictedRows(cells, values, arrays["vectors"], Counter(outside))
 
     def _check_free(self) -> None:
-        if self._joining.exists():
+        if self._summary.exists():
             return
         for path in filter(os.path.lexists, self.outputs):
             raise ValueError(f"{path} exists already; remove it, or name another file")

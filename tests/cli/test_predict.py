@@ -1,7 +1,9 @@
+import multiprocessing
 import os
 from collections import Counter
 from pathlib import Path
 from pickle import loads
+from signal import SIGKILL
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,10 +14,12 @@ from joblib.externals.loky.backend.reduction import dumps
 from graphormer_plugin import hub
 from graphormer_plugin.cli import _prediction, predict
 from graphormer_plugin.cli.predict import main
+from graphormer_plugin.data.files import file_lock
 from graphormer_plugin.inference import bfloat16
 from graphormer_plugin.inference.part_files import PartFiles
 from graphormer_plugin.workers import in_workers
 from support.tables import rows
+from support.training import forked
 
 SMILES = ["CCO", "c1ccccc1O", "CC(=O)[O-].[Na+]", "C1CC", "", "CCN"]
 GOOD = [0, 1, 2, 5]
@@ -117,6 +121,52 @@ def test_the_same_command_goes_on(checkpoint, many, tmp_path, monkeypatch, capfd
     out = capfd.readouterr().out
     assert "1,100 rows, 22 without prediction" in out
     assert out.partition("Labels")[2] == whole.partition("Labels")[2] != ""
+
+
+def test_the_same_command_after_a_kill_in_its_last_second(
+    checkpoint, inputs, monkeypatch, capfd
+):
+    """It says what the killed one said, and does not predict again."""
+    Path("in.csv").write_text("smiles,gap\nC,1\nCC,2\nCCC,4\n")
+    command = [checkpoint("grpe_tiny"), "in.csv", "out.csv", "--quiet"]
+    with monkeypatch.context() as patch:
+        patch.setattr(PartFiles, "remove", lambda _: os.kill(os.getpid(), SIGKILL))
+        child = forked(main, command)
+        child.join()
+    assert child.exitcode == -SIGKILL
+    said, content = capfd.readouterr().out, Path("out.csv").read_bytes()
+    monkeypatch.setattr(_prediction, "table_run", None)  # it would load the model
+    assert main(command) == 0
+    assert capfd.readouterr().out == f"out.csv is finished\n{said}"
+    assert "rmse" in said and Path("out.csv").read_bytes() == content
+    assert not [name for name in os.listdir() if name.startswith(("out.csv.", "."))]
+    assert main(command) == 2
+
+
+def hold_lock(pipe):
+    with file_lock("out.csv"):
+        pipe.send("locked")
+        pipe.recv()
+
+
+def test_two_commands_with_one_output(checkpoint, inputs, monkeypatch):
+    """The second computes nothing before the first is done."""
+    ours, theirs = multiprocessing.Pipe()
+    child = forked(hold_lock, theirs)
+    ours.recv()
+    lines = []
+
+    def waits(line):
+        lines.append(line)
+        assert not Path("out.csv").exists()
+        Path("out.csv").write_text("mine")
+        ours.send("end")
+
+    monkeypatch.setattr(_prediction, "print_warning", waits)
+    assert main([checkpoint("grpe_tiny"), "in.csv", "out.csv", "--quiet"]) == 2
+    child.join()
+    assert lines == ["another process writes out.csv; waiting"]
+    assert Path("out.csv").read_text() == "mine"
 
 
 def test_parts_are_of_one_command(checkpoint, inputs):

@@ -1,6 +1,5 @@
 """Parts of a run of predictions."""
 
-import contextlib
 import os
 from collections import Counter
 from functools import partial
@@ -28,7 +27,9 @@ def part(*names):
 
 
 def finish(run):
-    run.join(3, 2, partial(write_csv, run.outputs[0]))
+    if not run.finished():
+        run.join(3, 2, partial(write_csv, run.outputs[0]), "3 rows")
+    run.remove()
 
 
 def names(folder):
@@ -76,15 +77,37 @@ def test_no_other_file_is_replaced(parts, tmp_path, name):
     finish(parts())
 
 
-def test_a_damaged_part_is_one_line(parts):
-    parts().write(part("1"))
-    path = parts().folder / "000000.npz"
-    path.write_bytes(path.read_bytes().replace(b'[[["1"]]', b'[[["2"]]'))
-    with pytest.raises(ValueError, match=r"000000.npz is .* damaged"):
-        [*parts().read()]
+@pytest.mark.parametrize("damage", ["content", "array"])
+def test_a_damaged_part_is_made_again(parts, damage):
+    run = parts()
+    for name in "123":
+        run.write(part(name))
+    path = run.folder / "000001.npz"
+    path.write_bytes(path.read_bytes().replace(b'[[["2"]]', b'[[["9"]]'))
+    if damage == "array":
+        np.savez(path, text=np.arange(3))
+    with pytest.raises(ValueError, match=r"000001.npz is .*damaged"):
+        [*run.read()]
+    run = parts()
+    assert run.count == 1
+    run.write(part("2"))
+    assert [part.cells for part in run.read()] == [[["1"]], [["2"]]]
+    assert parts().count == 3
 
 
-@pytest.mark.parametrize("step", range(10))
+def test_one_that_is_complete_is_finished(parts, tmp_path):
+    """After a kill it is neither another's file nor predicted again."""
+    run = parts()
+    run.write(part("1", "2", "3"))
+    assert run.finished() is None
+    run.join(3, 2, partial(write_csv, run.outputs[0]), "3 rows")
+    (run.folder / "000000.npz").unlink()
+    assert parts().finished() == "3 rows"
+    parts().remove()
+    assert names(tmp_path) == ["out.csv", "v.npy"]
+
+
+@pytest.mark.parametrize("step", range(15))
 def test_killed_at_any_step_of_its_end(parts, tmp_path, monkeypatch, step):
     run, left = parts(), [step]
     run.write(part("1", "2", "3"))
@@ -98,14 +121,13 @@ def test_killed_at_any_step_of_its_end(parts, tmp_path, monkeypatch, step):
 
         return call
 
-    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         for owner in (os, Path):
             patch.setattr(owner, "unlink", until(owner.unlink))
         for name in ("replace", "fsync"):
             patch.setattr(os, name, until(getattr(os, name)))
-        patch.setattr(Path, "touch", until(Path.touch))
         finish(run)
-    with contextlib.suppress(ValueError):  # the table is there, if it was complete
-        finish(parts())
+    finish(parts())
+    assert names(tmp_path) == ["out.csv", "v.npy"]
     assert (tmp_path / "out.csv").read_text() == "1\n2\n3\n"
     assert np.load(tmp_path / "v.npy").tolist() == [[3, 3]] * 3
