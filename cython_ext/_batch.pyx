@@ -55,7 +55,7 @@ cdef struct Array:
 cdef struct Plan:
     Py_ssize_t width
     Py_ssize_t path_length
-    Py_ssize_t num_edges  # of the batch
+    Py_ssize_t num_edges  # edges of the batch
     int32_t bond_limit
     int32_t hop_limit
     int32_t bond_base
@@ -94,7 +94,7 @@ cdef struct Scratch:
     int32_t *out_degree
     uint16_t *bond_of_pair  # [n, n], where paths are asked for
     uint64_t bytes_of_bits[256]
-    uint64_t hops[8 * SMALL]  # of a small graph
+    uint64_t hops[8 * SMALL]  # bit sets of a small graph
     int32_t value  # what is wrong about the graph
 
 

@@ -54,7 +54,7 @@ ctypedef void (*parallel)(
 
 cdef struct Job:
     Py_ssize_t B, receivers, parts, slices, next_item, next_room
-    channels first  # of the batch, without rooms
+    channels first  # whole batch, without rooms
     channel_gradient grad  # likewise; out is NULL: forward
     lanes *out  # [B, N, P]
     lanes *rooms

@@ -18,7 +18,7 @@ cdef struct Buffer:
 cdef struct Search:
     Py_ssize_t max_size
     int64_t steps_left
-    int32_t *first  # of each node's list in neighbour, [n + 1]
+    int32_t *first  # start of each node's list in neighbour, [n + 1]
     int32_t *neighbour
     int32_t *degree  # neighbours that may lie on a cycle; 0: the node does not
     int32_t *hop  # from the start of the cycle, -1: too far
@@ -26,7 +26,7 @@ cdef struct Search:
     int32_t *near_start  # 1 where the start is a neighbour, 2 on the path
     int32_t *path
     int32_t *place  # in the list of each node of the path
-    Buffer nodes  # of all cycles found
+    Buffer nodes  # nodes of all cycles found
     Buffer sizes
 
 
@@ -253,7 +253,7 @@ cdef int search_from(Search *search, Py_ssize_t start) noexcept nogil:
     """Finds the cycles whose lowest node is the start, depth-first over paths without
     chords. Of both directions it keeps the one whose second node is below the last.
     """
-    cdef Py_ssize_t k, length = 1  # of the path, in nodes
+    cdef Py_ssize_t k, length = 1  # nodes of the path
     cdef int32_t v, size
     cdef int fault = 0
     search.path[0] = <int32_t>start

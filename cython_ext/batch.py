@@ -270,7 +270,7 @@ def _allocate_edge_fields(
         out["relation_index"] = np.empty(
             pairs, dtype=np.uint8 if number <= 256 else np.uint16
         )
-        relations = hop_relation(hops)  # type: ignore[arg-type]  # of all hops at once
+        relations = hop_relation(hops)  # type: ignore[arg-type]  # relations of all hops
         relation = np.where(hops > max_hop, RELATION_FAR, relations)
         relation[0], relation[width] = RELATION_SELF, RELATION_UNREACHABLE
         job.relation_of_hop = relation.astype(np.uint16)

@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 NAME = "curves.tsv"
 COLUMNS = "recipe variant seed checkpoint updates metric split value".split()
 
-Curve = dict[str, list[tuple[float, float]]]  # of a split: (updates, value) per epoch
+Curve = dict[str, list[tuple[float, float]]]  # split: (updates, value) per epoch
 
 
 def log_curves(log: Path, metric: str) -> Curve:

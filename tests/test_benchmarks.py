@@ -82,7 +82,7 @@ def test_pcqm4mv2_and_its_hidden_labels(train, validate, tmp_path):
         "--task graph_prediction --dataset-name pcqm4mv2 --criterion l1_loss",
         "--dataset-source ogb --num-classes 1",
     )
-    # of the dataset nothing is said: the checkpoint knows
+    # the command does not name the dataset: the checkpoint knows
     checkpoint, out = tmp_path / "pcqm/checkpoint_last.pt", tmp_path / "out"
     words = f"--valid-subset valid,test-dev --results-path {out}"
     text = validate(checkpoint, "graph_prediction", words)
@@ -115,7 +115,7 @@ def test_molhiv_is_chosen_by_roc_auc(train, validate, tmp_path):
 
     text = train("whole", molhiv)
     best = max(log["valid_roc_auc"] for log in logged(text, "valid"))
-    assert "is undefined" not in text  # of single batches nothing is said
+    assert "is undefined" not in text  # no warning for single batches
     checkpoint, out = tmp_path / "whole/checkpoint_best.pt", tmp_path / "out"
     saved = weights(checkpoint)["extra_state"]["val_loss"]
     assert saved == pytest.approx(best, abs=1e-3)

@@ -77,7 +77,7 @@ def test_an_environment_is_made_once_and_anew_when_a_pin_changes(tmp_path):
             Path(words[3]).mkdir()
             Path(words[3], "pyvenv.cfg").touch()
 
-    install.run = run  # of this test's own copy
+    install.run = run  # this test's own copy
     with pytest.raises(SystemExit, match="not a Python environment"):
         install.main(["--venv", str(tmp_path)])
     assert not commands and len([*tmp_path.iterdir()]) > 1  # nothing is deleted
@@ -194,7 +194,7 @@ def test_the_demo_trains_until_it_is_finished(tmp_path):
         # the second attempt fails: the file is damaged
         return len(resumed) == 2, {}
 
-    demo.run = train  # of this test's own copy
+    demo.run = train  # this test's own copy
     with pytest.raises(KeyboardInterrupt):
         demo.train(tmp_path, topics)
     for _ in range(2):

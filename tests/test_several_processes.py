@@ -28,7 +28,7 @@ pytestmark = [
 
 UPDATES = 10  # two epochs
 DDP = {1: "pytorch_ddp", 2: "pytorch_ddp", 4: "legacy_ddp"}
-BATCH = 20  # of all processes
+BATCH = 20  # batch of all processes
 SIZES = "--encoder-layers 2 --encoder-embed-dim 16"
 HEADS = f"{SIZES} --encoder-attention-heads 2 --encoder-ffn-embed-dim 16"
 NO_DROPOUT = "--dropout 0 --attention-dropout 0 --act-dropout 0"

@@ -49,7 +49,7 @@ COMPONENTS, BITS, FIT_SPLITS = (
     2048,
     20_000,
 )  # rows that the components are fitted to
-PART = 1000  # of teacher.py
+PART = 1000  # rows in a part of teacher.py
 SMALLEST = 1e-3  # smallest IC50 in µM, bound and unbound fraction
 
 

@@ -33,7 +33,7 @@ PINNED_FILES = ("constraints.txt", "pyproject.toml", "setup.py", FAIRSEQ)
 # CUDA_HOME makes fairseq compile CUDA kernels, which nothing here uses and a CPU torch
 # refuses; the others send packages somewhere else.
 DROPPED_VARIABLES = ("CUDA_HOME", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
-SHOWN_LINES = 20  # of a command that failed
+SHOWN_LINES = 20  # last lines of a failed command
 WHAT_NEXT = (
     "the next make finishes the environment; if it fails too, read Troubleshooting in "
     "examples/installation/README.md, try another Python (make demo PYTHON=python3.12), "

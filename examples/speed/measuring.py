@@ -27,7 +27,7 @@ def memory(field: str, pid: int | str = "self") -> int:
 def descendants(pid: int) -> Iterator[int]:
     """Processes that a process has started, and theirs."""
     try:
-        tasks = Path(f"/proc/{pid}/task").glob("*/children")  # of every thread
+        tasks = Path(f"/proc/{pid}/task").glob("*/children")  # children of every thread
         children = " ".join(task.read_text() for task in tasks).split()
     except OSError:
         return

@@ -4,10 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-VALUE_LOSSES = {
-    "l1": F.l1_loss,
-    "mse": F.mse_loss,
-}  # of values at the scale of training
+# Losses of values at the scale of training.
+VALUE_LOSSES = {"l1": F.l1_loss, "mse": F.mse_loss}
 
 
 def present_labels(target: Tensor) -> tuple[Tensor, Tensor]:

@@ -75,7 +75,7 @@ def cut_batches(
             # A part that fits has at most limit / (its first graph's cost) graphs.
             count = max(1, limit // max(1, int(window[0]) ** power))
             window = window[: count * parts]
-            graphs = np.arange(len(window)) // parts + 1  # of the largest part
+            graphs = np.arange(len(window)) // parts + 1  # graphs in the largest part
             cost = np.maximum.accumulate(window) ** power * graphs
             window = window[: max(1, int(np.searchsorted(cost, limit, side="right")))]
         count = len(window)

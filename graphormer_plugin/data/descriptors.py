@@ -40,7 +40,7 @@ COMPUTED = [
         for n in range(1, count + 1)
     ),
 ]
-PREFIX = "rdkit:"  # of the names of descriptors that join the output layer
+PREFIX = "rdkit:"  # begins names of descriptors in the output layer
 FEATURES = [PREFIX + name for name in COMPUTED]
 
 

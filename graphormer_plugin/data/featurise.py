@@ -146,7 +146,7 @@ def _featurise_rows(
             values = [graph.extras[name] for graph in graphs]
             try:
                 result.extras[name] = json.loads(json.dumps(values, default=_listed))
-            except TypeError as error:  # of keys
+            except TypeError as error:  # a key of a type that JSON lacks
                 raise DatasetError(f"extras of the parser: {error}") from None
         result.chunk = joined_graphs(graphs, kept)
     return result

@@ -152,7 +152,7 @@ def strange_label(values: np.ndarray) -> tuple[int, str] | None:
         y, x = others, label
         if x > 0 and (positive := others > 0).mean() > MOSTLY_POSITIVE:
             y, x = np.log(others[positive]), np.log(label)
-        deviation = 1.4826 * np.median(np.abs(y - np.median(y)))  # of normal labels
+        deviation = 1.4826 * np.median(np.abs(y - np.median(y)))  # for normal labels
         if 0 < OUTLIER_DEVIATIONS * deviation < np.abs(y - x).min():
             rows = np.flatnonzero(values == label)
             many = f" ({len(rows):,} rows)" if len(rows) > 1 else ""

@@ -29,7 +29,7 @@ class Parts:
         self._key_file = folder / f"{digest}.key"
         if key is None or not self._key_file.exists():
             shutil.rmtree(folder, ignore_errors=True)
-        self.count = 0  # of parts that are written, or taken from an earlier build
+        self.count = 0  # parts written, or taken from an earlier build
         self._waiting: list[FeaturisedRows] = []
 
     def earlier(self) -> Iterator[FeaturisedRows]:

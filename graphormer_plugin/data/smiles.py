@@ -17,7 +17,7 @@ from cython_ext import read_molecule
 from cython_ext.molecule import CODES
 from graphormer_plugin.data.chunk import MoleculeGraph, Parser
 
-MAP_NUMBER = re.compile(r":\d+\]")  # of an atom, such as [CH3:1]
+MAP_NUMBER = re.compile(r":\d+\]")  # atom map, such as [CH3:1]
 HEAVY_HYDROGEN = re.compile(r"\[[23]H|/i")  # in a SMILES, or isotopes of an InChI
 
 
@@ -71,7 +71,7 @@ def graph_atom_by_atom(mol: Any) -> MoleculeGraph:
 def _ogb_codes() -> tuple[np.ndarray, np.ndarray]:
     """OGB's code of each value of RDKit's `ATOM_COLUMNS` and `BOND_COLUMNS`."""
     lists = _ogb_features().allowable_features
-    values = [*range(CODES // 2), *range(-CODES // 2, 0)]  # of a signed byte
+    values = [*range(CODES // 2), *range(-CODES // 2, 0)]  # values of a signed byte
 
     def _row(name: str, kind: Any = None) -> list[int]:
         known = lists[f"possible_{name}_list"]

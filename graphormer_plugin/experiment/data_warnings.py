@@ -18,8 +18,8 @@ from graphormer_plugin.experiment.scores import MAIN, is_defined
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.split_tables import INVALID_FILE
 
-# Labels of test lie elsewhere if their distribution function is farther than this from that
-# of train and valid, and chance explains it with less than this probability (our choice).
+# Labels of test lie elsewhere if their distribution function and that of train and valid are
+# farther apart than this, and chance explains it with less than this probability (our choice).
 SHIFTED, CHANCE = 0.3, 1e-3
 
 

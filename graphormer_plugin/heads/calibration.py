@@ -19,7 +19,7 @@ from graphormer_plugin.heads.prediction import QUANTILE, SpreadScale
 LEAST_LABELS = 10  # a target with fewer labels keeps its spread
 KNOTS = 5  # points of each curve of a head's spread
 PENALTY = 30.0  # weight of the squared coefficients of a curve, against the labels' sum
-SHARE = 1.0  # of the prior of what factor and floor add to the variance
+SHARE = 1.0  # scale of the prior of the variance that factor and floor add
 # Limits of the logarithms of the squares of factor and floor, over typical squares.
 LOGARITHMS = -20.0, 5.0
 LEVELS = np.linspace(0, 1, 41)  # coverages of intervals around a prediction

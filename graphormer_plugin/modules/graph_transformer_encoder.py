@@ -37,7 +37,7 @@ from graphormer_plugin.modules.node_position import (
 from graphormer_plugin.modules.sparse import NodeLayout
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
-NORM_NAMES = ("batch", "layer")  # of NORMS
+NORM_NAMES = ("batch", "layer")  # keys of NORMS
 POSITIONS = ("none", "laplacian", "wl")
 FORMS = ("auto", "sparse", "dense")
 

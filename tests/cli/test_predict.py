@@ -196,7 +196,7 @@ def test_parts_are_of_one_command(checkpoint, inputs):
 
 def test_no_molecule_at_all(checkpoint, inputs, capsys):
     command = [checkpoint("grpe_tiny"), "--quiet"]
-    capsys.readouterr()  # of its training
+    capsys.readouterr()  # the training's output
     assert main([*command, "in.csv", "out.csv", "--smiles-column", "name"]) == 0
     err = capsys.readouterr().err
     assert "nothing in column 'name'" in err and "--smiles-column" in err
@@ -230,7 +230,7 @@ def test_processes(checkpoint, many, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(_prediction, "in_workers", forked)
     monkeypatch.chdir(tmp_path)
     path = checkpoint("grpe_tiny")
-    capsys.readouterr()  # of its training
+    capsys.readouterr()  # the training's output
     written = []
     for workers, kind in (("0", "cpu"), ("2", "cpu"), ("2", "cuda")):
         device = property(lambda _, kind=kind: SimpleNamespace(type=kind))

@@ -45,7 +45,7 @@ def test_deferred_functions_import_the_real_ones(monkeypatch):
     for name in DEFERRED:
         monkeypatch.delitem(sys.modules, name)
     with deferred_modules():
-        from scipy import stats as not_deferred  # of the package that is there
+        from scipy import stats as not_deferred  # scipy itself is there
         from scipy.stats import spearmanr as late_spearmanr
         from sklearn import metrics
     assert not set(DEFERRED) & set(sys.modules)

@@ -156,7 +156,7 @@ def test_l1_loss_is_standardised_and_mae_is_in_the_unit():
     assert (loss.item(), size.item()) == (0.5, 2)
     values = reported(criterion, [logs])
     assert (values["loss"], values["mae"]) == (0.25, 1.0) and "mae_a" not in values
-    # Of the split, not a mean of the means of its batches.
+    # The mean over the split, not over its batches' means.
     *_, more = run(L1Loss, targets, [[0.5]] * 6, [[12.0]] * 6)
     values = reported(criterion, [logs, more])
     assert (values["loss"], values["mae"]) == (0.0625, 0.25)
@@ -172,7 +172,7 @@ def test_missing_targets_are_masked_per_target():
     assert model.output.grad.tolist() == [[1, 0], [0, 1], [1, 0]]
     values = reported(criterion, [logs])
     assert (values["mae_a"], values["mae_b"]) == (1.5, 2.0)
-    assert values["mae"] == 1.75  # of targets, not of the three values
+    assert values["mae"] == 1.75  # mean of targets, not of the three values
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -32,7 +32,7 @@ LIMITS = [-(2**63), -(2**31), -1, 0, 1, 2, 255, 256, 2**15, 2**16, 2**31 - 1, 2*
 FOUND_BY_KERNELS = re.compile("holds|out of order|followed back|negative cycle through")
 
 
-# Of wrong values; of arguments that have no such type, attribute or length.
+# Errors of wrong values, and of arguments without such a type, attribute or length.
 MISTAKES = (ValueError, TypeError, AttributeError, LookupError, OverflowError)
 
 

@@ -92,7 +92,7 @@ def test_code_is_that_of_the_package(tmp_path, monkeypatch):
     assert code_hash(module.dataset) == first
     (package / "data/helper.py").write_text("SIZE = 4\n")
     assert code_hash(module.dataset) != first
-    own = Path(registry.__file__).read_bytes()  # of this package, the file
+    own = Path(registry.__file__).read_bytes()  # a file of this package
     assert code_hash(register_dataset) == hashlib.sha256(own).hexdigest()
 
 

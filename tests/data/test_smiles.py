@@ -111,7 +111,7 @@ def test_scaffolds():
 @pytest.mark.parametrize(
     "text, expected",
     [
-        ("CC(C)C |w:1,r|", "CC(C)C"),  # of Indigo
+        ("CC(C)C |w:1,r|", "CC(C)C"),  # written by Indigo
         ("O |bad stuff", "O"),
         ("InChI=1S/C2H6O/c1-2-3/h3H,2H2,1H3", "CCO"),
     ],

@@ -82,7 +82,7 @@ def test_mean_and_deviation_over_seeds():
 
 def test_a_training_that_goes_on_has_a_line_for_each_length(tmp_path, monkeypatch):
     checkpoint, table = tmp_path / "checkpoint_best.pt", tmp_path / "results.tsv"
-    values = iter(["0.1", "0.2"])  # of the first and of the better weights
+    values = iter(["0.1", "0.2"])  # values of the first and of the better weights
     monkeypatch.setattr(record, "measure", lambda *_: next(values))
 
     def write(updates, weights):

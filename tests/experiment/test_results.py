@@ -364,7 +364,7 @@ def test_a_report_of_several_endpoints():
     assert "<script" not in text and "Mean over 3 endpoints" in words
     assert re.search(r"It is best on .* \(nrmse 0.24\) and worst on ", words)
     assert "<th>rmse (%)</th>" in text
-    assert text.count('<tr class="first">') == 6  # of tests and of spreads
+    assert text.count('<tr class="first">') == 6  # tests and spreads
     assert page_of(25).count("<details>") == 1 + 3  # tables of many rows are folded
     words = words_of(page_of(2, "mg/L", names=["log10 y", "z"]))
     assert "regression in log10(mg/L), mg/L" in words and "rmse mae" in words

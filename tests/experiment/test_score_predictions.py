@@ -85,6 +85,6 @@ def test_logarithms(found):
     lines, _ = found(TargetSchema(["a"]), {"a": values}, values[:, None] * 10, logs=[0])
     assert [line[:2] for line in lines[1:]] == [["log10", "a"], ["a", "3"]]
     assert lines[1][3:5] == ["1.000", "1.000"]  # RMSE and MAE
-    labels = [0, 10, 1000]  # of which 0 has no logarithm
+    labels = [0, 10, 1000]  # 0 has no logarithm
     lines, _ = found(TargetSchema(["a"]), {"a": labels}, values[:, None] * 10, logs=[0])
     assert lines[1][:4] == ["log10", "a", "2", "1.000"] and lines[2][:2] == ["a", "3"]

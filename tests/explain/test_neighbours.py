@@ -50,7 +50,7 @@ def test_molecules_of_the_models(checkpoints):
 
 def test_nearest(checkpoints):
     training = TrainingMolecules(checkpoints[:1], "y", "ogb")
-    # Of 14 environments in ethanol or butanol, 5 are in both; of 17 for pentanol, 5.
+    # 5 of 14 environments are in ethanol and butanol, 5 of 17 in ethanol and pentanol.
     assert nearest(training, "OCC") == [
         "ethanol: 1.5 K, similarity 1.00",
         "again: 1.25 K, similarity 1.00",

@@ -14,7 +14,7 @@ from graphormer_plugin.modules.relative_attention import (
 )
 from support.architectures import ARCHITECTURES, NODES_ONLY, make_batch, tiny_model
 
-GRAPH = 3  # of `make_columns`
+GRAPH = 3  # a graph of `make_columns`
 
 
 @pytest.fixture(

@@ -84,7 +84,7 @@ def test_every_rate_acts_in_training_only(arch, options):
         model = tiny_model(arch, **rates, **options)
         batch = make_batch(model, range(6))
         if "lap_pe" in batch:
-            batch["seed"] = torch.arange(6)  # of the signs
+            batch["seed"] = torch.arange(6)  # seeds of the signs
         assert not torch.equal(model(batch), model(batch)), name
         model.eval()
         assert torch.equal(model(batch), model(batch)), name

@@ -109,7 +109,7 @@ def check_start(name, values, start, fan_in):
         expected = stats.norm(0, start)
     count, spread = len(values), expected.std()
     assert abs(values.mean()) < 6 * spread / math.sqrt(count), name
-    if count >= 100:  # of fewer, the deviation says little
+    if count >= 100:  # the deviation of fewer says little
         error = spread * math.sqrt((2 + expected.stats("k")) / 4 / count)
         assert abs(values.std() - spread) < 6 * error, name
     assert stats.kstest(values, expected.cdf).pvalue > 1e-6, name

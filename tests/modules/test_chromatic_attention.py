@@ -74,7 +74,7 @@ def test_equals_the_equations(kind, values, projection, lean):
     expected = formula(attention, x, pairs)
     assert (attention(x, pairs) - expected).abs().max() < 1e-10
     keep = torch.rand(B, N, N, dtype=torch.float64)
-    attention.kept = lambda ones: keep  # of this module alone
+    attention.kept = lambda ones: keep  # replaced in this module only
     expected = formula(attention, x, pairs, keep)
     assert (attention(x, pairs) - expected).abs().max() < 1e-10
 

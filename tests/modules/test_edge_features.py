@@ -108,7 +108,7 @@ def vectors_of(module, features):
             if weight is not None:
                 rows = table.weight[:1] + features @ weight.weight.T
                 yield f"edge_{kind}.weight", rows
-    if hasattr(module, "no_bonds") and module.edges is not None:  # of CGT
+    if hasattr(module, "no_bonds") and module.edges is not None:  # CGT's
         for number, bonds in enumerate(module.bonds):
             rows = bonds.embedding.weight + features @ module.edges.weight.T
             yield f"bonds.{number}.embedding.weight", rows

@@ -178,7 +178,7 @@ def test_forms_have_equal_gradients(rng):
     for attention_form in ("sparse", "dense"):
         encoder = make_encoder(no_edge_features=True, attention_form=attention_form)
         encoder.train()
-        torch.manual_seed(0)  # of the signs
+        torch.manual_seed(0)  # seed of the signs
         out = encoder(make_batch(encoder, graphs))
         (out * torch.linspace(-1, 1, out.numel()).view_as(out)).sum().backward()
         grads.append({n: p.grad for n, p in encoder.named_parameters()})

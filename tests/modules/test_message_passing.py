@@ -31,7 +31,7 @@ CASES += [
     ("pna", {**OPTIONS["pna"], "aggregators": ["std", "sum", "min"]}),
 ]
 NAMES = [f"{conv}-{number}" for number, (conv, _) in enumerate(CASES)]
-SIZES = [5, 1, 4]  # of the graphs; the second has no edges
+SIZES = [5, 1, 4]  # sizes of the graphs; the second has no edges
 EDGES = [(0, 1), (1, 0), (0, 2), (2, 0), (3, 2), (1, 2), (1, 2), (6, 7), (7, 6), (8, 9)]
 
 

@@ -59,7 +59,7 @@ def paths_of(pred, length, values=None):
 def floyd_warshall(weights):
     """Distances and predecessors, with ties as documented, in the textbook's loop."""
     n = len(weights)
-    # of each pair: length, number of edges, predecessor
+    # each pair's length, number of edges, predecessor
     best = [
         [
             (float(weights[i, j]), 1, i if weights[i, j] < np.inf else -1)

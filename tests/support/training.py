@@ -218,7 +218,7 @@ def server_environment():
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     found = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ":".join(paths)}
     found |= {"PYTHONWARNINGS": "ignore", "SHIMS": str(bin)}
-    found.pop("PYTHONSAFEPATH", None)  # of a command of fairseq in this process
+    found.pop("PYTHONSAFEPATH", None)  # set by a command of fairseq in this process
     found |= {"RECIPE_SERVER": str(SERVER), "PATH": f"{bin}:{os.environ['PATH']}"}
     return found
 

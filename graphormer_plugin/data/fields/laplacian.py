@@ -25,7 +25,7 @@ from graphormer_plugin.data.graph_columns import edges_of_graph
 
 _TRIVIAL = 1e-9  # eigenvalues below; a path of 10,000 nodes has a next one of 5e-8
 _TIE = 1e-6
-_ENTRIES_AT_ONCE = 1 << 20  # of the matrices that are decomposed together
+_ENTRIES_AT_ONCE = 1 << 20  # elements of matrices decomposed together
 
 # Largest component with a dense solver; see examples/speed/README.md for the crossing.
 DENSE_NODES = 1024

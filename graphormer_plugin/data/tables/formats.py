@@ -96,7 +96,7 @@ class SdfTable(TextTable):
             titles |= bool(title(record))
             names |= dict.fromkeys(items(record))
         made = ["smiles", *(["title"] if titles else [])]
-        self._columns = {name: name for name in names}  # of the items
+        self._columns = {name: name for name in names}  # columns of the items
         for name in names:
             if name.lower() in made:
                 free = (f"{name}_{number}" for number in itertools.count(2))

@@ -235,7 +235,7 @@ def readable(path: Path) -> Iterator[None]:
             open_to_read(path).close()
             yield
         except OSError as error:
-            if error.strerror is None:  # of gzip or pyarrow
+            if error.strerror is None:  # raised by gzip or pyarrow
                 raise
             raise DatasetError(f"{path}: {error.strerror}") from None
 

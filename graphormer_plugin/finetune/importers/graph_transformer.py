@@ -39,7 +39,7 @@ def import_graph_transformer(
     bond_dims = []
     if edges:
         bonds = weights.take("embedding_e.weight")
-        if "embedding_e.bias" in weights:  # of the number 1, for edges without features
+        if "embedding_e.bias" in weights:  # edges without features: the number 1
             constant = bonds[:, 0] + weights.take("embedding_e.bias")
             bonds = constant.repeat(int(config.get("num_bond_type", 1)), 1)
         new["encoder.bonds.embedding.weight"] = bonds

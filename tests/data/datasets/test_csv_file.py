@@ -226,7 +226,7 @@ class TestCsv:
         text = "smiles,y\n" + "".join(f"{s},1\n" for s in rings)
         store = get_store(options(text, split="scaffold"))
         rows = [store.splits[name].tolist() for name in ("train", "valid", "test")]
-        # Of equal groups the one that begins later is valid.
+        # The later one of equal groups is valid.
         assert rows == [list(range(16)), [17, 19], [16, 18]]
 
     def test_random_split_depends_on_the_seed_only(self, options):

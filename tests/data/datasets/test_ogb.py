@@ -249,8 +249,8 @@ def one_split(path):
     torch.save({"train": np.arange(3)}, path)
 
 
-GAPS, SPLITS = "raw/data.csv.gz", "split_dict.pt"  # of PCQM4Mv2
-VALID = "split/scaffold/valid.csv.gz"  # of ogbg-molhiv
+GAPS, SPLITS = "raw/data.csv.gz", "split_dict.pt"  # PCQM4Mv2
+VALID = "split/scaffold/valid.csv.gz"  # ogbg-molhiv
 LABELS, NODES = "raw/graph-label.csv.gz", "raw/node-feat.csv.gz"
 
 
