@@ -155,8 +155,11 @@ def joined_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.nd
 
 
 def release_pages(shards: Sequence[Mapping[str, np.ndarray]]) -> None:
-    """Takes the pages of memory-mapped columns out of this process, which would otherwise hold
-    all of a store that the page cache has: a read at random maps 64 KiB."""
+    """Drop the pages of memory-mapped columns from the memory of this process.
+
+    A read at random maps 64 KiB. Without this call, the process would grow by all of the
+    store that is in the page cache.
+    """
     for columns in shards:
         for column in columns.values():
             mapped = getattr(column, "_mmap", None)

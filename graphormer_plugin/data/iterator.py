@@ -95,10 +95,10 @@ class GraphBatchIterator(EpochBatchIterator):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on after the last update.
 
-        Where an update has as many graphs as before, on any number of processes and with
-        any ``--update-freq``, the same updates follow. Otherwise the epoch goes on after
-        as many graphs, rounded down to whole updates. These have other graphs, so that
-        some of the epoch come twice and others not at all.
+        If an update has as many graphs as before, the same updates follow, on any number of
+        processes and with any ``--update-freq``. Otherwise the epoch goes on after the same
+        number of graphs, rounded down to whole updates. Some graphs of the epoch then come
+        twice, and others not at all.
         """
         if self.update_freq is None or not state_dict.get("iterations_in_epoch"):
             super().load_state_dict(state_dict)

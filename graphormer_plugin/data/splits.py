@@ -72,13 +72,14 @@ def scaffold_split(
     weighted by the share of each target's labels that the group has.
 
     Without a seed, the groups are sorted by size and then by first molecule, both
-    descending: MoleculeNet's and OGB's rule, which reproduces the official ogbg-molhiv
-    split. The last molecules of a table, of scaffolds that occur once, are then train,
-    and the first molecules test. A seed puts groups with more than half as many molecules as
-    valid or test may have first, and the others after them, both in random order (our
-    choice: a large group that comes late would make a large test set). A group that is
-    larger than train may be is train alone, and few groups leave one for valid and one for
-    test.
+    descending. This rule of MoleculeNet and OGB reproduces the official ogbg-molhiv split.
+    Among scaffolds that occur once, the last molecules of the table are then train and the
+    first are test.
+
+    A seed draws the order of the groups at random. Groups that are larger than half of the
+    smaller of valid and test come first, because a large group that comes late would make a
+    large test set (our choice). A group that is larger than train may be is train alone. If
+    there are few groups, valid and test have one each.
 
     Molecules of a split are ascending; with ``labels`` [molecules, T] they have the
     `molecule_order`, which leaves out molecules without a label.

@@ -92,8 +92,10 @@ class LabelledMolecules:
         return len(self.smiles)
 
     def without(self, names: Collection[str], reason: str) -> "LabelledMolecules":
-        """This table with some targets as further columns, and a warning; the same table if
-        none or all targets are named."""
+        """Demote targets to extra columns and add a warning with the reason.
+
+        The table stays as it is if ``names`` has none or all of the targets.
+        """
         kept = [name not in names for name in self.targets.names]
         if all(kept) or not any(kept):
             return self

@@ -46,7 +46,7 @@ class Start:
 
     @property
     def featuriser(self) -> str:
-        """Key of `FEATURISERS`; empty if the weights belong to other graphs than those."""
+        """Key of `FEATURISERS`; empty if the weights are for graphs of another source."""
         if self.published is not None:
             return "ogb"
         return read_checkpoint(self.path).state["task_state"].get("featuriser", "")

@@ -40,8 +40,12 @@ def antilog(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def from_log(prediction: Prediction, columns: Sequence[int]) -> Prediction:
-    """Predictions of the ``columns`` that are decadic logarithms, in the unit: the median,
-    and as spread the width of the 90 % interval over the width for a spread of 1."""
+    """Convert the ``columns`` from log10 to the target's unit.
+
+    A value becomes the median of the log-normal distribution. The spread becomes half the
+    width of its 90 % interval, divided by 1.645, so that ``value ± 1.645 * spread`` is as
+    wide as that interval.
+    """
     values, std = prediction.values.copy(), prediction.std
     values[:, columns] = antilog(values[:, columns])
     if std is not None:

@@ -70,9 +70,9 @@ def prediction_columns(
 ) -> list[OutputColumn]:
     """Columns of predictions.
 
-    Values are numbers, or the probability of class 1, to which the more probable class
-    is added if it has a name. Of a multiclass target they are the most probable class,
-    with its standard deviation, and the probability of each.
+    A regression target has a number, and a binary target the probability of class 1 and the
+    more probable class, if it has a name. A multiclass target has the most probable class,
+    its standard deviation, and the probability of each class.
 
     Args:
         values: [n, T] in the targets' unit or probabilities; [n, classes] of a
