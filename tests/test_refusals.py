@@ -254,6 +254,21 @@ smiles,y;C,1;"C,1; | | line 3: unexpected end of data; check the
 TRAININGS = f"""
 smiles,y;C,1;CC,1; | | all labels of y are equal
 smiles,y,z;C,1.5,3;CC,2,4; | | which columns are targets
+smiles,y,MW;C,1.5,16;CC,2,30;CO,>9,32; | | are targets? Name them with --target-columns; there
+smiles,y,MW;C,1.5,16;CC,2,30;CO,>9,32; | | row 2 (line 4), column 'y': '>9' is not a number
+smiles,y,plate;C,1.5,1;CC,2,1;CO,n.d.,2;CN,3,2; | | row 2 (line 4), column 'y': 'n.d.' is not
+smiles,y,MW;C,n.d.,16;CC,n.d.,30;CO,2,32;CN,3,31; | | row 0 (line 2), column 'y': 'n.d.' is not
+smiles,y,y_pred;C,1.5,1;CC,?,1;CO,2,2;CN,?,2; | | row 1 (line 3), column 'y': '?' is not a number
+smiles,y,MW;C,5 nM,16;CC,2 nM,30;CO,7 nM,32; | | 'y', 'MW'; row 0 (line 2), column 'y': '5 nM' is
+smiles,active,MW;C,yes,16;CC,no,30;CO,yes,32; | | which columns are targets
+smiles,active,MW;C,yes,16;CC,no,30;CO,yes,32;CN,odd,31; | | which columns are targets
+smiles,hit,MW;C,1,16;CC,0,30;CO,odd,32; | | row 2 (line 4), column 'hit': 'odd' is not a number
+smiles,note,y;C,a,1;CC,b,2;CO,c,>9; | | row 2 (line 4), column 'y': '>9' is not a number
+smiles,y;C,93 %;CC,5 %;CO,7 %; | | write the numbers without %
+smiles,y;C,9mg/L;CC,5 mg/L;CO,7 mg/L; | | without mg/L, and name their unit with --target-unit
+smiles,y;C,5 nM;CC,2;CO,7 nM;CN,9 nM; | | write the numbers without nM
+smiles,y,d;C,1,2020;CC,2,2021;CO,3,04.02.2022; | --split time:d --target-columns y | '04.02.2022'
+smiles,y,d;C,1,2020;CC,2,04.02.2021;CO,3,04.02.2022; | --split time:d --target-columns y | '2020'
 smiles,y,z;C,1.5,0;CC,2,1; | --target-columns y,z | only 0 and 1 in z, other numbers in y
 smiles,y;C,1;CC,2;CO,3; | --folds 4 --split random | 3 rows cannot make 4 folds; give fewer --folds
 smiles,y;C1CC,1;CC,2; | | 1 molecule cannot be parsed (first: row 0, 'C1CC': SMILES

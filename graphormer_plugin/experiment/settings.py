@@ -77,7 +77,8 @@ class Settings(TableOptions, Places):
     target_columns: Sequence[str] = option(
         (),
         "columns to predict, also patterns such as 'NR-*', or all (default: the only "
-        "other column, or the only one of numbers, unless it is called id or the like); "
+        "other column, or the only one of numbers or opposite words, unless it is called id or "
+        "the like); "
         "an empty cell is a missing label",
     )
     split: str = option(

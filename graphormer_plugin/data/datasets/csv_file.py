@@ -18,7 +18,8 @@ from graphormer_plugin.data.splits import (
     rowwise_split,
     time_split,
 )
-from graphormer_plugin.data.tables.cells import ParsedColumn, matches
+from graphormer_plugin.data.tables.cells import ParsedColumn, matches, shown
+from graphormer_plugin.data.tables.class_names import are_nearly_opposites
 from graphormer_plugin.data.tables.formats import open_table, stem
 from graphormer_plugin.data.tables.roles import Roles
 from graphormer_plugin.data.tables.rows import TableRows, whole_columns
@@ -113,11 +114,12 @@ def read_labels(
     if roles.names_all and not whole:
         reading = options.missing_labels, (), options.censored
         judged = whole_columns(table, roles.candidates, *reading)
-    names, counting = _choose_targets(roles, judged, rows.starts)
+    names, left_out = _choose_targets(roles, judged, rows)
     columns = [rows.columns[table.require(name)] for name in names]
     kind = _found_kind(table, columns, options) if find_kind else options.target_kind
     target, words = _labels(rows, names, kind, options)
-    warnings = rows.notes + _read_relations(rows, roles, columns, options, kind)
+    warnings = rows.notes + left_out
+    warnings += _read_relations(rows, roles, columns, options, kind)
     extras = [rows.numbers(name) for name in roles.extras]
     labelled = ~np.isnan(target).all(1)
     times = rows.times(roles.time[0], labelled) if roles.time else None
@@ -141,11 +143,6 @@ def read_labels(
         first_row=rows.first,
         bounds=np.array([c.bounds for c in columns]).T if options.censored else None,
     )
-    if counting:
-        warnings.append(
-            f"--target-columns all leaves out {listed_columns(counting)}, which only "
-            "numbers the rows; name it to predict it"
-        )
     warnings += _lines_about(source, rows, roles, options, columns)
     keep = [at for at, name in enumerate(others) if name not in names]
     return Labels(
@@ -182,23 +179,50 @@ def _labels(
 
 
 def _choose_targets(
-    roles: Roles, read: Mapping[str, ParsedColumn], starts: Sequence[int]
+    roles: Roles, read: Mapping[str, ParsedColumn], rows: TableRows
 ) -> tuple[list[str], list[str]]:
-    """Names of the targets, and of columns that ``all`` leaves out."""
+    """Names of the targets, and lines about columns that ``all`` leaves out."""
+    if not roles.names_all and not roles.open:
+        return roles.candidates, []
     columns = [read[n] for n in roles.candidates if n.lower() not in NAMES]
-    numeric = [column for column in columns if column.is_numeric]
-    counting = [column.name for column in numeric if column.numbers_rows(starts)]
-    left = [column for column in numeric if column.name not in counting]
-    if roles.names_all:
-        free = [column.name for column in left if column.name in roles.free]
-        if not free:
-            but = f" but {listed_columns(counting)}, which only numbers the rows"
-            raise roles.table.error(f"no column of numbers{but if counting else ''}")
-        return roles.targets(free), [n for n in counting if n not in roles.asked]
+    nearly = [c for c in columns if c.is_numeric or c.is_nearly_numeric]
+    counting = [column.name for column in nearly if column.numbers_rows(rows.starts)]
+    left = [column for column in nearly if column.name not in counting]
     if roles.open:
-        names = [column.name for column in left if column.has_numbers]
-        return (names if len(names) == 1 else roles.only()), []
-    return roles.candidates, []
+        numbers = [column.name for column in left if column.has_numbers]
+        classes = [c.name for c in columns if are_nearly_opposites(c.words)]
+        names = list(dict.fromkeys(numbers + classes))
+        odd = [column for column in left if column.first_word() is not None]
+        return (names if len(names) == 1 else roles.only(_odd_cell(rows, odd))), []
+    lines = []
+    if unasked := [name for name in counting if name not in roles.asked]:
+        lines.append(
+            f"--target-columns all leaves out {listed_columns(unasked)}, which only "
+            "numbers the rows; name it to predict it"
+        )
+    free = [column.name for column in left if column.name in roles.free]
+    for column in left:
+        word = column.first_word()
+        if word is None or column.is_numeric or column.name in roles.asked:
+            continue
+        free.remove(column.name)
+        lines.append(
+            f"--target-columns all leaves out {column.name!r}, where {shown(word[1])} is "
+            "not a number; name it to predict it"
+        )
+    if not free:
+        but = f" but {listed_columns(counting)}, which only numbers the rows"
+        raise roles.table.error(f"no column of numbers{but if counting else ''}")
+    return roles.targets(free), lines
+
+
+def _odd_cell(rows: TableRows, columns: Sequence[ParsedColumn]) -> str:
+    """End of a line that names the first word in a column of numbers; empty without any."""
+    for column in columns:
+        row, word = column.first_word()
+        text = f"{shown(word)} is not a number"
+        return "; " + rows.place(row, column.name, text)
+    return ""
 
 
 def _found_kind(
@@ -275,8 +299,7 @@ def _lines_about(
     for target, values in zip(targets, labels.T):
         found = strange_label(values) if source.kind == "regression" else None
         if found is not None:
-            text = str(rows.error(found[0], target.name, found[1]))
-            lines.append(text.removeprefix(f"{rows.tables[0].path}: "))
+            lines.append(rows.place(found[0], target.name, found[1]))
     if rows.unsplit:
         many = counted(rows.unsplit, "row")
         lines.append(f"{many} with an empty cell in {roles.split!r} are in no split")

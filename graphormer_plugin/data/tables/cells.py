@@ -13,10 +13,17 @@ from graphormer_plugin.data.errors import counted, listed
 from graphormer_plugin.data.schema import beyond_float32
 
 MISSING = frozenset({"", "nan", "na", "n/a", "#n/a", "<na>", "null", "none"})
-COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)  # 1,5
-THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # 1,234, which may be 1234
+MINUS = "\u2212"  # of programs that typeset texts
+COMMA = re.compile(rf"[+{MINUS}-]?\d*,\d+(e[+{MINUS}-]?\d+)?", re.IGNORECASE)  # 1,5
+THOUSANDS = re.compile(rf"[+{MINUS}-]?[1-9]\d{{0,2}},\d{{3}}")  # 1,234, perhaps 1234
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
-BOUND = re.compile(r"\s*([<>≤≥])=?\s*([+-]?[.,]?\d[\d.,eE+-]*)\s*")  # >100 or <= 0.1
+NUMBER = rf"[+{MINUS}-]?[.,]?\d[\d.,eE+{MINUS}-]*"
+BOUND = re.compile(rf"\s*([<>≤≥])=?\s*({NUMBER})\s*")  # >100 or <= 0.1
+# 93 %, 5 nM, 12mg/mL: after a number, a sign, a usual unit, or a blank and a word.
+UNIT = r"\s*[%‰°µμ]\S*|[fpnum]?M|[kmunp]?(?:g|mol|[lL]|eV)(?:/\S+)?|\s+[^\W\d]\S*"
+WITH_UNIT = re.compile(rf"\s*[<>≤≥~]?=?\s*[+{MINUS}-]?\.?\d[\d.,]*({UNIT})\s*")
+MOST_UNITS = 3  # in the cells of a column; our choice
+FEWEST_NUMBERS = 0.1  # share of numbers in a column beside few words; our choice
 SIGNS = {">": 1, "≥": 1, "<": -1, "≤": -1}
 INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas
 
@@ -40,7 +47,7 @@ def _any_of(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], frozenset[Any]]
 def _value(cell: str) -> float | None:
     """Number of a cell, also beyond float32; `math.nan` if there is no value, None for a
     word."""
-    text = cell.strip().lower()
+    text = cell.strip().lower().replace(MINUS, "-")
     if text in MISSING:
         return math.nan
     try:
@@ -170,7 +177,42 @@ class ParsedColumn:
     def has_numbers(self) -> bool:
         """Whether a cell is a number, or meant as a number."""
         words = self.words.keys() - self.classes
-        return not np.isnan(self.values).all() or any(map(looks_numeric, words))
+        is_meant = any(map(looks_numeric, words)) or bool(self.units)
+        return is_meant or not np.isnan(self.values).all()
+
+    @property
+    def units(self) -> list[str]:
+        """Units in the cells, if all cells that are not numbers are numbers with one of a few
+        units; else empty."""
+        units = set[str]()
+        for word in self.words:
+            match = WITH_UNIT.fullmatch(word)
+            if match is None:
+                return []
+            units.add(match[1].strip())
+        few = len(units) <= MOST_UNITS and 2 * len(units) < len(self.words)
+        return sorted(units) if few else []
+
+    @property
+    def is_nearly_numeric(self) -> bool:
+        """Whether the cells are numbers except for a few words, perhaps in many cells: numbers
+        with units, bounds, and thousands with commas count as numbers."""
+        count = int(np.count_nonzero(~np.isnan(self.values)))
+        others = count
+        odd = 0
+        for word, rows in self.words.items():
+            others += len(rows)
+            if is_number(word.replace(",", "")) or BOUND.fullmatch(word):
+                count += len(rows)
+            else:
+                odd += 1
+        mixed = count > odd and count >= FEWEST_NUMBERS * others
+        return bool(self.units) or mixed
+
+    def first_word(self) -> tuple[int, str] | None:
+        """The first row whose cell is a word, and the word; None if there are only numbers."""
+        rows = {rows[0]: word for word, rows in self.words.items()}
+        return min(rows.items(), default=None)
 
     @property
     def is_numeric(self) -> bool:
@@ -193,6 +235,10 @@ class ParsedColumn:
             advice += "; --censored takes bounds such as >100 as such"
         if any(looks_numeric(word) for _, word in most[:4]):
             advice = "write numbers as 1234.5, without commas"
+        if self.units:
+            advice = f"write the numbers without {listed(self.units)}"
+            if "%" not in self.units:
+                advice += ", and name their unit with --target-unit"
         if most[0][1].startswith("["):
             advice = "a target is one number per molecule, not one per atom"
         return f" ({total}: {words}); {advice}"
@@ -207,12 +253,18 @@ class ParsedColumn:
 
     def numbers_rows(self, starts: Sequence[int] = (0,)) -> bool:
         """Whether the numbers only count the rows: the column has the name of an index, or
-        it has 0, 1, 2, ... or 1, 2, 3, ..., perhaps anew in each of several tables that
-        start at ``starts``."""
-        count = np.arange(len(self.values))
+        most cells have 0, 1, 2, ... or 1, 2, 3, ... and the others are empty, perhaps anew in
+        each of several tables that start at ``starts``."""
+        values = np.array(self.values)
+        count = np.arange(len(values))
         anew = count - np.array(starts)[np.searchsorted(starts, count, "right") - 1]
-        return is_index(self.name) or any(
-            np.array_equal(self.values, rows + n)
-            for rows in (count, anew)
-            for n in (0, 1)
+        known = ~np.isnan(values)
+        return is_index(self.name) or (
+            2 * known.sum() > len(values)
+            and not self.words
+            and any(
+                np.array_equal(values[known], rows[known] + n)
+                for rows in (count, anew)
+                for n in (0, 1)
+            )
         )

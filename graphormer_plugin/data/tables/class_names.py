@@ -1,7 +1,7 @@
 """Classes that words name, and their order."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -42,6 +42,21 @@ def class_order(words: Collection[str], kind: str, asked: Sequence[str]) -> list
             "--target-kind multiclass, or name missing labels with --missing-labels"
         )
     return orders[0]
+
+
+def are_nearly_opposites(words: Mapping[str, Sequence[int]]) -> bool:
+    """Whether most of the words, given with their rows, are a word and its opposite, such as
+    active and inactive beside a few other words."""
+    counts = {word: len(rows) for word, rows in words.items()}
+    common = sorted(counts, key=counts.__getitem__)[
+        -4:
+    ]  # an other word may be frequent
+    half = sum(counts.values()) / 2
+    return any(
+        _is_opposite(no, yes) and counts[no] + counts[yes] > half
+        for no in common
+        for yes in common
+    )
 
 
 def check_numbers(labels: np.ndarray) -> None:

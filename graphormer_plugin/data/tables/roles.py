@@ -102,12 +102,13 @@ class Roles:
             )
         return names
 
-    def only(self) -> list[str]:
-        """The only column that can be the target if none is named."""
+    def only(self, odd_cell: str = "") -> list[str]:
+        """The only column that can be the target if none is named; the error ends with an
+        ``odd_cell``."""
         if len(self.free) != 1:
             raise self.table.error(
                 "which columns are targets? Name them with --target-columns; there are "
-                f"{listed_columns(self.free)}"
+                f"{listed_columns(self.free)}{odd_cell}"
             )
         name = self.free[0]
         if name.lower() in NAMES or is_index(name):

@@ -134,6 +134,11 @@ class TableRows:
         where = f"row {number} (line {self.lines[row]}), column {column!r}"
         return self.tables[place].error(f"{where}: {text}")
 
+    def place(self, row: int, column: str, text: object) -> str:
+        """The text of `error`, which names the file only if it is a further table."""
+        text = str(self.error(row, column, text))
+        return text.removeprefix(f"{self.tables[0].path}: ")
+
     def numbers(self, name: str, advice: str = "") -> np.ndarray:
         """Numbers of a column, float [rows]. If a cell is not a number, ``advice`` ends the
         error."""
@@ -158,10 +163,13 @@ class TableRows:
                 dates = read_dates([*words])
         except ValueError as error:
             raise self.tables[0].error(f"column {name!r}: {error}") from None
-        # Mixed columns count as dates.
-        values = np.full(len(numbers), np.nan) if words else numbers
-        for rows, date in zip(words.values(), dates):
-            values[rows] = date
+        # A mixed column has what most cells are: all others are mistakes.
+        if sum(map(len, words.values())) > np.count_nonzero(~np.isnan(numbers)):
+            values = np.full(len(numbers), np.nan)
+            for rows, date in zip(words.values(), dates):
+                values[rows] = date
+        else:
+            values = numbers
         for row in np.flatnonzero(np.isnan(values) & labelled):
             if not self._is_molecule(row):
                 continue

@@ -10,6 +10,7 @@ from rdkit import Chem
 from rdkit.Chem import rdDepictor
 
 from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
+from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.tables.formats import (
     drawn_block,
     is_table,
@@ -155,17 +156,30 @@ def test_targets_by_pattern(tmp_path, asked, expected):
 
 
 @pytest.mark.parametrize(
-    "index", ["", "Unnamed: 0", "index", "__index_level_0__", "number", "count"]
+    "index", ["", "Unnamed: 0", "index", "__index_level_0__", "number", "count", "gap"]
 )
 def test_all_targets_but_the_numbers_of_rows(tmp_path, index, caplog):
     path = tmp_path / "table.csv"
-    first = {"count": 1, "number": 0}.get(index, 7)
+    first = {"count": 1, "number": 0, "gap": 1}.get(index, 7)
     rows = [f"{first + n},{'C' * n}O,{n % 3},{9 - n}\n" for n in range(9)]
+    if index == "gap":
+        rows[4] = f",{rows[4].partition(',')[2]}"
     path.write_text(f"{index},smiles,a,b\n" + "".join(rows))
     store = prepared(path, target_columns="all")
     assert store.targets.names == ["a", "b"]
     (text,) = caplog.messages
     assert f"all leaves out {index!r}, which only numbers the rows" in text
+
+
+@pytest.mark.parametrize("shard", [Shard(), Shard(1, 2)])
+def test_all_leaves_out_a_column_with_a_word(tmp_path, shard, caplog):
+    path = tmp_path / "table.csv"
+    rows = [f"{'C' * n}O,{'>9' if n == 5 else n % 3},{9 - n},b{n}\n" for n in range(9)]
+    path.write_text("smiles,a,b,c\n" + "".join(rows))
+    store = prepared(path, target_columns="all", shard=shard)
+    assert store.targets.names == ["b"]
+    (text,) = caplog.messages
+    assert "all leaves out 'a', where '>9' is not a number; name it" in text
 
 
 @pytest.mark.parametrize(

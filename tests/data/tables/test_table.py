@@ -5,13 +5,14 @@ import pytest
 from graphormer_plugin.data.datasets.csv_file import read_labels
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.data.tables.cells import point
+from graphormer_plugin.data.tables.cells import ParsedColumn, point
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.rows import whole_columns
 from support.tables import write_file
 
 LABELS = ["1,5", "-0,25", "2", "1,5e1", ""]
 NUMBERS = [1.5, -0.25, 2, 15]
+MINUS = "\u2212"
 
 
 @pytest.fixture
@@ -47,6 +48,15 @@ def test_separators_and_decimal_commas(read, separator, word):
     assert values[:4] == NUMBERS and values[4] != values[4] and kind == "regression"
     expected = [f"cells are separated by {word}"] if word else []
     assert warnings == [*expected, "column 'y': 1,5 is read as 1.5"]
+
+
+def test_the_minus_of_typeset_tables(read):
+    values, kind, warnings = read(lines([f"{MINUS}1.25", f"1e{MINUS}3", "2"], ","))
+    assert values == [-1.25, 1e-3, 2] and kind == "regression" and warnings == []
+    assert read(lines([f"{MINUS}1,25", "2", "3"]))[0] == [-1.25, 2, 3]
+    column = ParsedColumn("y", censored=True)
+    column.add(f"<{MINUS}2")
+    assert (column.values[0], column.bounds[0]) == (-2, -1)
 
 
 def test_words_before_decimal_commas(table):
