@@ -110,7 +110,7 @@ def run(
     Py_ssize_t num_threads,
     uintptr_t gomp_parallel,
 ):
-    """Fills ``out`` or, where there is a ``grad``, the gradients.
+    """Fill ``out`` or, where there is a ``grad``, the gradients.
 
     Returns the first graph with a wrong relation (then nothing is filled), or -1.
     """

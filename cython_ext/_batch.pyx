@@ -194,7 +194,7 @@ def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
 
 
 def replace(code_t[::1] entries, const code_t[::1] table):
-    """Replaces every entry by ``table[entry]``, in place."""
+    """Replace every entry by ``table[entry]``, in place."""
     cdef Py_ssize_t k
     with nogil:
         for k in range(entries.shape[0]):
@@ -208,7 +208,7 @@ def mark_sets(
     const int64_t[::1] size,
     const node_t[::1] node,
 ):
-    """Sets ``ring[place[s], i, j]`` to 1 for all pairs of nodes of each set ``s``.
+    """Set ``ring[place[s], i, j]`` to 1 for all pairs of nodes of each set ``s``.
 
     The nodes of set after set are in ``node``, ``size[s]`` of them. Returns None, or
     ``(place, value)`` of the first node that its graph does not have.
@@ -251,7 +251,7 @@ cdef void pad_rows(
     Py_ssize_t width,
     Py_ssize_t row,
 ) noexcept nogil:
-    """Copies the rows of a graph, uint8 as int16, and pads them with 0."""
+    """Copy the rows of a graph, uint8 as int16, and pad them with 0."""
     cdef Py_ssize_t k, filled = count * row
     cdef uint8_t *to
     cdef const uint8_t *source
@@ -270,7 +270,7 @@ cdef void pad_rows(
 cdef bint open_scratch(
     Scratch *scratch, const Plan *plan, Py_ssize_t max_nodes, Py_ssize_t max_edges
 ) noexcept nogil:
-    """Allocates for graphs up to a size. False if there is no memory; close anyway."""
+    """Allocate for graphs up to a size. False if there is no memory; close anyway."""
     cdef Py_ssize_t pairs = max_nodes * max_nodes if plan.path_bond.data != NULL else 0
     cdef bint opened = open_searcher(&scratch.searcher, max_nodes, max_edges)
     tabulate_bits(scratch.bytes_of_bits)
@@ -307,7 +307,7 @@ cdef void close_scratch(Scratch *scratch) noexcept nogil:
 cdef int fill_graph(
     const Plan *plan, const Graph *graph, Scratch *scratch
 ) noexcept nogil:
-    """Fills all fields of one graph that depend on edges; returns 0 or a BAD_ code."""
+    """Fill all fields of one graph that depend on edges; return 0 or a BAD_ code."""
     cdef Py_ssize_t width = plan.width
     cdef uint8_t *bond
     cdef int fault
@@ -344,7 +344,7 @@ cdef int fill_graph(
 
 
 cdef void load(Array column, const Graph *graph, int32_t *to) noexcept nogil:
-    """Copies one edge column of a graph; 1 where there is no column."""
+    """Copy one edge column of a graph; 1 where there is no column."""
     cdef Py_ssize_t e, n = graph.num_edges
     cdef const uint8_t *source
     if column.data == NULL:
@@ -364,7 +364,7 @@ cdef void load(Array column, const Graph *graph, int32_t *to) noexcept nogil:
 
 
 cdef int link(const Plan *plan, const Graph *graph, Scratch *scratch) noexcept nogil:
-    """Checks the edges and lists the distinct neighbours of each node and their bonds.
+    """Check the edges and list the distinct neighbours of each node and their bonds.
 
     Edges are sorted, so the first of parallel ones has the lowest bond type.
     """
@@ -462,7 +462,7 @@ cdef void write_flat_bond(
 cdef void write_bond(
     code_t *to, Py_ssize_t width, const Graph *graph, const Scratch *scratch
 ) noexcept nogil:
-    """Writes the bonds of a graph into a matrix ``[width, width]``."""
+    """Write the bonds of a graph into a matrix ``[width, width]``."""
     cdef Py_ssize_t u, e
     cdef const int32_t *first = scratch.searcher.first
     memset(to, 0, width * width * sizeof(code_t))
@@ -476,7 +476,7 @@ cdef void write_bond(
 cdef int fill_pairs(
     const Plan *plan, const Graph *graph, Scratch *scratch
 ) noexcept nogil:
-    """Fills the fields that depend on shortest paths."""
+    """Fill the fields that depend on shortest paths."""
     cdef Py_ssize_t width = plan.width, row = (graph.place * width + graph.n) * width
     cdef Py_ssize_t padded = (width - graph.n) * width
     cdef Py_ssize_t size
@@ -499,7 +499,7 @@ cdef int fill_pairs(
 cdef int fill_by_source(
     const Plan *plan, const Graph *graph, Scratch *scratch
 ) noexcept nogil:
-    """Searches from every node in turn."""
+    """Search from every node in turn."""
     cdef Py_ssize_t i, row, reached, n = graph.n
     cdef uint8_t *to
     cdef Searcher *searcher = &scratch.searcher
@@ -539,7 +539,7 @@ cdef int fill_by_source(
 cdef int fill_small(
     const Plan *plan, const Graph *graph, Scratch *scratch
 ) noexcept nogil:
-    """Measures the hops between all nodes at once. They are below any limit."""
+    """Measure the hops between all nodes at once. They are below any limit."""
     cdef Py_ssize_t i
     cdef int32_t hop, farthest
     cdef bint connected
@@ -581,7 +581,7 @@ cdef inline void write_hops(
     const Graph *graph,
     const Scratch *scratch,
 ) noexcept nogil:
-    """Writes row ``i`` of the fields that depend on hops alone."""
+    """Write row ``i`` of the fields that depend on hops alone."""
     cdef Py_ssize_t j, row = (graph.place * plan.width + i) * plan.width
     cdef uint8_t *to
     if plan.dist.data != NULL:
@@ -619,7 +619,7 @@ cdef inline void write_relation_index(
 cdef inline void write_paths(
     code_t *to, Py_ssize_t reached, const Plan *plan, const Scratch *scratch
 ) noexcept nogil:
-    """Writes each path: the path of the predecessor, then one more bond."""
+    """Write each path: the path of the predecessor, then one more bond."""
     cdef Py_ssize_t k, step, length = plan.path_length, last
     cdef const Searcher *searcher = &scratch.searcher
     cdef code_t *before
@@ -645,7 +645,7 @@ cdef void mark_seen(
     const Graph *graph,
     const Scratch *scratch,
 ) noexcept nogil:
-    """Marks the relations of a graph; every number of hops up to the farthest occurs."""
+    """Mark the relations of a graph; every number of hops up to the farthest occurs."""
     cdef Py_ssize_t hop, e
     if plan.relation_index.data == NULL:
         return

@@ -81,7 +81,7 @@ def run(
     Py_ssize_t num_threads,
     uintptr_t gomp_parallel,
 ):
-    """Fills ``out`` or, where there is a ``grad``, adds to the gradients: those of v and
+    """Fill ``out`` or, where there is a ``grad``, add to the gradients: those of v and
     of a base for all receivers have a slice each, those of att and val an item.
 
     Channels are padded to a multiple of eight.

@@ -9,7 +9,7 @@ INT32_MAX = int(np.iinfo(np.int32).max)
 
 
 def checked_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """Returns ``value`` as an int in ``low..high``."""
+    """Return ``value`` as an int in ``low..high``."""
     number = operator.index(value)
     if number < low or (high is not None and number > high):
         expected = f"at least {low}" if high is None else f"in {low}..{high}"
@@ -23,7 +23,7 @@ def checked_array(
     dtypes: tuple[np.dtype, ...],
     shape: tuple[int | None, ...],
 ) -> np.ndarray:
-    """Returns a checked array as a plain `numpy.ndarray`, without a copy."""
+    """Return a checked array as a plain `numpy.ndarray`, without a copy."""
     array = np.asarray(value)  # not a memmap, which is slow to slice
     fits = len(shape) == array.ndim and all(
         expected in (None, length) for expected, length in zip(shape, array.shape)

@@ -39,7 +39,7 @@ def find_cycles(
     int64_t max_steps,
     int64_t[::1] count,
 ):
-    """Fills ``count`` with the number of cycles of each graph.
+    """Fill ``count`` with the number of cycles of each graph.
 
     Returns:
         ``(-1, sizes, nodes)``, sizes and nodes of all cycles, int32; or ``(graph, None,
@@ -90,7 +90,7 @@ cdef copied(Buffer *buffer):
 cdef bint open_search(
     Search *search, Py_ssize_t max_size, Py_ssize_t nodes, Py_ssize_t edges
 ) noexcept nogil:
-    """Allocates for graphs up to a size. False if there is no memory; close anyway."""
+    """Allocate for graphs up to a size. False if there is no memory; close anyway."""
     cdef Py_ssize_t k, total = 7 * (nodes + 2) + edges
     cdef int32_t *block = <int32_t *>malloc(total * sizeof(int32_t))
     search.max_size = max_size
@@ -138,7 +138,7 @@ cdef int search_graph(
     Py_ssize_t first_edge,
     Py_ssize_t last_edge,
 ) noexcept nogil:
-    """Returns 0, 1 if there are too many steps, 2 without memory."""
+    """Return 0, 1 if there are too many steps, 2 without memory."""
     cdef Py_ssize_t start
     cdef int fault
     link(search, n, src, dst, first_edge, last_edge)
@@ -163,7 +163,7 @@ cdef void link(
     Py_ssize_t first_edge,
     Py_ssize_t last_edge,
 ) noexcept nogil:
-    """Lists the distinct neighbours of each node, in either direction."""
+    """List the distinct neighbours of each node, in either direction."""
     cdef Py_ssize_t e, u, k, begin, end, kept = 0
     cdef int32_t v
     cdef int32_t *first = search.first
@@ -200,7 +200,7 @@ cdef void link(
 
 
 cdef void prune(Search *search, Py_ssize_t n) noexcept nogil:
-    """Removes nodes with a single neighbour left, until there are none."""
+    """Remove nodes with a single neighbour left, until there are none."""
     cdef Py_ssize_t u, k, top = 0
     cdef int32_t v
     for u in range(n):
@@ -250,7 +250,7 @@ cdef inline void touch(Search *search, Py_ssize_t u, int32_t by) noexcept nogil:
 
 
 cdef int search_from(Search *search, Py_ssize_t start) noexcept nogil:
-    """Finds the cycles whose lowest node is the start, depth-first over paths without
+    """Find the cycles whose lowest node is the start, depth-first over paths without
     chords. Of both directions it keeps the one whose second node is below the last.
     """
     cdef Py_ssize_t k, length = 1  # nodes of the path

@@ -27,24 +27,24 @@ class BatchJob:
     Attributes:
         width: ``N``, the padded number of nodes. As a number of hops it also means
             "unreachable", since no path has more than ``N - 1``.
-        node_start: First row of each graph in the node columns, int64 ``[B]``.
-        node_count: Nodes of each graph, int64 ``[B]``.
-        edge_start: First row of each graph in the edge columns, int64 ``[B]``.
-        edge_count: Edges of each graph, int64 ``[B]``.
-        node_base: Nodes of the batch before each graph, int64 ``[B]``. None, like
+        node_start: first row of each graph in the node columns, int64 ``[B]``.
+        node_count: nodes of each graph, int64 ``[B]``.
+        edge_start: first row of each graph in the edge columns, int64 ``[B]``.
+        edge_count: edges of each graph, int64 ``[B]``.
+        node_base: nodes of the batch before each graph, int64 ``[B]``. None, like
             ``edge_base``, if no flat edges are asked for.
-        edge_base: Edges of the batch before each graph, int64 ``[B]``.
-        edge_src: Stored column, or None if no field needs edges.
-        edge_dst: Stored column, or None if no field needs edges.
-        edge_bond: Stored column, or None if no field needs bond types.
-        num_bond_types: Largest bond type.
-        hop_limit: Longest path that ``dist`` may hold.
-        dist_of_hop: Entry of ``dist`` for each number of hops, uint16 ``[N + 1]``.
-        relation_of_hop: Relation for each number of hops, uint16 ``[N + 1]``.
-        bond_base: Relation of a direct edge less its bond type.
-        out: Array per field. ``relation_index`` receives relations; their positions
+        edge_base: edges of the batch before each graph, int64 ``[B]``.
+        edge_src: stored column, or None if no field needs edges.
+        edge_dst: stored column, or None if no field needs edges.
+        edge_bond: stored column, or None if no field needs bond types.
+        num_bond_types: largest bond type.
+        hop_limit: longest path that ``dist`` may hold.
+        dist_of_hop: entry of ``dist`` for each number of hops, uint16 ``[N + 1]``.
+        relation_of_hop: relation for each number of hops, uint16 ``[N + 1]``.
+        bond_base: relation of a direct edge less its bond type.
+        out: array per field. ``relation_index`` receives relations; their positions
             replace them once it is known which relations occur in the batch.
-        node_columns: Pairs of stored column ``[sum N, F]`` and output ``[B, N, F]``.
+        node_columns: pairs of stored column ``[sum N, F]`` and output ``[B, N, F]``.
     """
 
     width: int

@@ -39,7 +39,7 @@ def read_molecule(
     const int64_t[:, ::1] atom_codes,
     const int64_t[:, ::1] bond_codes,
 ):
-    """Returns ``(x, edge_index, edge_attr)``, or None."""
+    """Return ``(x, edge_index, edge_attr)``, or None."""
     if binary.shape[0] < HEADER:
         return None
     cdef Reader reader = Reader(&binary[0], binary.shape[0], False, False)
@@ -151,7 +151,7 @@ cdef void read_rings(Reader *reader, int64_t[:, ::1] atoms) noexcept nogil:
 cdef void encode(
     Reader *reader, int64_t[:, ::1] values, const int64_t[:, ::1] codes
 ) noexcept nogil:
-    """Replaces values by their codes: a negative value counts from the end of a row of
+    """Replace values by their codes: a negative value counts from the end of a row of
     codes, and a value beyond the end has the last code."""
     cdef Py_ssize_t i, column
     cdef int64_t value, size = codes.shape[1]
@@ -187,7 +187,7 @@ cdef int64_t signed_byte(Reader *reader) noexcept nogil:
 
 
 cdef int64_t number(Reader *reader, int size) noexcept nogil:
-    """Reads one byte without sign, or four with one."""
+    """Read one byte without sign, or four with one."""
     cdef int32_t value = 0
     cdef const uint8_t *data = reader.data
     skip(reader, size)

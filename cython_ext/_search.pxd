@@ -54,7 +54,7 @@ cdef struct Searcher:
 cdef inline bint open_searcher(
     Searcher *searcher, Py_ssize_t max_nodes, Py_ssize_t max_edges
 ) noexcept nogil:
-    """Allocates for graphs up to a size. False if there is no memory; close anyway."""
+    """Allocate for graphs up to a size. False if there is no memory; close anyway."""
     cdef Py_ssize_t words = max_nodes // 64 + 1
     searcher.first = <int32_t *>malloc((max_nodes + 2) * sizeof(int32_t))
     searcher.neighbour = <int32_t *>malloc((max_edges + 1) * sizeof(int32_t))
@@ -96,7 +96,7 @@ cdef inline void close_searcher(Searcher *searcher) noexcept nogil:
 cdef inline void prepare(
     Searcher *searcher, Py_ssize_t n, int32_t unreached
 ) noexcept nogil:
-    """Prepares searches in the graph that `first` and `neighbour` hold."""
+    """Prepare searches in the graph that `first` and `neighbour` hold."""
     cdef Py_ssize_t u, e, words = (n + 63) // 64
     cdef int32_t v
     cdef uint64_t *row
@@ -149,7 +149,7 @@ cdef inline Py_ssize_t search_word(
 cdef inline Py_ssize_t search_sets(
     Searcher *searcher, Py_ssize_t source
 ) noexcept nogil:
-    """Searches level by level, each in ascending order, so that the first node that
+    """Search level by level, each in ascending order, so that the first node that
     finds another is its lowest predecessor.
     """
     cdef Py_ssize_t u, v, w, z, before, words = searcher.words, reached = 1
@@ -197,7 +197,7 @@ cdef inline Py_ssize_t search_sets(
 cdef inline Py_ssize_t search_lists(
     Searcher *searcher, Py_ssize_t source
 ) noexcept nogil:
-    """Searches with a queue. A predecessor is final when its level has been searched."""
+    """Search with a queue. A predecessor is final when its level has been searched."""
     cdef Py_ssize_t e, head = 0, reached = 1
     cdef int32_t u, v, next_hop
     while head < reached:
@@ -219,7 +219,7 @@ cdef inline Py_ssize_t search_lists(
 cdef inline Py_ssize_t search_from(
     Searcher *searcher, Py_ssize_t source
 ) noexcept nogil:
-    """Fills `hop`, `pred` and `order`; returns the number of nodes reached."""
+    """Fill `hop`, `pred` and `order`; return the number of nodes reached."""
     cdef Py_ssize_t v
     for v in range(searcher.n):
         searcher.hop[v] = searcher.unreached
@@ -234,7 +234,7 @@ cdef inline Py_ssize_t search_from(
 
 
 cdef inline void tabulate_bits(uint64_t *bytes_of_bits) noexcept nogil:
-    """Spreads every 8 bits over 8 bytes of 0 and 1, in the order of memory."""
+    """Spread every 8 bits over 8 bytes of 0 and 1, in the order of memory."""
     cdef Py_ssize_t bits, k
     for bits in range(256):
         for k in range(8):
@@ -247,7 +247,7 @@ cdef inline int32_t measure_all(
     uint64_t *hops,
     bint *connected,
 ) noexcept nogil:
-    """Counts the hops between all pairs of at most 64 nodes, without a branch per pair.
+    """Count the hops between all pairs of at most 64 nodes, without a branch per pair.
 
     The sets "within 0, 1, 2, ... hops of i" grow, and node j is h hops from i if it is
     outside the first h of them. Eight nodes at a time, the bytes of a word count how

@@ -18,7 +18,7 @@ from cython_ext._search cimport (
 def search(
     const int64_t[:, ::1] edge_index, int32_t[:, ::1] dist, int32_t[:, ::1] pred
 ):
-    """Fills ``dist`` and ``pred``, both ``[n, n]``, with -1 for unreachable.
+    """Fill ``dist`` and ``pred``, both ``[n, n]``, with -1 for unreachable.
 
     Returns:
         -1, or the first column of ``edge_index`` with a node outside ``0..n-1``.
@@ -61,7 +61,7 @@ cdef Py_ssize_t search_all(
 cdef Py_ssize_t link(
     Searcher *searcher, const int64_t[:, ::1] edge_index, Py_ssize_t n
 ) noexcept nogil:
-    """Sorts the edges by their source; returns -1 or the first column out of range."""
+    """Sort the edges by their source; return -1 or the first column out of range."""
     cdef Py_ssize_t e, u, num_edges = edge_index.shape[1]
     cdef int64_t source, target
     cdef int32_t *first = searcher.first
@@ -126,7 +126,7 @@ cdef Py_ssize_t relax_all(
 
 
 def follow(const int32_t[:, ::1] pred, values, int32_t[:, :, ::1] out):
-    """Fills ``out``, prefilled with padding, with the paths that ``pred`` describes.
+    """Fill ``out``, prefilled with padding, with the paths that ``pred`` describes.
 
     Returns:
         None, or the first pair whose predecessors do not lead back to its source.
@@ -159,7 +159,7 @@ cdef Py_ssize_t follow_row(
     int32_t *hop,
     int32_t *stack,
 ) noexcept nogil:
-    """Writes the paths from ``i``, each from that of its predecessor.
+    """Write the paths from ``i``, each from that of its predecessor.
 
     Returns -1, or the first node from which `pred` does not lead back to ``i``.
     """

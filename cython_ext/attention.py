@@ -40,7 +40,7 @@ def relative_attention(
     seed: int = 0,
     num_threads: int = 1,
 ) -> np.ndarray:
-    """Computes attention with relations (GRPE), with a bias (Graphormer), or both.
+    """Compute attention with relations (GRPE), with a bias (Graphormer), or both.
 
     For the relation r of nodes i and j, each of H heads of width d computes
 
@@ -52,21 +52,21 @@ def relative_attention(
 
     Args:
         qkv: float32 ``[B, T, 3 D]``, queries, keys and values, head after head.
-        relations: Relations of the pairs; None allows all pairs.
+        relations: relations of the pairs; None allows all pairs.
         attn_bias: float32 ``[B, H, T, T]``.
-        key_from_row: Take k_i instead of k_j next to Rk.
-        dropout: Probability p of dropping a weight; the others are divided by 1 - p.
+        key_from_row: take k_i instead of k_j next to Rk.
+        dropout: probability p of dropping a weight; the others are divided by 1 - p.
         seed: 0..2^64 - 1; decides with graph, head, i, j and T which weights are dropped.
-        num_threads: Threads of the caller's OpenMP team, if the process has a team
+        num_threads: threads of the caller's OpenMP team, if the process has a team
             (serial otherwise). They change nothing in the results.
 
     Returns:
         z, float32 ``[B, T, D]``; zero where all pairs of a node are forbidden.
 
     Raises:
-        ValueError: An array has another type, shape or relation, or neither relations
+        ValueError: an array has another type, shape or relation, or neither relations
             nor bias are there.
-        NotImplementedError: Without `HAS_ATTENTION`.
+        NotImplementedError: without `HAS_ATTENTION`.
     """
     out, _, _ = _run(
         None, qkv, relations, attn_bias, key_from_row, dropout, seed, num_threads
@@ -81,17 +81,17 @@ def relative_attention_gradient(
     attn_bias: np.ndarray | None = None,
     **options: Any,
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """Computes the gradients of `relative_attention` with the same arguments.
+    """Compute the gradients of `relative_attention` with the same arguments.
 
     It computes the weights a second time, so that nothing quadratic in T is kept
     between the two calls.
 
     Args:
-        grad: Gradient of the result, float32 ``[B, T, D]``.
-        **options: The keywords of `relative_attention`.
+        grad: gradient of the result, float32 ``[B, T, D]``.
+        **options: the keywords of `relative_attention`.
 
     Returns:
-        The gradients of qkv; of the three tables, ``[3, H, R + 1, d]`` with zeros in
+        the gradients of qkv; of the three tables, ``[3, H, R + 1, d]`` with zeros in
         the last row, or None; and of the bias, or None.
     """
     return _run(grad, qkv, relations, attn_bias, **options)
@@ -107,7 +107,7 @@ def _run(
     seed: int = 0,
     num_threads: int = 1,
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """Checks all arguments and calls the kernel; without ``grad`` the forward pass."""
+    """Check all arguments and call the kernel; without ``grad`` the forward pass."""
     if not HAS_ATTENTION:
         raise NotImplementedError("compiled without vector types")
     batch, nodes, width = checked_array("qkv", qkv, FLOAT, (None,) * 3).shape

@@ -89,7 +89,7 @@ def build_batch(
     path_length: int = 0,
     num_threads: int = 1,
 ) -> dict[str, np.ndarray]:
-    """Builds the padded arrays of a batch of stored graphs in one call.
+    """Build the padded arrays of a batch of stored graphs in one call.
 
     Args:
         columns: C-contiguous arrays of the types in ``columns.DTYPES``, for instance a
@@ -101,23 +101,23 @@ def build_batch(
             ``ring_offset`` ``[G + 1]`` has the rings of each graph, ``ring_start``
             ``[S + 1]`` the rows of each ring, and ``ring_node`` its nodes, numbered
             within the graph. Only the columns behind ``fields`` must be there.
-        graph_ids: Numbers of graphs, each in ``0..G-1``; any order, repeats allowed.
-        fields: Names from the table above. Either of ``relation_index`` and ``relations``
+        graph_ids: numbers of graphs, each in ``0..G-1``; any order, repeats allowed.
+        fields: names from the table above. Either of ``relation_index`` and ``relations``
             gives both.
-        num_bond_types: Largest bond type, in 0..65535.
-        max_nodes: Largest number of nodes that a graph may have; None for no limit.
-        max_dist: Distances above it become ``FAR`` in ``dist``; in 1..253.
-        max_hop: Largest number of hops with a relation of its own; in 1..253. Needed
+        num_bond_types: largest bond type, in 0..65535.
+        max_nodes: largest number of nodes that a graph may have; None for no limit.
+        max_dist: distances above it become ``FAR`` in ``dist``; in 1..253.
+        max_hop: largest number of hops with a relation of its own; in 1..253. Needed
             for ``relation_index``.
         path_length: ``L``, needed for ``path_bond``.
-        num_threads: Threads that share the graphs of the batch. They end with this
+        num_threads: threads that share the graphs of the batch. They end with this
             call, which is therefore safe before and after a fork.
 
     Returns:
-        The fields asked for.
+        the fields asked for.
 
     Raises:
-        ValueError: If an argument has another type, shape or range; if a graph has more
+        ValueError: if an argument has another type, shape or range; if a graph has more
             than ``max_nodes`` nodes, or a path of over 253 hops with ``dist`` asked for
             and no ``max_dist``, or over 32767 neighbours of one node with a degree
             asked for; if there are over 65536 relations; or if the columns contradict
@@ -166,7 +166,7 @@ def build_batch(
 
 
 def _checked_fields(fields: Iterable[str]) -> frozenset[str]:
-    """Returns the names as a set; ``relations`` implies ``relation_index``."""
+    """Return the names as a set; ``relations`` implies ``relation_index``."""
     names = frozenset(fields)
     if names - FIELDS:
         raise ValueError(
@@ -195,7 +195,7 @@ def _column_names(fields: frozenset[str]) -> list[str]:
 def _plan(
     stored: dict[str, np.ndarray], ids: np.ndarray, max_nodes: int | None
 ) -> BatchJob:
-    """Looks up where the graphs of the batch lie and how large they are."""
+    """Look up where the graphs of the batch lie and how large they are."""
     node_start, node_count = extents("node_offset", stored["node_offset"], ids)
     width = int(node_count.max(initial=0))
     if max_nodes is not None and width > max_nodes:
@@ -278,7 +278,7 @@ def _allocate_edge_fields(
 
 
 def _run(job: BatchJob, ids: np.ndarray, num_threads: int) -> np.ndarray:
-    """Runs the kernel; returns a uint8 flag for each relation, 1 if it occurs."""
+    """Run the kernel; return a uint8 flag for each relation, 1 if it occurs."""
     graphs = len(job.node_count)
     number = job.bond_base + 1 + job.num_bond_types
     num_threads = min(num_threads, graphs)
@@ -306,7 +306,7 @@ def _run(job: BatchJob, ids: np.ndarray, num_threads: int) -> np.ndarray:
 def _fill_rings(
     stored: dict[str, np.ndarray], ids: np.ndarray, node_count: np.ndarray, width: int
 ) -> np.ndarray:
-    """Builds field ``ring`` from the rings of each graph."""
+    """Build field ``ring`` from the rings of each graph."""
     ring = np.zeros((len(ids), width, width), dtype=np.uint8)
     first, num_rings = extents("ring_offset", stored["ring_offset"], ids)
     place = np.repeat(np.arange(len(ids)), num_rings)  # in the batch, of each ring

@@ -22,7 +22,7 @@ def channel_attention(
     *,
     num_threads: int = 1,
 ) -> np.ndarray:
-    """Computes the attention of CGT, with E^att = features @ att and E^val = features @ val,
+    """Compute the attention of CGT, with E^att = features @ att and E^val = features @ val,
     for channel c of head h:
 
         w_ijc = softmax_j(base_ijh + E^att_ijc)
@@ -36,16 +36,16 @@ def channel_attention(
         v: float32 ``[B, N, D]``; D is a multiple of H.
         features: float32 ``[B, N, N, F]``.
         att: float32 ``[F, D]``.
-        val: Like ``att``; None: E^val is 0.
+        val: like ``att``; None: E^val is 0.
         keep: float32 ``[B, N, N]``; None: 1.
-        num_threads: See `relative_attention`.
+        num_threads: see `relative_attention`.
 
     Returns:
         z, float32 ``[B, N, D]``.
 
     Raises:
-        ValueError: An array has another type or shape.
-        NotImplementedError: Without `HAS_ATTENTION`.
+        ValueError: an array has another type or shape.
+        NotImplementedError: without `HAS_ATTENTION`.
     """
     return _run(None, base, v, features, att, val, keep, num_threads)
 
@@ -61,16 +61,16 @@ def channel_attention_gradient(
     *,
     num_threads: int = 1,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Computes the gradients of `channel_attention` with the same arguments.
+    """Compute the gradients of `channel_attention` with the same arguments.
 
     It computes the weights a second time, so that nothing of the size of E^att is kept
     between the two calls.
 
     Args:
-        grad: Gradient of the result, float32 ``[B, N, D]``.
+        grad: gradient of the result, float32 ``[B, N, D]``.
 
     Returns:
-        The gradients of base, v, att and val.
+        the gradients of base, v, att and val.
     """
     return _run(grad, base, v, features, att, val, keep, num_threads)
 
@@ -85,7 +85,7 @@ def _run(
     keep: np.ndarray | None,
     num_threads: int,
 ) -> Any:
-    """Checks all arguments and calls the kernel; without ``grad`` the forward pass."""
+    """Check all arguments and call the kernel; without ``grad`` the forward pass."""
     if not HAS_ATTENTION:
         raise NotImplementedError("compiled without vector types")
     batch, nodes, width = checked_array("v", v, FLOAT, (None,) * 3).shape

@@ -38,7 +38,7 @@ MATRICES = ("x", "lap_pe", "pos", "edge_attr")
 
 
 def bond_dtype(num_bond_types: int) -> np.dtype:
-    """Returns the smallest type that holds the bond types 0 (none) to ``num_bond_types``."""
+    """Return the smallest type that holds the bond types 0 (none) to ``num_bond_types``."""
     return np.dtype(np.uint8 if num_bond_types <= 255 else np.uint16)
 
 
@@ -48,16 +48,16 @@ def edge_order(
     target: np.ndarray,
     bond: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Sorts the edges of several graphs by source, target and bond type.
+    """Sort the edges of several graphs by source, target and bond type.
 
     `cython_ext.build_batch` reads the edges of each graph in this order. The lowest bond
     type comes first among parallel edges.
 
     Args:
-        num_edges: Edges of each graph ``[G]``.
-        source: Node where each edge starts ``[sum E]``, numbered within its graph.
-        target: Node where each edge ends ``[sum E]``.
-        bond: Type of each edge ``[sum E]``, or any number that sorts as the types do.
+        num_edges: edges of each graph ``[G]``.
+        source: node where each edge starts ``[sum E]``, numbered within its graph.
+        target: node where each edge ends ``[sum E]``.
+        bond: type of each edge ``[sum E]``, or any number that sorts as the types do.
 
     Returns:
         int64 ``[sum E]``: ``source[order]`` is sorted. Equal edges keep their order.
@@ -74,10 +74,10 @@ def edge_order(
 def checked_columns(
     columns: Mapping[str, np.ndarray], names: Iterable[str]
 ) -> dict[str, np.ndarray]:
-    """Returns some columns as plain arrays; checks everything except the values of rows.
+    """Return some columns as plain arrays; check everything except the values of rows.
 
     Raises:
-        ValueError: If a column is missing or has a wrong type or shape, or if the
+        ValueError: if a column is missing or has a wrong type or shape, or if the
             lengths of columns and the ends of their offsets disagree.
     """
     stored = {}
@@ -103,7 +103,7 @@ def checked_columns(
 
 
 def checked_graph_ids(graph_ids: Iterable[int], num_graphs: int) -> np.ndarray:
-    """Returns the numbers of graphs as int64 ``[B]``, each in ``0..num_graphs-1``."""
+    """Return the numbers of graphs as int64 ``[B]``, each in ``0..num_graphs-1``."""
     ids = graph_ids if isinstance(graph_ids, np.ndarray) else list(graph_ids)
     array = np.asarray(ids) if len(ids) else np.zeros(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -122,7 +122,7 @@ def checked_graph_ids(graph_ids: Iterable[int], num_graphs: int) -> np.ndarray:
 def extents(
     name: str, offset: np.ndarray, ids: np.ndarray, of: str = "graph"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first row and the number of rows of each graph, int64 ``[B]``."""
+    """Return the first row and the number of rows of each graph, int64 ``[B]``."""
     start, stop, end = offset[ids], offset[ids + 1], int(offset[-1])
     count = stop - start
     # One test for four conditions: a number below 0 has the sign bit.
@@ -137,11 +137,11 @@ def extents(
 
 
 def ranges(start: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Concatenates ranges of integers.
+    """Concatenate ranges of integers.
 
     Args:
-        start: First integer of each range, int64 ``[K]``.
-        count: Number of its integers, 0 or more, int64 ``[K]``.
+        start: first integer of each range, int64 ``[K]``.
+        count: number of its integers, 0 or more, int64 ``[K]``.
 
     Returns:
         int64 ``[sum count]``.

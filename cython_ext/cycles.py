@@ -25,7 +25,7 @@ def chordless_cycles(
     last: int | None = None,
     max_steps: int = MAX_CYCLE_STEPS,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Finds all cycles without chords of stored graphs, up to a size.
+    """Find all cycles without chords of stored graphs, up to a size.
 
     A chord is an edge between two nodes of a cycle that are not neighbours on it. Edges
     count in both directions; self-loops and parallel edges do not matter. The search
@@ -37,18 +37,18 @@ def chordless_cycles(
     Args:
         columns: ``node_offset``, ``edge_offset``, ``edge_src`` and ``edge_dst`` as in
             `build_batch`.
-        max_size: Largest number of nodes of a cycle, 3 or more.
-        first: First graph.
-        last: Graph after the last graph; None for all.
-        max_steps: Largest number of steps of the search in a graph.
+        max_size: largest number of nodes of a cycle, 3 or more.
+        first: first graph.
+        last: graph after the last graph; None for all.
+        max_steps: largest number of steps of the search in a graph.
 
     Returns:
-        Number of cycles of each graph, int64 ``[last - first]``; number of nodes of
+        number of cycles of each graph, int64 ``[last - first]``; number of nodes of
         each cycle, int32; and the nodes of all cycles, int32, numbered within their
         graph, in order around each cycle.
 
     Raises:
-        ValueError: If an argument has another type, shape or range, columns contradict
+        ValueError: if an argument has another type, shape or range, columns contradict
             each other, or a graph takes more than ``max_steps`` steps.
 
     Example:

@@ -24,7 +24,7 @@ BOND_COLUMNS = ("type", "stereo", "conjugated")
 def read_molecule(
     binary: bytes, atom_codes: np.ndarray, bond_codes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Reads the atoms and bonds of a molecule that RDKit's ``Mol.ToBinary`` wrote.
+    """Read the atoms and bonds of a molecule that RDKit's ``Mol.ToBinary`` wrote.
 
     This takes microseconds; RDKit's Python functions take a microsecond for each value.
 
@@ -43,7 +43,7 @@ def read_molecule(
         RDKit's symmetric smallest rings.
 
     Raises:
-        ValueError: If codes have another type or shape.
+        ValueError: if codes have another type or shape.
     """
     for name, codes, columns in (
         ("atom_codes", atom_codes, ATOM_COLUMNS),

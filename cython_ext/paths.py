@@ -14,7 +14,7 @@ _ADJACENCY_DTYPES = tuple(map(np.dtype, "bool i1 i2 i4 i8 u1 u2 u4 u8".split()))
 def shortest_paths(
     edge_index: np.ndarray, n: int, *, directed: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes hops and predecessors between all pairs by breadth-first search.
+    """Compute hops and predecessors between all pairs by breadth-first search.
 
     Self-loops and parallel edges do not matter. Takes O(n * E) time. Small and dense
     graphs take less, because their sets of neighbours are compared as bits.
@@ -22,8 +22,8 @@ def shortest_paths(
     Args:
         edge_index: int64 ``[2, E]``, C-contiguous; column ``e`` is an edge from node
             ``edge_index[0, e]`` to node ``edge_index[1, e]``.
-        n: Number of nodes, 0 or more.
-        directed: If False, every edge can be walked both ways.
+        n: number of nodes, 0 or more.
+        directed: if False, every edge can be walked both ways.
 
     Returns:
         ``dist`` int32 ``[n, n]``, where ``dist[i, j]`` is the number of hops from ``i``
@@ -33,7 +33,7 @@ def shortest_paths(
         or ``i == j``).
 
     Raises:
-        ValueError: If an argument has another type or shape, or a node number lies
+        ValueError: if an argument has another type or shape, or a node number lies
             outside ``0..n-1``.
 
     Example:
@@ -62,7 +62,7 @@ def shortest_paths(
 
 
 def floyd_warshall(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes distances and predecessors between all pairs of a dense weighted graph.
+    """Compute distances and predecessors between all pairs of a dense weighted graph.
 
     It is for weighted graphs of yours, with `extract_paths`: no batch field has weights.
 
@@ -84,7 +84,7 @@ def floyd_warshall(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         and ``pred`` int32 ``[n, n]``, -1 where there is no path and on the diagonal.
 
     Raises:
-        ValueError: If ``weights`` has another type or shape, holds NaN, -inf, numbers
+        ValueError: if ``weights`` has another type or shape, holds NaN, -inf, numbers
             whose sums overflow or integers other than 0 and 1, or has a negative cycle.
     """
     n = len(weights)
@@ -118,14 +118,14 @@ def floyd_warshall(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def extract_paths(
     pred: np.ndarray, max_length: int, *, values: np.ndarray | None = None
 ) -> np.ndarray:
-    """Writes out the path of every pair that a predecessor matrix describes.
+    """Write out the path of every pair that a predecessor matrix describes.
 
     Args:
         pred: int32 ``[n, n]``, C-contiguous, as from `shortest_paths` or
             `floyd_warshall`: ``pred[i, j]`` is the node before ``j`` on the path
             from ``i``, or -1 if there is no path or ``i == j``.
-        max_length: Entries kept of each path, from its start, 1 or more.
-        values: Integers ``[n, n]`` (uint8, uint16 or int32), C-contiguous, such as bond
+        max_length: entries kept of each path, from its start, 1 or more.
+        values: integers ``[n, n]`` (uint8, uint16 or int32), C-contiguous, such as bond
             types. If given, a path lists ``values[u, v]`` of its steps ``u -> v``
             instead of its nodes.
 
@@ -136,7 +136,7 @@ def extract_paths(
         step and 0 past the end.
 
     Raises:
-        ValueError: If an argument has another type or shape, or following ``pred`` back
+        ValueError: if an argument has another type or shape, or following ``pred`` back
             from ``j`` does not arrive at ``i``.
 
     Example:
