@@ -298,7 +298,7 @@ class MoleculeRegressor(MoleculeEstimator, RegressorMixin, BaseEstimator):
             return_std: also give the standard deviation of a measured label.
 
         Returns:
-            Values [n], or [n, T] for such a y, NaN where `predict_table` has a reason; and
+            values [n], or [n, T] for such a y, NaN where `predict_table` has a reason; and
             standard deviations in the same form.
 
         Raises:

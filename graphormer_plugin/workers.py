@@ -29,21 +29,21 @@ def in_workers(
     start: Callable[[], Any] | None = None,
     fork: bool = False,
 ) -> Iterator[Result]:
-    """Yields the results of calls in their order.
+    """Yield the results of calls in their order.
 
     Workers are processes of joblib's pool. They do not import the main script, and take
     functions that are defined in a notebook. The function goes to each worker once.
 
     Args:
-        workers: Number of processes; 0 calls in this process.
-        calls: Arguments of each call.
-        start: Called once in each worker, before the function is read there.
-        fork: Workers are copies of this process, on one thread each. They start at once,
+        workers: number of processes; 0 calls in this process.
+        calls: arguments of each call.
+        start: called once in each worker, before the function is read there.
+        fork: workers are copies of this process, on one thread each. They start at once,
             with the models in memory; joblib's take seconds, which were 9 % of the time of
             20,000 predictions.
 
     Raises:
-        MemoryError: A worker died.
+        MemoryError: a worker died.
     """
     if not workers:
         return itertools.starmap(function, calls)
@@ -99,7 +99,7 @@ def _call(*arguments: Any) -> Any:
 
 
 def _end_with(parent: int) -> None:
-    """Ends this process when its parent has died."""
+    """End this process when its parent has died."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)

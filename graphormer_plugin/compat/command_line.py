@@ -81,7 +81,7 @@ def parse(
 
 
 def wrong_argument(message: str) -> NoReturn:
-    """Replaces `ArgumentParser.error`, which prints the usage and exits: a ValueError."""
+    """Replace `ArgumentParser.error`, which prints the usage and exits: a ValueError."""
     if len(message) > LONGEST:
         message = f"{message.partition(' (choose from')[0]} ({NAMES})"
     raise ValueError(f"{message}; --help lists the flags")

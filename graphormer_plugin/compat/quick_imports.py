@@ -50,7 +50,7 @@ def deferred_modules() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quick_imports() -> Iterator[None]:
-    """Imports fairseq quickly, then runs its body; neither changes what the program logs,
+    """Import fairseq quickly, then run its body; neither changes what the program logs,
     though fairseq's tasks give the root logger a level and a handler."""
     root = logging.getLogger()
     level, handlers = root.level, [*root.handlers]

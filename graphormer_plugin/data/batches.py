@@ -50,7 +50,7 @@ def cut_batches(
     multiple: int = 1,
     parts: int = 1,
 ) -> list[NDArray[np.int64]]:
-    """Cuts ``indices`` into batches, in their order; every index exactly once.
+    """Cut ``indices`` into batches, in their order; every index exactly once.
 
     >>> cut_batches(np.arange(4), np.array([2, 3, 3, 9]), max_nodes=9)
     [array([0, 1, 2]), array([3])]

@@ -78,7 +78,7 @@ class GraphDataset(FairseqDataset):
             raise MemoryError(text) from None
 
     def set_epoch(self, epoch: int) -> None:
-        """Selects the training order of an epoch."""
+        """Select the training order of an epoch."""
         self.epoch = epoch
 
     def ordered_indices(self) -> NDArray[np.int64]:

@@ -87,7 +87,7 @@ def featurise(
     describe: Callable[[Sequence[str]], np.ndarray] | None = None,
     user_data_dir: str = "",
 ) -> Iterator[FeaturisedRows]:
-    """Parses SMILES into chunks, in their order, from the row ``first`` on.
+    """Parse SMILES into chunks, in their order, from the row ``first`` on.
 
     Rows to ``exclude`` are left out and are not failures. ``describe`` makes descriptors
     [n, columns] of the SMILES that could be parsed. ``user_data_dir`` is the folder of the
@@ -153,7 +153,7 @@ def _featurise_rows(
 
 
 def joined_graphs(graphs: Sequence[MoleculeGraph], rows: Sequence[int]) -> GraphChunk:
-    """Joins graphs of a parser, at least one, with the rows of their source."""
+    """Join graphs of a parser, at least one, with the rows of their source."""
     return GraphChunk(
         num_nodes=np.array([len(graph.x) for graph in graphs]),
         num_edges=np.array([graph.edge_index.shape[1] for graph in graphs]),
@@ -189,7 +189,7 @@ def parse(smiles: str, parser: Parser, messages: list[str]) -> MoleculeGraph:
 
 @contextlib.contextmanager
 def captured_rdkit_log() -> Iterator[list[str]]:
-    """Collects RDKit's messages, without time stamps, instead of printing them."""
+    """Collect RDKit's messages, without time stamps, instead of printing them."""
     messages: list[str] = []
 
     class Collect(logging.Handler):

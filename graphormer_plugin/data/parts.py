@@ -33,7 +33,7 @@ class Parts:
         self._waiting: list[FeaturisedRows] = []
 
     def earlier(self) -> Iterator[FeaturisedRows]:
-        """Takes the parts of an earlier build, up to the first that is missing or damaged."""
+        """Take the parts of an earlier build, up to the first that is missing or damaged."""
         with contextlib.suppress(OSError, ValueError):
             while True:
                 part = self._read(self.count)
@@ -41,14 +41,14 @@ class Parts:
                 yield part
 
     def __iter__(self) -> Iterator[FeaturisedRows]:
-        """Yields all parts in order."""
+        """Yield all parts in order."""
         return map(self._read, range(self.count))
 
     def _read(self, number: int) -> FeaturisedRows:
         return FeaturisedRows.from_arrays(read_arrays(self._path(number)))
 
     def append(self, rows: FeaturisedRows) -> None:
-        """Adds rows to the part that waits, and writes it when it is large enough."""
+        """Add rows to the part that waits, and write it when it is large enough."""
         self._waiting.append(rows)
         chunks = (piece.chunk for piece in self._waiting if piece.chunk is not None)
         size = sum(array.nbytes for c in chunks for array in c.arrays().values())
@@ -56,7 +56,7 @@ class Parts:
             self.flush()
 
     def flush(self) -> None:
-        """Writes the part that waits."""
+        """Write the part that waits."""
         if not self._waiting:
             return
         self.folder.mkdir(parents=True, exist_ok=True)

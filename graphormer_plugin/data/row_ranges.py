@@ -18,8 +18,8 @@ class Shard:
     'out-00003-of-00100.parquet'
 
     Attributes:
-        number: From 1.
-        count: Number of parts; 1 stands for the whole table.
+        number: from 1.
+        count: number of parts; 1 stands for the whole table.
     """
 
     number: int = 1
@@ -59,7 +59,7 @@ class Shard:
         return path.with_name(f"{path.stem}-{self.name}{path.suffix}")
 
     def check_output(self, path: Path) -> None:
-        """Raises DatasetError if shards of another division are there, which a reader of all
+        """Raise DatasetError if shards of another division are there, which a reader of all
         files would mix."""
         if self.is_whole:
             return

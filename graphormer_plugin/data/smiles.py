@@ -113,8 +113,8 @@ class Featuriser:
     'ogb_canonical_largest_fragment'
 
     Attributes:
-        canonical: Read the molecule again, see `from_canonical`.
-        largest_fragment: Keep only the fragment of `choose_fragment`.
+        canonical: read the molecule again, see `from_canonical`.
+        largest_fragment: keep only the fragment of `choose_fragment`.
     """
 
     canonical: bool = False

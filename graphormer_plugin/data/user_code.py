@@ -14,7 +14,7 @@ from graphormer_plugin.data.registry import DATASETS, register_dataset
 
 
 def import_user_data(folder: Path) -> None:
-    """Imports every public module of a folder, so that its datasets are registered.
+    """Import every public module of a folder, so that its datasets are registered.
 
     The folder is a package (with or without ``__init__.py``), so its modules may import
     each other relatively. It is imported once, and again after a file has changed. Files

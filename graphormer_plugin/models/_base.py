@@ -113,7 +113,7 @@ class GraphModel(nn.Module):
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
-        """Predicts [B, C], or [B, N, C] at node level, where padded nodes have any values.
+        """Predict [B, C], or [B, N, C] at node level, where padded nodes have any values.
 
         Regression has the scale of training (standardised, or the target's unit).
         `perturb` [B, N, D] is added to the encoded node features (FLAG).
@@ -151,7 +151,7 @@ class GraphModel(nn.Module):
     def load_state_dict(
         self, state_dict: Mapping[str, Tensor], *args: Any, **kwargs: Any
     ):
-        """Loads weights; see `nn.Module`.
+        """Load weights; see `nn.Module`.
 
         The weights of `--finetune-from-model`, which fairseq's trainer loads, pass through
         `translate`, which the task has set.

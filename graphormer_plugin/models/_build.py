@@ -46,7 +46,7 @@ def build_model(
     log_degree: float | None = None,
     **options: Any,
 ) -> GraphModel:
-    """Builds a registered architecture from Python, without fairseq's command line.
+    """Build a registered architecture from Python, without fairseq's command line.
 
     Args:
         schema: vocabularies of nodes and bonds, e.g. `GraphStore.schema`.

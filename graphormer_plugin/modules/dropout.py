@@ -7,7 +7,7 @@ _LEVELS = 1 << 16
 
 
 def keep_mask(shape: torch.Size, p: float, like: Tensor) -> Tensor:
-    """Draws a mask: 0 with probability p (0 <= p < 1), else 1 (kept).
+    """Draw a mask: 0 with probability p (0 <= p < 1), else 1 (kept).
 
     On the CPU torch draws a Bernoulli variable for each element, about twenty times the
     cost of the multiplication that uses it. Here a 64-bit draw of torch's generator,

@@ -104,7 +104,7 @@ class GraphTransformerLayer(nn.Module):
                 with all pairs; only without features of edges.
 
         Returns:
-            Nodes and edges after the layer.
+            nodes and edges after the layer.
         """
         if count is not None:
             scores = self.scores.dense(x, layout)

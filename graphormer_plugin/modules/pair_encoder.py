@@ -153,7 +153,7 @@ class PairEncoder(nn.Module):
             walks: [B, N, N, >= p], `walk_powers` of the `adjacency`; None without walks.
 
         Returns:
-            Features [B, N, N, F]; the basis [F, pair_dim], with E^(0) = features @
+            features [B, N, N, F]; the basis [F, pair_dim], with E^(0) = features @
             basis; and a mask of the features that forbid their pairs [F], bool.
         """
         relations, index = batch["relations"], batch["relation_index"].long()

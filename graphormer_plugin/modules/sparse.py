@@ -95,7 +95,7 @@ PAIR_FIELDS = frozenset({"edge_attr", "edge_index", "node_graph", "node_mask"})
 def add_by_index(
     pairs: Tensor, index: Tensor, dim: int, shape: tuple[int, ...]
 ) -> Tensor:
-    """Sums `pairs` into zeros of a shape at `index` along `dim`, e.g. the attention of
+    """Sum `pairs` into zeros of a shape at `index` along `dim`, e.g. the attention of
     all pairs in the same relation.
 
     Accumulates in float32 at least: a sum of many halves loses small terms.

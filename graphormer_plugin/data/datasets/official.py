@@ -34,13 +34,13 @@ class BenchmarkFiles:
     """The official files of a dataset.
 
     Attributes:
-        folder: Place of the files, below the data root.
-        files: Files that are required there.
-        url: Address of the archive; its last part is the archive's name.
-        inside: Folder within the archive that becomes ``folder``; empty selects all.
-        md5: Hash of the archive, in hexadecimal; empty if none is published.
-        apart: Files that the archive lacks, with their addresses.
-        graphs: Number of graphs in the official release.
+        folder: place of the files, below the data root.
+        files: files that are required there.
+        url: address of the archive; its last part is the archive's name.
+        inside: folder within the archive that becomes ``folder``; empty selects all.
+        md5: hash of the archive, in hexadecimal; empty if none is published.
+        apart: files that the archive lacks, with their addresses.
+        graphs: number of graphs in the official release.
     """
 
     name: str
@@ -67,7 +67,7 @@ class BenchmarkFiles:
         return [name for name in self.files if not (folder / name).is_file()]
 
     def content(self, options: DatasetOptions) -> str | None:
-        """Identifies the files' content; None if a file is missing. Hashes the size and 16 blocks
+        """Identify the files' content; None if a file is missing. It hashes the size and 16 blocks
         of each file, because every start asks for it and the files may have gigabytes.
         """
         if self.missing(options):
@@ -100,7 +100,7 @@ class BenchmarkFiles:
         return folder
 
     def check_count(self, count: int) -> None:
-        """Warns if the official release has another number of graphs."""
+        """Warn if the official release has another number of graphs."""
         if count != self.graphs:
             logger.warning(
                 "%s: %s graphs, the official release has %s; numbers cannot be "
@@ -164,7 +164,7 @@ class BenchmarkFiles:
         return to
 
     def _unpack(self, archive: Path, to: Path) -> None:
-        """Raises any exception for a wrong archive."""
+        """Raise any exception for a wrong archive."""
         with open(archive, "rb") as file:
             digest = hashlib.file_digest(file, "md5").hexdigest()
         if self.md5 not in ("", digest):
