@@ -10,6 +10,7 @@ from graphormer_plugin.components import paused_collector
 
 with paused_collector():
     from graphormer_plugin.inference.loading import load
+    from graphormer_plugin.inference.member import Member
     from graphormer_plugin.inference.predictor import Predictor
 
-__all__ = ["Predictor", "load"]
+__all__ = ["Member", "Predictor", "load"]

@@ -26,7 +26,8 @@ def load(arch: str, checkpoint: str | None) -> hub.Predictor:
         return hub.load(checkpoint)
     torch.manual_seed(1)
     schema, targets = FeatureSchema(9, *feature_dims()), TargetSchema(["target"])
-    return hub.Predictor(build_model(arch, schema, targets), schema, targets, "ogb")
+    model = build_model(arch, schema, targets)
+    return hub.Predictor([hub.Member(model, schema, targets, "ogb")])
 
 
 def main() -> None:

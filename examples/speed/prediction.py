@@ -25,17 +25,18 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("folder", type=Path, help="of graphormer-train, with a head")
     args = options.parse_args(arguments)
     torch.set_num_threads(1)
-    member, *_ = hub.load(str(args.folder)).members
+    predictor = hub.load(str(args.folder))
+    member = predictor.members[0]
     head, smiles = member.head, read_smiles(args)
     least: dict[str, float] = {}
     for _ in range(args.rounds):
         spent = dict.fromkeys(("graphs", "network", *head.molecule_blocks, "head"), 0.0)
         for first in range(0, len(smiles), BLOCK_ROWS):
             raw, clock = {}, time.process_time()
-            molecules = member.read(smiles[first : first + BLOCK_ROWS])
+            molecules = predictor.read(smiles[first : first + BLOCK_ROWS])
             for step in spent:
                 if step == "network":
-                    raw["vectors"] = member.embed(molecules, head.layers)
+                    raw["vectors"] = predictor.embed(molecules, head.layers)
                 elif step == "head":
                     head.predict_features(raw)
                 elif step != "graphs":

@@ -156,7 +156,7 @@ def table_run(
     predictor = load(models, arguments.user_data_dir, arguments.head).to(device)
     layers = None
     if arguments.embeddings:
-        own = predictor.own_layers(arguments.grpe_fingerprint)
+        own = predictor.member.own_layers(arguments.grpe_fingerprint)
         layers = arguments.layers or own
     if arguments.dtype == "bf16":
         predictor.bfloat16()

@@ -68,18 +68,19 @@ class Explainer:
         self.layer, self.channels, self.atoms = layer, channels, atoms
         if not self.attention:
             return
-        if len(predictor.members) > 1 or predictor.head is not None:
+        if len(predictor.members) > 1 or predictor.members[0].head is not None:
             raise ValueError(
                 "attention maps are of a single network without head; name a checkpoint "
                 "of graphormer-train --model finetune"
             )
-        encoder = predictor.model.encoder
+        model = predictor.model
+        encoder = model.encoder
         layers = len(encoder.attention_modules())
         if layer is not None and not 1 <= layer <= layers:
             raise ValueError(f"--layer {layer}: the model has {layers} with attention")
         if channels and layer is None:
             raise ValueError("--channels needs --layer")
-        self.virtual = predictor.model.virtual_node
+        self.virtual = model.virtual_node
         self.unit = encoder.attention_unit
 
     @property

@@ -85,7 +85,7 @@ def fit_head(
     weights = None if weights is None else weights[kept]
     predictor = predictor or load(checkpoint, head=None, domain=False)
     molecules = predictor.read(smiles)
-    layers = predictor.own_layers() if layers is None else layers
+    layers = predictor.member.own_layers() if layers is None else layers
     vectors = predictor.embed(molecules, layers, batch_size=batch_size)
     raw = {
         block: raw_features(block, vectors, molecules.described, columns[kept])

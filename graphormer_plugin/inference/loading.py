@@ -1,8 +1,6 @@
 """Make a predictor of checkpoints and of the files beside them."""
 
-import copy
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -10,7 +8,6 @@ import torch
 from graphormer_plugin.data.errors import listed, named_damage
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import MAX_ATOMS
-from graphormer_plugin.data.schema import LOG
 from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.domain import domain_file, read_domain
@@ -22,6 +19,7 @@ from graphormer_plugin.inference.checkpoint import (
     read_checkpoint,
 )
 from graphormer_plugin.inference.embedding import widths
+from graphormer_plugin.inference.member import Member
 from graphormer_plugin.inference.model_folder import (
     MODELS_FILE,
     ModelFolder,
@@ -64,29 +62,26 @@ def load(
     return ensemble([loaded[path] for path in models.checkpoints], models)
 
 
-def ensemble(members: list[Predictor], models: ModelFolder) -> Predictor:
-    """Members that predict together, see `combined`, as the content of a folder says."""
+def ensemble(members: list[Member], models: ModelFolder) -> Predictor:
+    """Members that predict together, as the content of a folder says."""
     for other in members[1:]:
         check_agreement(members[0], other)
-    result, targets = copy.copy(members[0]), members[0].targets
-    result.members = members
-    names, logs = targets.names, models.log_targets
+    targets = members[0].targets
+    names = targets.names
     with named_damage(f"{MODELS_FILE} has other targets than {listed(names)}"):
-        result.scale, result.interval = models.scale(targets), models.intervals(targets)
-        result.logs = sorted(names.index(name) for name in logs)
-    plain = [n.removeprefix(LOG) if n in logs else n for n in names]
-    result.targets = replace(targets, names=plain)
-    result.max_atoms = min(member.max_atoms for member in members)
-    return result
+        scale = models.scale(targets)
+        interval = models.intervals(targets)
+        logs = sorted(names.index(name) for name in models.log_targets)
+    return Predictor(members, scale, logs, interval)
 
 
-def check_agreement(first: Predictor, other: Predictor) -> None:
+def check_agreement(first: Member, other: Member) -> None:
     """Raise ValueError unless both models predict the same from the same features."""
     parts = ("names", "unit", "kind", "num_classes", "class_names")
     ours, theirs = (
-        {part: getattr(predictor.targets, part) for part in parts}
-        | {"extra columns": predictor.extra_columns, "featuriser": predictor.featuriser}
-        for predictor in (first, other)
+        {part: getattr(member.targets, part) for part in parts}
+        | {"extra columns": member.extra_columns, "featuriser": member.featuriser}
+        for member in (first, other)
     )
     for part, value in ours.items():
         if theirs[part] != value:
@@ -101,7 +96,7 @@ def load_member(
     head: str | os.PathLike[str] | None,
     domain: bool,
     shared: dict[str, GraphModel],
-) -> Predictor:
+) -> Member:
     """Load a checkpoint and the files beside it; see `load`.
 
     Args:
@@ -120,7 +115,7 @@ def load_member(
         max_atoms = int(checkpoint.state["cfg"]["task"].get("max_atoms", MAX_ATOMS))
     head, beside = head_file(path, head), domain_file(path)
     has_domain = domain and head is None and beside.exists()
-    return Predictor(
+    return Member(
         model,
         checkpoint.schema,
         checkpoint.targets,

@@ -1,4 +1,4 @@
-"""The predictor: trained models that predict, embed and explain SMILES or graphs."""
+"""Trained models that predict, embed and explain SMILES or graphs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,12 +8,9 @@ import numpy as np
 import torch
 
 from graphormer_plugin.data.chunk import GraphChunk
-from graphormer_plugin.data.descriptors import PREFIX, with_descriptors
-from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.pyg_graphs import edge_kind_of
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import LOG
 from graphormer_plugin.heads.domain import Domain
-from graphormer_plugin.heads.head import Head
 from graphormer_plugin.heads.prediction import (
     Interval,
     Prediction,
@@ -21,18 +18,12 @@ from graphormer_plugin.heads.prediction import (
     combined,
     from_log,
     names_and_unit,
-    values_of,
 )
 from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
 from graphormer_plugin.inference.bfloat16 import multiply_in_bfloat16
-from graphormer_plugin.inference.embedding import (
-    joined_vectors,
-    layer_vectors,
-    output_and_vectors,
-    widths,
-)
 from graphormer_plugin.inference.extra_columns import Extra, extra_values
-from graphormer_plugin.inference.graphs import Batch, ModelGraphs, PerGraph
+from graphormer_plugin.inference.graphs import PerGraph
+from graphormer_plugin.inference.member import HeadVectors, Member
 from graphormer_plugin.inference.molecules import Molecules, RowReader, read
 from graphormer_plugin.models import GraphModel
 
@@ -42,72 +33,68 @@ Inputs = Sequence[Any] | GraphChunk | Molecules
 
 @dataclass(eq=False, repr=False)
 class Predictor:
-    """One or several trained models with their vocabularies, targets and featuriser.
+    """One or several trained models that predict the same targets together.
 
     Its methods take SMILES and RDKit molecules, or graphs: PyG `Data` with the features
     that the model was trained on, or a `GraphChunk` of them. ``Data`` for a model that was
     trained on SMILES says what its codes mean (see `check_vocabulary`).
 
-    Several models predict together, see `loading.ensemble`; explanations are of a single
-    model, a member of `members`.
+    Several models predict as `combined`; explanations are of a single model, for example
+    ``Predictor([member])``.
 
     Args:
-        featuriser: key of `FEATURISERS`, the function that made graphs of SMILES for the
-            training; empty if the model takes graphs only.
-        max_atoms: atoms of the largest molecule that the commands read. The methods have
-            no limit.
-        domain: domain of the training molecules of a model without head.
-        vector_parts: parts of a graph's vector that the checkpoint names, see
-            `joined_vectors`.
-
-    Attributes:
-        targets: targets that it predicts, by its head if it has one.
-        extra_columns: names of numbers that predictions need beside the molecules.
+        members: at least one, with the same targets, extra columns and featuriser.
         scale: calibration of the spread of several members; None: as it is.
         logs: numbers of the targets of which the members predict the logarithm.
-        interval: conformal intervals of the targets, for `prediction_columns`, or None.
+        interval: conformal intervals of the targets, for `prediction_columns`.
+
+    Attributes:
+        targets: targets that it predicts, in their original units.
+        extra_columns: names of numbers that predictions need beside the molecules.
+        max_atoms: atoms of the largest molecule that the commands read. The methods have
+            no limit.
     """
 
-    model: GraphModel
-    schema: FeatureSchema
-    targets: TargetSchema
-    featuriser: str = ""
-    max_atoms: int = MAX_ATOMS
-    head: Head | None = None
-    domain: Domain | None = None
-    arch: str = ""
-    name: str = "the model"
-    vector_parts: Sequence[str] = ()
+    members: Sequence[Member]
+    scale: SpreadScale | None = None
+    logs: Sequence[int] = ()
+    interval: Interval | None = None
 
     def __post_init__(self) -> None:
-        self.model.eval()
-        self.model_outputs = self.targets.num_outputs
-        if self.head is not None:
-            self.targets, self.domain = self.head.scaled_targets, self.head.domain
-            self.extra_columns = self.head.extra_columns
-        else:
-            names = self.schema.graph_features
-            self.extra_columns = [n for n in names if not n.startswith(PREFIX)]
-        self.members = [self]
-        self.scale: SpreadScale | None = None
-        self.logs: list[int] = []
-        self.interval: Interval | None = None
+        first = self.members[0]
+        names = list(first.targets.names)
+        for index in self.logs:
+            names[index] = names[index].removeprefix(LOG)
+        self.targets = replace(first.targets, names=names)
+        self.featuriser = first.featuriser
+        self.extra_columns = first.extra_columns
+        self.max_atoms = min(member.max_atoms for member in self.members)
 
     def __repr__(self) -> str:
-        kinds = dict.fromkeys(
-            (member.arch or type(member.model).__name__)
-            + ("" if member.head is None else f", head: {member.head}")
-            for member in self.members
-        )
-        models = " | ".join(kinds)
+        models = " | ".join(dict.fromkeys(map(str, self.members)))
         if len(self.members) > 1:
             models = f"{len(self.members)} models ({models})"
         return f"<Predictor: {names_and_unit(self.targets)}; {models}>"
 
     @property
+    def member(self) -> Member:
+        """The only member; ValueError if there are several."""
+        if len(self.members) > 1:
+            raise ValueError(
+                f"this is of a single model, not of {len(self.members)}; take "
+                "Predictor([member]) for one of predictor.members"
+            )
+        return self.members[0]
+
+    @property
+    def model(self) -> GraphModel:
+        """The model of the only member."""
+        return self.member.model
+
+    @property
     def device(self) -> torch.device:
         """Where the models are."""
-        return next(self.model.parameters()).device
+        return next(self.members[0].model.parameters()).device
 
     @property
     def domains(self) -> list[Domain]:
@@ -117,7 +104,7 @@ class Predictor:
     @property
     def has_spread(self) -> bool:
         """Whether predictions have standard deviations."""
-        return len(self.members) > 1 or self.head is not None
+        return len(self.members) > 1 or self.members[0].head is not None
 
     def to(self, device: torch.device | str) -> "Predictor":
         """Move the models; returns this object."""
@@ -143,7 +130,7 @@ class Predictor:
         try:
             return RowReader(self.featuriser, schemas, max_atoms or self.max_atoms)
         except ValueError as error:
-            raise ValueError(f"{self.name}: {error}") from None
+            raise ValueError(f"{self.members[0].name}: {error}") from None
 
     def read(self, inputs: Inputs, smiles: Sequence[str] | None = None) -> Molecules:
         """Read molecules or graphs once, for several calls of the other methods.
@@ -184,7 +171,7 @@ class Predictor:
         if self.targets.level == "graph":
             return self._together(molecules, batch_size, extra, False).values
         numbers = extra_values(self.extra_columns, extra, len(molecules))
-        return self._values(self._single()._graphs(molecules, numbers), batch_size)
+        return self.member.values(self.member.graphs(molecules, numbers), batch_size)
 
     @torch.no_grad()
     def estimate(
@@ -206,53 +193,15 @@ class Predictor:
     ) -> Prediction:
         """Prediction of all members; ``domain``: with the likeness to the training."""
         numbers = extra_values(self.extra_columns, extra, len(molecules))
-        vectors: dict[tuple[GraphModel, int], np.ndarray] = {}  # of heads on one model
+        vectors: HeadVectors = {}
         each = [
-            member._estimate(molecules, batch_size, numbers, domain, vectors)
+            member.estimate(molecules, batch_size, numbers, domain, vectors)
             for member in self.members
         ]
         result = each[0] if len(each) == 1 else combined(each)
         if result.std is not None and self.scale is not None:
             result = result._replace(std=self.scale(result.std))
         return from_log(result, self.logs) if self.logs else result
-
-    def _estimate(
-        self,
-        molecules: Molecules,
-        batch_size: int,
-        numbers: np.ndarray,
-        domain: bool,
-        vectors: dict[tuple[GraphModel, int], np.ndarray],
-    ) -> Prediction:
-        """Prediction of this member's model; adds to ``vectors``."""
-        if self.head is not None:
-            key = self.model, self.head.layers
-            if key not in vectors:
-                vectors[key] = self._embed(molecules, self.head.layers, batch_size)
-            blocks = self.head.molecule_blocks
-            raw = {name: molecules.features(name) for name in blocks}
-            own = np.asarray(vectors[key], np.float32)
-            return self.head.predict_features({**raw, "extra": numbers, "vectors": own})
-        graphs = self._graphs(molecules, numbers)
-        if self.domain is None or not domain:
-            return Prediction(self._values(graphs, batch_size))
-        width = self.targets.num_outputs
-        joined = graphs.collect(
-            lambda batch: torch.cat(output_and_vectors(self.model, batch), 1),
-            width + self.model.embed_dim,
-            batch_size,
-        )
-        values = values_of(joined[:, :width], self.targets)
-        return Prediction(values, None, self.domain.score(joined[:, width:]))
-
-    def _single(self) -> "Predictor":
-        """This object; ValueError if it has several models."""
-        if len(self.members) > 1:
-            raise ValueError(
-                f"this is of a single model, not of {len(self.members)}; take a member of "
-                "predictor.members"
-            )
-        return self
 
     @torch.no_grad()
     def embed(
@@ -280,46 +229,18 @@ class Predictor:
             Several models give their vectors side by side; models with equal weights,
             such as the start of several heads, count once.
         """
-        inputs = self.read(inputs)
-        if len(self.members) > 1:
-            distinct = {member.model: member for member in self.members}
-            options = (layers, nodes, batch_size, fingerprint)
-            parts = [m.embed(inputs, *options) for m in distinct.values()]
-            if nodes:
-                return [np.concatenate(graph, 1) for graph in zip(*parts, strict=True)]
+        molecules = self.read(inputs)
+        distinct = {member.model: member for member in self.members}
+        parts = []
+        for member in distinct.values():
+            count = (
+                member.own_layers(nodes or fingerprint) if layers is None else layers
+            )
+            parts.append(member.embed(molecules, count, batch_size, nodes, fingerprint))
+        if not nodes:
             return np.concatenate(parts, 1)
-        layers = self.own_layers(nodes or fingerprint) if layers is None else layers
-        vectors = self._embed(inputs, layers, batch_size, nodes, fingerprint)
-        return inputs.to_source_order(vectors, [0]) if nodes else vectors
-
-    def _embed(
-        self,
-        molecules: Molecules,
-        layers: int,
-        batch_size: int,
-        nodes: bool = False,
-        fingerprint: bool = False,
-    ) -> PerGraph:
-        """Vectors of this member's model, see `embed`."""
-
-        def _vectors(batch: Batch) -> torch.Tensor:
-            if layers:
-                return layer_vectors(self.model, batch, layers, nodes, fingerprint)
-            return joined_vectors(self.model, batch, self.vector_parts)
-
-        width = self.vector_width(layers)
-        return self._graphs(molecules).collect(_vectors, width, batch_size, nodes)
-
-    def own_layers(self, of_layers: bool = False) -> int:
-        """Number of layers that `embed` takes by default; ``of_layers``: for vectors of
-        nodes and fingerprints, which have no parts."""
-        return 0 if self.vector_parts and not of_layers else 1
-
-    def vector_width(self, layers: int) -> int:
-        """Length of a vector of `embed`."""
-        if layers:
-            return layers * self.model.embed_dim
-        return sum(widths(self.model, self.model_outputs, self.vector_parts))
+        vectors = [np.concatenate(graph, 1) for graph in zip(*parts, strict=True)]
+        return molecules.to_source_order(vectors, [0])
 
     @torch.no_grad()
     def attention(self, inputs: Inputs) -> list[np.ndarray]:
@@ -331,11 +252,12 @@ class Predictor:
             the atoms in the order of the SMILES; T = N if the model has no virtual node.
         """
         molecules = self.read(inputs)
+        model = self.model
         maps = [
-            attention_maps(self.model, batch).double().numpy(force=True)
-            for batch in self._single()._graphs(molecules).each()
+            attention_maps(model, batch).double().numpy(force=True)
+            for batch in self.member.graphs(molecules).each()
         ]
-        return molecules.to_source_order(maps, [2, 3], int(self.model.virtual_node))
+        return molecules.to_source_order(maps, [2, 3], int(model.virtual_node))
 
     def gradient_times_input(self, inputs: Inputs, output: int = 0) -> list[np.ndarray]:
         """Gradient x input of an output for each atom of each molecule.
@@ -348,7 +270,7 @@ class Predictor:
             factor on the atom's input of the first layer. For regression the output is
             in the target's unit, else it is the logit.
         """
-        if self.head is not None:
+        if self.member.head is not None:
             raise ValueError(
                 "a head on frozen vectors has no gradient x input; explain a model of "
                 "graphormer-train --model finetune"
@@ -357,25 +279,7 @@ class Predictor:
         molecules = self.read(inputs)
         gradients = [
             gradient_times_input(self.model, batch, output)
-            for batch in self._single()._graphs(molecules).each()
+            for batch in self.member.graphs(molecules).each()
         ]
         values = [scale * one.double().numpy(force=True) for one in gradients]
         return molecules.to_source_order(values, [0])
-
-    def _values(self, graphs: ModelGraphs, batch_size: int) -> PerGraph:
-        width, nodes = self.targets.num_outputs, self.targets.level == "node"
-        outputs = graphs.collect(self.model, width, batch_size, nodes)
-        if nodes:
-            return [values_of(output, self.targets) for output in outputs]
-        return values_of(outputs, self.targets)
-
-    def _graphs(
-        self, molecules: Molecules, numbers: np.ndarray | None = None
-    ) -> ModelGraphs:
-        """Graphs, with the numbers that join the output layer if it reads some."""
-        graphs = ModelGraphs(self.model, self.schema, molecules.chunk)
-        names = self.schema.graph_features
-        if names and numbers is not None:
-            values = with_descriptors(names, numbers, lambda: molecules.descriptors)
-            graphs.columns["graph_features"] = self.schema.scale_graph_features(values)
-        return graphs

@@ -93,7 +93,7 @@ class TableRun:
         self.batch_size = batch_size
         self.layers, self.fingerprint = layers, fingerprint
         self.reader = predictor.reader(max_atoms)
-        self.width = 0 if layers is None else predictor.vector_width(layers)
+        self.width = 0 if layers is None else predictor.member.vector_width(layers)
         if layers:
             check_layers(predictor.model, layers, fingerprint=fingerprint)
         extra_columns = predictor.extra_columns

@@ -100,7 +100,7 @@ class TestVectors:
         fit_head(path, SMILES, labels).save(tmp_path / "head.npz")
         predictor, vectors = hub.load(path), hub.load(path, head=None).embed(SMILES)
         assert vectors.shape[1] == 16 + 2  # the mean of the nodes, the outputs
-        np.testing.assert_array_equal(predictor.head.domain.vectors, vectors)
+        np.testing.assert_array_equal(predictor.member.head.domain.vectors, vectors)
         table, out = tmp_path / "new.csv", tmp_path / "out.csv"
         table.write_text("\n".join(["smiles", *SMILES]))
         embeddings = tmp_path / "out.npy"

@@ -215,7 +215,7 @@ def test_out_of_memory(checkpoint, inputs, monkeypatch, refused, error):
         raise error
 
     path = checkpoint("grpe_tiny")
-    monkeypatch.setattr(hub.Predictor, "_estimate", refuse)
+    monkeypatch.setattr(hub.Member, "estimate", refuse)
     line = refused(main, path, "in.csv", "out.csv", "--quiet")
     assert line.startswith("error: rows 0 to 5 do not fit into memory")
     assert "has 7 atoms" in line and "--batch-size below 128" in line

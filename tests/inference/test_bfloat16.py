@@ -23,7 +23,7 @@ ARCHITECTURES = [
 def predictor(arch, **options):
     torch.manual_seed(1)
     model = build_model(arch, OGB, TARGETS, encoder_layers=2, **options)
-    return hub.Predictor(model, OGB, TARGETS, "ogb")
+    return hub.Predictor([hub.Member(model, OGB, TARGETS, "ogb")])
 
 
 @pytest.fixture(autouse=True)

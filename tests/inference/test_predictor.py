@@ -33,7 +33,7 @@ def predictor(arch="grpe_tiny", schema=OGB, targets=TARGETS, featuriser="ogb", *
     for weight in model.parameters():
         if weight.dim() > 1:
             torch.nn.init.normal_(weight, std=0.3)
-    return hub.Predictor(model, schema, targets, featuriser).double()
+    return hub.Predictor([hub.Member(model, schema, targets, featuriser)]).double()
 
 
 def as_data(smiles):
@@ -70,12 +70,14 @@ def test_the_domain_changes_no_prediction(arch, options):
     torch.manual_seed(1)
     sizes = {"encoder_layers": 2, "encoder_embed_dim": 16}
     model = build_model(arch, OGB, TARGETS, **sizes, **options)
-    one = hub.Predictor(model, OGB, TARGETS, "ogb").double()
+    one = hub.Predictor([hub.Member(model, OGB, TARGETS, "ogb")]).double()
     plain, vectors = one.predict(SMILES), one.embed(SMILES)
-    one.domain = Domain.of(vectors, [Chem.MolFromSmiles(text) for text in SMILES])
+    one.member.domain = Domain.of(
+        vectors, [Chem.MolFromSmiles(text) for text in SMILES]
+    )
     found = one.estimate(SMILES)
     np.testing.assert_allclose(found.values, plain, rtol=1e-9)
-    np.testing.assert_allclose(found.in_domain, one.domain.score(vectors))
+    np.testing.assert_allclose(found.in_domain, one.member.domain.score(vectors))
 
 
 def test_codes_are_checked_where_vocabularies_are_not_those_of_ogb():
@@ -196,7 +198,7 @@ def test_features_beyond_half_precision(arch, dtype):
     heads = {} if arch == "gcn" else {"encoder_attention_heads": 2}
     model = build_model(arch, FeatureSchema(2), TARGETS, **few, **heads)
     torch.nn.init.constant_(model.encoder.node_encoder.projection.weight, 1e-5)
-    one = hub.Predictor(model, FeatureSchema(2), TARGETS)
+    one = hub.Predictor([hub.Member(model, FeatureSchema(2), TARGETS)])
     x = torch.tensor([[70000.0, 1.0], [2.0, 3.0], [-70000.0, 0.0]])
     graphs = [Data(x=x, edge_index=torch.tensor([[0, 1], [1, 0]]))]
     expected = one.predict(graphs)

@@ -121,7 +121,7 @@ def test_predictions_know_rings():
     """`hub` finds the rings of molecules, as the task does for a store."""
     torch.manual_seed(0)
     model = build_model("cgt_zinc_rings", OGB, GRAPHS, encoder_layers=2)
-    predictor, seen = hub.Predictor(model, OGB, GRAPHS, "ogb"), []
+    predictor, seen = hub.Predictor([hub.Member(model, OGB, GRAPHS, "ogb")]), []
     model.register_forward_pre_hook(lambda _, args: seen.append(args[0]["ring"]))
     smiles = ["CCO", "C1CC2CCC1C2", "C" * 5 + "C1CC1"]
     together = predictor.predict(smiles)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from scipy import stats
 
-from graphormer_plugin.hub import Predictor
+from graphormer_plugin.hub import Member, Predictor
 from graphormer_plugin.inference.graphs import ModelGraphs
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules.init import init_transformer
@@ -145,7 +145,8 @@ def first_attention(model, batch):
 def batch(shared_data):
     """The first 64 training molecules of ZINC-12k, as GRPE reads them."""
     rows = tables.rows(shared_data / "zinc12k.csv.gz")[:64]
-    predictor = Predictor(build_model("grpe_small", ZINC, GRAPHS), ZINC, GRAPHS, "zinc")
+    model = build_model("grpe_small", ZINC, GRAPHS)
+    predictor = Predictor([Member(model, ZINC, GRAPHS, "zinc")])
     molecules = predictor.read([row["smiles"] for row in rows])
     graphs = ModelGraphs(predictor.model, ZINC, molecules.chunk)
     return graphs.batch(np.arange(len(rows)))

@@ -1,0 +1,166 @@
+"""A trained model that predicts and embeds molecules: one member of a predictor."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from graphormer_plugin.data.descriptors import PREFIX, with_descriptors
+from graphormer_plugin.data.options import MAX_ATOMS
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.heads.domain import Domain
+from graphormer_plugin.heads.head import Head
+from graphormer_plugin.heads.prediction import Prediction, values_of
+from graphormer_plugin.inference.embedding import (
+    joined_vectors,
+    layer_vectors,
+    output_and_vectors,
+    widths,
+)
+from graphormer_plugin.inference.graphs import Batch, ModelGraphs, PerGraph
+from graphormer_plugin.inference.molecules import Molecules
+from graphormer_plugin.models import GraphModel
+
+# Vectors of heads that share a model, by model and layers.
+HeadVectors = dict[tuple[GraphModel, int], np.ndarray]
+
+
+@dataclass(eq=False)
+class Member:
+    """A trained model with its vocabulary, its targets and the files beside it.
+
+    Args:
+        targets: targets of the model.
+        featuriser: key of `FEATURISERS`, the function that made graphs of SMILES for the
+            training; empty if the model takes graphs only.
+        max_atoms: atoms of the largest molecule that the commands read. The methods have
+            no limit.
+        domain: domain of the training molecules of a model without head.
+        vector_parts: parts of a graph's vector that the checkpoint names, see
+            `joined_vectors`.
+
+    Attributes:
+        targets: targets that it predicts, those of its head if it has one.
+        extra_columns: names of numbers that predictions need beside the molecules.
+    """
+
+    model: GraphModel
+    schema: FeatureSchema
+    targets: TargetSchema
+    featuriser: str = ""
+    max_atoms: int = MAX_ATOMS
+    head: Head | None = None
+    domain: Domain | None = None
+    arch: str = ""
+    name: str = "the model"
+    vector_parts: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.model.eval()
+        self.model_outputs = self.targets.num_outputs
+        if self.head is None:
+            names = self.schema.graph_features
+            self.extra_columns = [n for n in names if not n.startswith(PREFIX)]
+            return
+        self.targets = self.head.scaled_targets
+        self.domain = self.head.domain
+        self.extra_columns = self.head.extra_columns
+
+    def __str__(self) -> str:
+        name = self.arch or type(self.model).__name__
+        return name if self.head is None else f"{name}, head: {self.head}"
+
+    def estimate(
+        self,
+        molecules: Molecules,
+        batch_size: int,
+        numbers: np.ndarray,
+        domain: bool,
+        vectors: HeadVectors,
+    ) -> Prediction:
+        """Prediction for molecules.
+
+        Args:
+            numbers: `extra_columns` of the molecules [n, columns].
+            domain: whether to compute the likeness to the training molecules.
+            vectors: gets the vectors that a head reads.
+        """
+        if self.head is not None:
+            return self._by_head(self.head, molecules, batch_size, numbers, vectors)
+        graphs = self.graphs(molecules, numbers)
+        if self.domain is None or not domain:
+            return Prediction(self.values(graphs, batch_size))
+        width = self.targets.num_outputs
+        joined = graphs.collect(
+            lambda batch: torch.cat(output_and_vectors(self.model, batch), 1),
+            width + self.model.embed_dim,
+            batch_size,
+        )
+        values = values_of(joined[:, :width], self.targets)
+        return Prediction(values, None, self.domain.score(joined[:, width:]))
+
+    def _by_head(
+        self,
+        head: Head,
+        molecules: Molecules,
+        batch_size: int,
+        numbers: np.ndarray,
+        vectors: HeadVectors,
+    ) -> Prediction:
+        key = (self.model, head.layers)
+        if key not in vectors:
+            vectors[key] = self.embed(molecules, head.layers, batch_size)
+        features = {name: molecules.features(name) for name in head.molecule_blocks}
+        features["extra"] = numbers
+        features["vectors"] = np.asarray(vectors[key], np.float32)
+        return head.predict_features(features)
+
+    def embed(
+        self,
+        molecules: Molecules,
+        layers: int,
+        batch_size: int,
+        nodes: bool = False,
+        fingerprint: bool = False,
+    ) -> PerGraph:
+        """Vectors of graphs or nodes, see `Predictor.embed`."""
+
+        def _vectors(batch: Batch) -> torch.Tensor:
+            if layers:
+                return layer_vectors(self.model, batch, layers, nodes, fingerprint)
+            return joined_vectors(self.model, batch, self.vector_parts)
+
+        width = self.vector_width(layers)
+        return self.graphs(molecules).collect(_vectors, width, batch_size, nodes)
+
+    def own_layers(self, of_layers: bool = False) -> int:
+        """Number of layers that `embed` takes by default; ``of_layers``: for vectors of
+        nodes and fingerprints, which have no parts."""
+        return 0 if self.vector_parts and not of_layers else 1
+
+    def vector_width(self, layers: int) -> int:
+        """Length of a vector of `embed`."""
+        if layers:
+            return layers * self.model.embed_dim
+        return sum(widths(self.model, self.model_outputs, self.vector_parts))
+
+    def values(self, graphs: ModelGraphs, batch_size: int) -> PerGraph:
+        """Predictions of the model without head, see `Predictor.predict`."""
+        nodes = self.targets.level == "node"
+        width = self.targets.num_outputs
+        outputs = graphs.collect(self.model, width, batch_size, nodes)
+        if nodes:
+            return [values_of(output, self.targets) for output in outputs]
+        return values_of(outputs, self.targets)
+
+    def graphs(
+        self, molecules: Molecules, numbers: np.ndarray | None = None
+    ) -> ModelGraphs:
+        """Graphs, with the numbers that join the output layer if it reads some."""
+        graphs = ModelGraphs(self.model, self.schema, molecules.chunk)
+        names = self.schema.graph_features
+        if names and numbers is not None:
+            values = with_descriptors(names, numbers, lambda: molecules.descriptors)
+            graphs.columns["graph_features"] = self.schema.scale_graph_features(values)
+        return graphs
