@@ -119,6 +119,7 @@ preprocess --dataset-name m --user-data-dir . | : no such folder with .py
 preprocess --dataset-name t.csv,d.csv --split rows:o.npy | of the rows of one dataset
 preprocess --dataset-name t.csv --split rows:gone.json | No such file or directory: 'gone.json'
 preprocess --dataset-name nci, | a name is empty
+preprocess --dataset-name nci --data-root /proc/x | prepared data in /proc/x/stores (No such
 preprocess --dataset-name nci --dataset-source ogb | comes from rdkit, not from 'ogb'
 preprocess --dataset-name zinc-full --dataset-source smiles | 'zinc-full' comes from pyg
 preprocess --dataset-name nci --split scaffold | 'nci' does not read --split; leave it out

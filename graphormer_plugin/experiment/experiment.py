@@ -15,6 +15,7 @@ from tqdm import tqdm
 import graphormer_plugin
 from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.criterions.metrics import RISING
+from graphormer_plugin.data.descriptors import COMPUTED, MORGAN_BITS
 from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
 from graphormer_plugin.data.files import atomic_write, read_arrays
 from graphormer_plugin.data.smiles import OGB
@@ -313,10 +314,15 @@ class Experiment:
     def features(self) -> dict[str, np.ndarray]:
         """Fingerprints and descriptors of all molecules, and further columns; see
         `raw_features`."""
-        blocks = ("fingerprint", "descriptors")
+        rows = len(self.table.labels)
+        shapes = {
+            "fingerprint": (rows, MORGAN_BITS),
+            "descriptors": (rows, len(COMPUTED)),
+        }
         arrays = saved_arrays(
             self.folder / "data/features.npz",
-            lambda: {block: self.molecules.features(block) for block in blocks},
+            lambda: {block: self.molecules.features(block) for block in shapes},
+            shapes,
         )
         if self.settings.extra_columns:
             arrays["extra"] = self.table.extra
@@ -324,14 +330,27 @@ class Experiment:
 
 
 def saved_arrays(
-    path: Path, compute: Callable[[], Mapping[str, np.ndarray | None]]
+    path: Path,
+    compute: Callable[[], Mapping[str, np.ndarray | None]],
+    shapes: Mapping[str, tuple[int | None, ...]],
 ) -> dict[str, np.ndarray]:
     """Arrays of an ``.npz`` file; a missing file is computed and written whole. None is left
-    out."""
+    out.
+
+    Args:
+        shapes: of the arrays that the file must have, each with a row per molecule; None is
+            any length. ValueError names a file with others.
+    """
     if not path.exists():
         arrays = {name: x for name, x in compute().items() if x is not None}
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as file:
             np.savez(file, **arrays)
     with named_damage(f"{path} is damaged; remove it, and run again"):
-        return read_arrays(path)
+        arrays = read_arrays(path)
+        for name, shape in shapes.items():
+            found = arrays[name].shape
+            expected = tuple(n or size for n, size in zip(shape, found, strict=True))
+            if found != expected:
+                raise ValueError(f"{name} has shape {found}, expected {expected}")
+    return arrays

@@ -129,7 +129,13 @@ def forest_values(experiment: Experiment, run: int) -> np.ndarray:
         return {"values": values}
 
     path = experiment.folder / f"replicate{run + 1}/forest/{PREDICTIONS}"
-    return saved_arrays(path, _fit)["values"]
+    return saved_arrays(path, _fit, value_shape(experiment))["values"]
+
+
+def value_shape(experiment: Experiment) -> dict[str, tuple[int, int]]:
+    """Shape of predictions of all molecules, by the name of their array."""
+    table = experiment.table
+    return {"values": (len(table.labels), table.targets.num_outputs)}
 
 
 def model_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
@@ -143,9 +149,10 @@ def model_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     if not (save_dir / BEST).exists():
         (save_dir / LAST).unlink(missing_ok=True)
     predict = head_predictions if member.model == HEAD else trained_predictions
-    return Prediction(
-        **saved_arrays(path, lambda: predict(experiment, member)._asdict())
+    arrays = saved_arrays(
+        path, lambda: predict(experiment, member)._asdict(), value_shape(experiment)
     )
+    return Prediction(*map(arrays.get, Prediction._fields))
 
 
 def trained_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
@@ -182,6 +189,7 @@ def head_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     raw = saved_arrays(  # which all replicates share
         experiment.folder / "data/vectors.npz",
         lambda: {"vectors": load().to(experiment.device).embed(experiment.molecules)},
+        {"vectors": (len(table.labels), None)},
     )
     raw |= experiment.features
     mols = experiment.molecules.described

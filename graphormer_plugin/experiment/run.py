@@ -10,7 +10,7 @@ from typing import Any
 from tqdm import tqdm
 
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
-from graphormer_plugin.data.errors import listed
+from graphormer_plugin.data.errors import DatasetError, listed
 from graphormer_plugin.data.files import atomic_write, file_lock, read_text, write_text
 from graphormer_plugin.data.splits import RATIOS
 from graphormer_plugin.experiment import fit, predictions, results, split_tables
@@ -36,10 +36,12 @@ from graphormer_plugin.experiment.scores import text_table
 from graphormer_plugin.experiment.search import optuna_module
 from graphormer_plugin.experiment.settings import (
     CONFORMAL,
+    SETTINGS_FILE,
     TABLES,
     Settings,
     claim,
 )
+from graphormer_plugin.experiment.split_tables import MOLECULES_FILE
 from graphormer_plugin.experiment.starts import Start, find_start
 from graphormer_plugin.inference.loading import usable_device
 
@@ -173,7 +175,14 @@ def finish(
     write_text(folder / REPORT_FILE, page)
     # Logs, last checkpoints and trials may be removed to save space.
     written = [path.name for path in folder.glob("[!.]*.*")]
+    written += {SETTINGS_FILE, MOLECULES_FILE} - {*written}
     written += map(split_tables.split_file, range(len(runs)))
     for member in experiment.model_runs():
         written += member.files
+    for name in written:
+        if not (folder / name).exists():
+            raise DatasetError(
+                f"{folder / name} was removed while this command worked; remove {folder}, "
+                "and type it again"
+            )
     write_text(folder / FINISHED_FILE, json.dumps(written, indent=1))

@@ -21,7 +21,7 @@ from graphormer_plugin.cli.train import build_parser, main, parsed_settings
 from graphormer_plugin.data.descriptors import COMPUTED, PREFIX
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.experiment import experiment, starts, training
+from graphormer_plugin.experiment import experiment, results, starts, training
 from graphormer_plugin.experiment import run as running
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.heads import fit
@@ -259,6 +259,26 @@ def test_it_goes_on_where_it_was(folder, checkpoint, tmp_path, capsys):
     capsys.readouterr()
     assert main(arguments(tmp_path, checkpoint)) == 0
     assert "is finished" in capsys.readouterr().out
+
+
+def test_a_folder_that_is_removed(tmp_path, checkpoint, monkeypatch, capsys):
+    """It is not finished, though all further files can be written."""
+    monkeypatch.chdir(tmp_path)
+    Path("table.csv").write_text("\n".join(["smiles,y", *ALCOHOLS]))
+    summary_text = results.summary_text
+
+    def removed(*arguments):
+        shutil.rmtree("m")
+        return summary_text(*arguments)
+
+    command = ["table.csv", "--out", "m", "--start", checkpoint("grpe_tiny"), *QUICK]
+    with monkeypatch.context() as patch:
+        patch.setattr(results, "summary_text", removed)
+        assert main(command) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "was removed while this command worked; remove m, and type" in error
+    shutil.rmtree("m")
+    assert main(command) == 0
 
 
 def test_heads_of_published_weights(folder, tmp_path, monkeypatch, capsys):

@@ -34,13 +34,17 @@ def test_what_auto_makes(monkeypatch):
 
 def test_a_damaged_file_is_named(tmp_path):
     path = tmp_path / "data/features.npz"
-    arrays = {"a": np.arange(1000.0), "none": None}
+    arrays, shapes = {"a": np.arange(1000.0), "none": None}, {"a": (None,)}
     for _ in range(2):  # made, then read
-        saved = saved_arrays(path, lambda: arrays)
+        saved = saved_arrays(path, lambda: arrays, shapes)
         assert list(saved) == ["a"] and np.array_equal(saved["a"], np.arange(1000))
+    wrong = [{"a": (999,)}, {"a": (1000, 1)}, {"b": (1000,)}]  # of other molecules
+    for shapes in wrong:
+        with pytest.raises(ValueError, match="features.npz is damaged; remove it"):
+            saved_arrays(path, dict, shapes)
     path.write_bytes(path.read_bytes()[:4000])
     with pytest.raises(ValueError, match="features.npz is damaged; remove it"):
-        saved_arrays(path, dict)
+        saved_arrays(path, dict, {})
     for text in ("", '["a", "b', "[]"):
         (tmp_path / running.FINISHED_FILE).write_text(text)
         assert not running.is_finished(tmp_path)

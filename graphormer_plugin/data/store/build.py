@@ -77,8 +77,8 @@ def _prepared(options: DatasetOptions) -> GraphStore:
             if store is None:
                 _build(path, dataset, options, identity)
     except OSError as error:
-        place = Path(str(error.filename))
-        if path.parent not in (place, *place.parents):
+        place, root = Path(str(error.filename)).absolute(), path.parent.absolute()
+        if not (place.is_relative_to(root) or root.is_relative_to(place)):
             raise
         raise DatasetError(
             f"cannot keep prepared data in {path.parent} ({error.strerror}): name another "

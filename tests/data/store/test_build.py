@@ -3,6 +3,7 @@
 import importlib
 import multiprocessing
 import os
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -343,6 +344,23 @@ class TestStores:
         message = f"^cannot keep prepared data in {tmp_path}/stores .*: name ano"
         with pytest.raises(DatasetError, match=message):
             get_store(rings())
+
+    def test_a_relative_folder_that_cannot_be_written(
+        self, rings, tmp_path, monkeypatch
+    ):
+        def refuse(path, *_, **__):
+            raise PermissionError(13, "Permission denied", os.path.abspath(path))
+
+        monkeypatch.chdir(tmp_path)
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(
+                DatasetError,
+                match=r"^cannot keep prepared data in r/stores \(Permission",
+            ),
+        ):
+            patch.setattr("graphormer_plugin.data.store.build.file_lock", refuse)
+            get_store(replace(rings(), data_root="r"))
 
     def test_a_damaged_store_is_rebuilt(self, rings):
         store = get_store(rings())
