@@ -225,6 +225,8 @@ smiles,y;C,1;C,0; | --target-kind binary --class-names a,b | targets that are wo
 smiles,y,w;C,1,;C,2,1;C,3,1; | --weight-column w | column 'w': a weight is a number
 smiles,y,w;C,1,0;C,2,0;C,3,0; | --weight-column w | all weights in column 'w' are 0
 smiles,y,w;C,1,a; | --extra-columns w | row 0 (line 2), column 'w': 'a' is not a number
+smiles,y,unit;C,1,nM;C,2,mg/l; | --target-columns y --target-unit nM | row 1 (line 3), column 'unit': a lab
+smiles,y,unit;C,1,nM;C,2,; | --target-columns y --target-unit uM | row 1 (line 3), column 'unit': a lab
 smiles,y;C,1; | --extra-columns y --target-columns y | named twice, or in --extra-columns
 smiles,a,b;C,1,inf;C,2,3; | --target-columns all | column 'b': 'inf' is not a number that fits
 smiles,n;C,0;C,1; | --target-columns all | no column of numbers but 'n', which only

@@ -23,13 +23,25 @@ class NewerStoreError(DatasetError):
     """A newer version of this package has written a store, which is not replaced."""
 
 
-def counted(count: int, noun: str) -> str:
-    """A number of things in a message.
+_SINGULAR = {"are": "is", "have": "has", "differ": "differs", "take": "takes"}
 
-    >>> counted(1, "row"), counted(2000, "row")
-    ('1 row', '2,000 rows')
+
+def agreed(count: int, verb: str) -> str:
+    """A verb of a number of things.
+
+    >>> agreed(1, "are"), agreed(2, "are"), agreed(1, "cannot")
+    ('is', 'are', 'cannot')
     """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return _SINGULAR.get(verb, verb) if count == 1 else verb
+
+
+def counted(count: int, noun: str, verb: str = "") -> str:
+    """A number of things in a message, and a verb of theirs.
+
+    >>> counted(1, "row"), counted(2000, "row"), counted(1, "label", "are")
+    ('1 row', '2,000 rows', '1 label is')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'} {agreed(count, verb)}".rstrip()
 
 
 def listed(names: Iterable[object], most: int = 3) -> str:

@@ -84,7 +84,11 @@ class TableOptions:
         f"{', '.join(TARGET_KINDS[:-1])} or {TARGET_KINDS[-1]}",
         choices=TARGET_KINDS,
     )
-    target_unit: str = option("", "unit of the targets, for messages, e.g. eV")
+    target_unit: str = option(
+        "",
+        "unit of the targets, for messages, e.g. eV; M, mM, uM, nM and the like also convert "
+        "labels by a column of their units, such as Standard Units",
+    )
     class_names: Sequence[str] = option(
         (),
         "words that name the classes, comma-separated, class 0 first, e.g. "

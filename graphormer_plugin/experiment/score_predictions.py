@@ -5,9 +5,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphormer_plugin.criterions.metrics import METRICS
+from graphormer_plugin.data.errors import agreed, counted
 from graphormer_plugin.data.schema import LOG, TargetSchema
 from graphormer_plugin.data.tables.cells import ParsedColumn, shown
+from graphormer_plugin.data.tables.roles import UNIT, find_beside
 from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.data.tables.units import molar_exponent, unit_factors
 from graphormer_plugin.inference.table_run import PredictedRows
 
 
@@ -32,6 +35,10 @@ class TableScores:
             for target, name in enumerate(targets.names)
             if name in table.places
         }
+        names = [column.name for column in self.columns.values()]
+        is_molar = molar_exponent(targets.unit) is not None
+        beside = find_beside(table, names if is_molar else [], UNIT, len(names) == 1)
+        self._units = {name: ParsedColumn(column) for name, column in beside.items()}
         self._words = {
             target: {w: str(at) for at, w in enumerate(self.targets.classes_of(target))}
             for target in self.columns
@@ -47,6 +54,9 @@ class TableScores:
             place, words = self.table.places[column.name], self._words[target]
             for cells in part.cells:
                 column.add(words.get(cells[place].strip(), cells[place]))
+        for column in self._units.values():
+            for cells in part.cells:
+                column.add(cells[self.table.places[column.name]])
 
     def text(self, warn: Callable[[str], None]) -> str:
         """The metrics as text; empty without any label. Rows without a prediction do not
@@ -98,4 +108,13 @@ class TableScores:
         if wrong:
             text = f"cells such as {shown(wrong[0])} are not labels and are ignored"
             warn(f"{path}: column {column.name!r}: {text} in the metrics")
+        if (units := self._units.get(column.name)) is not None:
+            labelled = ~np.isnan(labels)
+            labels *= unit_factors(units, self.targets.unit)
+            if count := int((labelled & np.isnan(labels)).sum()):
+                warn(
+                    f"{path}: {counted(count, 'label')} of {column.name!r} without a unit like "
+                    f"{self.targets.unit} in column {units.name!r} "
+                    f"{agreed(count, 'are')} ignored in the metrics"
+                )
         return labels

@@ -125,6 +125,25 @@ def test_bounds(read, tmp_path):
     assert np.array_equal(again.targets, table.labels, equal_nan=True)
 
 
+def test_labels_are_converted_once(read, tmp_path):
+    """What fairseq-train reads has the unit of its labels."""
+    units = ["uM", "nM", "uM", "", "nM", "mM"]
+    rows = [[s, at + 1.5, unit] for at, (s, unit) in enumerate(zip(ALCOHOLS, units))]
+    rows[3][1] = ""
+    given = {"target_columns": ("y",), "target_unit": "nM"}
+    table = read(rows, "smiles y unit", **given)
+    expected = [1500, 2.5, 3500, np.nan, 5.5, 6.5e6]
+    assert np.array_equal(table.labels[:, 0], expected, equal_nan=True)
+    assert (
+        "3 labels of 'y' are converted from uM, mM to nM, by column 'unit'"
+        in table.warned
+    )
+    write_molecules(tmp_path, table, [])
+    path = str(tmp_path / "molecules.csv")
+    again = csv_dataset(DatasetOptions(path, split="random", **given))
+    assert np.array_equal(again.targets, table.labels, equal_nan=True)
+
+
 def test_rows_that_are_left_out(write):
     more = [["C1CC", "open", "1", "train", "0"], ["", "", "", "test", ""]]
     given = {"target_columns": ("value",), "split": "column:part"}

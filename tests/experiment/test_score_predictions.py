@@ -59,6 +59,18 @@ def test_cells_that_are_no_labels(found):
     assert "column 'a': cells such as '>9' are not labels" in second
 
 
+def test_labels_in_another_unit(found):
+    labels = {"y": ["1.5", "2500", "3", "4"], "unit": ["uM", "nM", "kg", ""]}
+    predicted = [[1500], [2500], [3], [4]]
+    lines, (warned,) = found(TargetSchema(["y"], "nM"), labels, predicted)
+    assert [line[:3] for line in lines[1:]] == [["y", "2", "0"]]
+    assert (
+        "2 labels of 'y' without a unit like nM in column 'unit' are ignored" in warned
+    )
+    lines, warned = found(TargetSchema(["y"], "kg"), labels, predicted)
+    assert lines[1][1] == "4" and warned == []
+
+
 def test_missing_labels_of_the_training(found):
     labels = {"a": ["1", "-999.0", "nd", "4"], "b": [-999, 1, 2, 3]}
     predicted = [[1, 0], [2, 1], [3, 2], [4, 3]]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphormer_plugin.data.errors import DatasetError, counted, listed
+from graphormer_plugin.data.errors import DatasetError, agreed, counted, listed
 from graphormer_plugin.data.label_warnings import strange_label
 from graphormer_plugin.data.labels import exact_labels
 from graphormer_plugin.data.options import DECISIVE, DatasetOptions
@@ -24,6 +24,7 @@ from graphormer_plugin.data.tables.formats import open_table, stem
 from graphormer_plugin.data.tables.roles import Roles
 from graphormer_plugin.data.tables.rows import TableRows, whole_columns
 from graphormer_plugin.data.tables.table import NAMES, Table, listed_columns
+from graphormer_plugin.data.tables.units import molar_exponent, unit_factors
 
 logger = logging.getLogger(__name__)
 
@@ -118,10 +119,16 @@ def read_labels(
     columns = [rows.columns[table.require(name)] for name in names]
     kind = _found_kind(table, columns, options) if find_kind else options.target_kind
     target, words = _labels(rows, names, kind, options)
+    labelled = ~np.isnan(target).all(1)
     warnings = rows.notes + left_out
     warnings += _read_relations(rows, roles, columns, options, kind)
+    warnings += _lines_about_conditions(rows, roles, names, labelled, options)
+    if molar_exponent(options.target_unit) is not None and kind == "regression":
+        for name, labels in zip(names, target.T):
+            if name in roles.units:
+                line = _convert(rows, roles.units[name], name, labels, options, others)
+                warnings += [line] * bool(line)
     extras = [rows.numbers(name) for name in roles.extras]
-    labelled = ~np.isnan(target).all(1)
     times = rows.times(roles.time[0], labelled) if roles.time else None
     if times is None:
         needed = ("train",) if explore else ("train", "valid")
@@ -278,12 +285,77 @@ def _read_relations(
             bounds = np.array(target.bounds)
             target.bounds = np.where(bounds == 0, signs, bounds)
             continue
-        many = counted(np.count_nonzero(signs), "label")
+        count = np.count_nonzero(signs)
         lines.append(
-            f"{many} of {target.name!r} have > or < in column {name!r} and are learned as "
-            "exact; --censored reads them as bounds"
+            f"{counted(count, 'label')} of {target.name!r} {agreed(count, 'have')} > or < in "
+            f"column {name!r} and {agreed(count, 'are')} learned as exact; --censored reads "
+            "bounds"
         )
     return lines
+
+
+def _lines_about_conditions(
+    rows: TableRows,
+    roles: Roles,
+    names: Sequence[str],
+    labelled: np.ndarray,
+    options: DatasetOptions,
+) -> list[str]:
+    """A line about each column beside the targets, such as Standard Units, that has several
+    values in the labelled rows, except relations and units that are read."""
+    lines = []
+    units = roles.units.values()
+    for name in roles.conditions:
+        column = rows.columns[name]
+        is_relation = name in roles.relations.values() and column.signs().any()
+        converted = name in units and molar_exponent(options.target_unit) is not None
+        if name in names or is_relation or converted:
+            continue
+        counts = column.counts(labelled)
+        if not 1 < len(counts) < labelled.sum():  # else it is equal, or only names rows
+            continue
+        words = [f"{shown(word, 40)} ({many:,})" for word, many in counts.most_common()]
+        line = (
+            f"column {name!r}, which the model does not read, has {len(counts):,} values: "
+            f"{listed(words, 5)}"
+        )
+        if name in units and None not in map(molar_exponent, counts):
+            line += f"; --target-unit {counts.most_common(1)[0][0]} converts the labels"
+        lines.append(line)
+    return lines
+
+
+def _convert(
+    rows: TableRows,
+    column: str,
+    name: str,
+    labels: np.ndarray,
+    options: DatasetOptions,
+    others: Sequence[str],
+) -> str:
+    """Convert the labels of a target [rows] into the unit of the targets, and the cells of the
+    column of their units; returns a line about it, which is empty if all have that unit.
+    """
+    unit = options.target_unit
+    units = rows.columns[column]
+    labelled = ~np.isnan(labels)
+    factors = unit_factors(units, unit)
+    if (wrong := np.flatnonzero(labelled & np.isnan(factors))).size:
+        text = (
+            f"a label without a unit that --target-unit {unit} can convert, such as uM"
+        )
+        raise rows.error(wrong[0], column, text)
+    changed = labelled & (factors != 1)
+    labels[changed] *= factors[changed]
+    for row in np.flatnonzero(changed) if rows.cells else ():
+        rows.cells[row][others.index(column)] = unit
+    if not changed.any():
+        return ""
+    count = np.count_nonzero(changed)
+    return (
+        f"{counted(count, 'label')} of {name!r} {agreed(count, 'are')} converted from "
+        f"{listed(units.counts(changed))} to {unit}, by column {column!r}"
+    )
 
 
 def _lines_about(
@@ -301,8 +373,10 @@ def _lines_about(
         if found is not None:
             lines.append(rows.place(found[0], target.name, found[1]))
     if rows.unsplit:
-        many = counted(rows.unsplit, "row")
-        lines.append(f"{many} with an empty cell in {roles.split!r} are in no split")
+        lines.append(
+            f"{counted(rows.unsplit, 'row')} with an empty cell in {roles.split!r} "
+            f"{agreed(rows.unsplit, 'are')} in no split"
+        )
     missing = {cell for target in targets for cell in target.missing}
     for word in options.missing_labels if options.shard.is_whole else ():
         if not any(matches(cell, (word,)) for cell in missing):

@@ -4,6 +4,7 @@ import array
 import functools
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -242,6 +243,16 @@ class ParsedColumn:
         if most[0][1].startswith("["):
             advice = "a target is one number per molecule, not one per atom"
         return f" ({total}: {words}); {advice}"
+
+    def counts(self, rows: np.ndarray) -> Counter[str]:
+        """How often each word occurs in rows, bool [rows], and each number if all are whole
+        and some are not 0 or 1; words and numbers that do not occur are left out."""
+        found = Counter({w: int(rows[at].sum()) for w, at in self.words.items()})
+        numbers = np.array(self.values)[rows]
+        numbers = numbers[~np.isnan(numbers)]
+        if (numbers % 1 == 0).all() and not np.isin(numbers, (0, 1)).all():
+            found.update(f"{number:.0f}" for number in numbers)
+        return +found
 
     def signs(self) -> np.ndarray:
         """Signs of bounds [rows] that the words of a column such as Standard Relation say:

@@ -10,7 +10,10 @@ from graphormer_plugin.data.tables.cells import is_index
 from graphormer_plugin.data.tables.table import NAMES, SPLIT, Table, listed_columns
 
 ALL = "all"  # in --target-columns: all columns of numbers
-RELATION = "relation|qualifier|operator|modifier"  # in names of columns
+# In names of columns: whether a value is a bound, its unit, and how it was measured.
+RELATION = "relation|qualifier|operator|modifier"
+UNIT = "units?"
+CONDITION = f"{RELATION}|{UNIT}|type|assay|organism|species"
 
 
 def find_split(table: Table, options: DatasetOptions) -> str | None:
@@ -31,15 +34,17 @@ def find_split(table: Table, options: DatasetOptions) -> str | None:
     return table.require(names[0])
 
 
-def find_relations(table: Table, targets: Sequence[str], alone: bool) -> dict[str, str]:
-    """Columns that say whether labels are bounds, by target. Such a column has the name of
-    the target (Standard Value, Standard Relation; IC50, IC50_qualifier), or is called just
-    relation or the like if the target is ``alone``."""
+def find_beside(
+    table: Table, targets: Sequence[str], words: str, alone: bool
+) -> dict[str, str]:
+    """Columns, by target, that have one of the words, such as `RELATION`, and else the name of
+    the target (Standard Value, Standard Relation; IC50, IC50_qualifier), or just the word if
+    the target is ``alone``."""
 
     def _stem(name: str) -> str:
-        return re.sub(rf"{RELATION}|value|[\W_]", "", name.lower())
+        return re.sub(rf"{words}|value|[\W_]", "", name.lower())
 
-    stems = {n: _stem(n) for n in table.header if re.search(RELATION, n.lower())}
+    stems = {n: _stem(n) for n in table.header if re.search(words, n.lower())}
     found = {}
     for target in targets if stems else ():
         own = [name for name, stem in stems.items() if stem == _stem(target)]
@@ -55,7 +60,9 @@ class Roles:
     Attributes:
         smiles: Column of the SMILES.
         split: Column of the split, or None.
-        relations: Columns of `find_relations`, by candidate.
+        relations: Columns that say whether labels are bounds, by candidate.
+        units: Columns of the units of labels, by candidate.
+        conditions: Columns whose names say that they tell how labels were measured.
         extras: Columns of numbers that models read beside the molecule.
         weight: List of the column of weights; empty without weights.
         time: List of the column of a split by time; empty for other splits.
@@ -82,7 +89,10 @@ class Roles:
         else:
             self.candidates = self.free if explore else self.only()
         alone = self.open or len(self.candidates) == 1
-        self.relations = find_relations(table, self.candidates, alone)
+        self.relations = find_beside(table, self.candidates, RELATION, alone)
+        self.units = find_beside(table, self.candidates, UNIT, alone)
+        named = [name for name in self.free if re.search(CONDITION, name.lower())]
+        self.conditions = [name for name in named if name not in table.repeated]
 
     def targets(self, all_numbers: Sequence[str]) -> list[str]:
         """Columns that the names, patterns such as ``NR-*``, and ``all`` (``all_numbers``) stand

@@ -64,9 +64,9 @@ class TableRows:
         ]
         reading = options.missing_labels, options.class_names, options.censored
         columns += [ParsedColumn(name, *reading) for name in roles.candidates]
-        columns += [
-            ParsedColumn(name) for name in dict.fromkeys(roles.relations.values())
-        ]
+        beside = [name for name in roles.conditions if name not in roles.candidates]
+        beside = [*roles.relations.values(), *roles.units.values(), *beside]
+        columns += [ParsedColumn(name) for name in dict.fromkeys(beside)]
         self.columns = {column.name: column for column in columns}
         split = [roles.split] if roles.split else []
         names = [roles.smiles, *(column.name for column in columns), *split]

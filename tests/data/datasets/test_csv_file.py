@@ -114,6 +114,49 @@ class TestCsv:
         bounds = read(other, censored=True, target_columns="pChEMBL").bounds
         assert not bounds.any()
 
+    def test_a_column_of_units(self, read, caplog):
+        units = ["uM", "nM", "µM", "", "umol/l", "mM", "uM"]
+        rows = [
+            f"{s},{at},{unit},IC50\n" for at, (s, unit) in enumerate(zip(SMILES, units))
+        ]
+        text = "smiles,Standard Value,Standard Units,Standard Type\n" + "".join(rows)
+        text = text.replace("C=C/C,3", "C=C/C,")  # without a label, and a unit
+        target = {"target_columns": "Standard Value"}
+        assert read(text, **target).targets[:3, 0].tolist() == [0, 1, 2]
+        (line,) = caplog.messages
+        counts = "has 5 values: 'uM' (2), 'nM' (1), 'µM' (1), 'umol/l' (1), 'mM' (1)"
+        assert counts in line and "; --target-unit uM converts the labels" in line
+        caplog.clear()
+        values = read(text, **target, target_unit="nM").targets[:, 0]
+        expected = [0, 1, 2000, np.nan, 4000, 5e6, 6000]
+        assert np.array_equal(values, expected, equal_nan=True)
+        (line,) = caplog.messages
+        assert (
+            "5 labels of 'Standard Value' are converted from uM, µM, umol/l and" in line
+        )
+        assert read(text, **target, target_unit="eV").targets[2, 0] == 2
+
+    @pytest.mark.parametrize(
+        "name, cells, counts",
+        [
+            ("Assay Organism", ["rat", "man", "rat"], "'rat' (2), 'man' (1)"),
+            ("assay_id", ["12", "13", "12"], "'12' (2), '13' (1)"),
+            ("relation", ["=", "~", "="], "'=' (2), '~' (1)"),
+            ("Standard Type", ["IC50", "IC50", "IC50"], ""),
+            ("Assay description", ["of a", "of b", "of c"], ""),
+            ("assay_b", ["0", "1", "1"], ""),
+            ("assay_b", ["0.5", "1.5", "1.5"], ""),
+            ("supplier", ["a", "b", "b"], ""),
+        ],
+    )
+    def test_columns_that_say_how_labels_were_measured(
+        self, read, caplog, name, cells, counts
+    ):
+        rows = [f"{s},{at},{c}\n" for at, (s, c) in enumerate(zip(SMILES, cells))]
+        read(f"smiles,y,{name}\n" + "".join(rows), target_columns="y")
+        text = f"column {name!r}, which the model does not read, has 2 values: {counts}"
+        assert [text in line for line in caplog.messages] == [True] * bool(counts)
+
     def test_rows_without_a_molecule_need_no_label(self, read):
         """PubChem describes its columns above the molecules."""
         text = "tag,smiles,logp\nTYPE,,FLOAT\nUNIT,not a molecule,MICROMOLAR\n"
