@@ -293,6 +293,25 @@ def test_the_first_page_has_the_figures_of_small_data():
         assert f"| {name} | {' | '.join(correlations)} |" in page
 
 
+def cells_of(text):
+    """Cells of the tables of a page, with a word for each code and the text of each link."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    for line in re.findall(r"^\|(.*)\|$", text, re.MULTILINE):
+        for cell in re.split(r"(?<!\\)\|", line):
+            cell = re.sub(r"`[^`]*`", "code", cell)
+            cell = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", cell)
+            # These full stops end no sentence.
+            yield re.sub(r"\b(et al|Eq)\.", r"\1", cell)
+
+
+def test_a_cell_has_one_sentence_of_at_most_20_words():
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    cells = [*cells_of(TEXT), *cells_of(contributing)]
+    assert len(cells) > 1000
+    sentence = re.compile(r"[.?!] +\S")
+    assert [c for c in cells if len(c.split()) > 20 or sentence.search(c)] == []
+
+
 def test_the_tour_types_the_commands_of_the_first_page():
     blocks = [text for _, text in BLOCKS["README.md"] if "checkpoints" in text]
     assert len(blocks) == 2
