@@ -25,7 +25,6 @@ from graphormer_plugin.data.tables.formats import SmilesTable, write_table
 from graphormer_plugin.data.tables.rows import whole_columns
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.data.user_code import import_user_data
-from graphormer_plugin.experiment.score_predictions import TableScores
 from graphormer_plugin.heads.domain import domain_file, domain_warnings
 from graphormer_plugin.heads.prediction import names_and_unit
 from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
@@ -33,6 +32,7 @@ from graphormer_plugin.inference.loading import head_file, load, usable_device
 from graphormer_plugin.inference.model_folder import ModelFolder, models_named
 from graphormer_plugin.inference.molecules import read_rows
 from graphormer_plugin.inference.part_files import PartFiles
+from graphormer_plugin.inference.score_predictions import TableScores
 from graphormer_plugin.inference.table_run import (
     BLOCK_ROWS,
     PredictedRows,

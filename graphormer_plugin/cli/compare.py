@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             draw,
             fold_metrics,
         )
-        from graphormer_plugin.experiment.scores import spread_text, text_table
+        from graphormer_plugin.inference.scores import spread_text, text_table
 
     metric, values = fold_metrics(arguments.folders, arguments.metric)
     pairs = differences(values)

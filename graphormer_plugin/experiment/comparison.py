@@ -19,9 +19,9 @@ from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import file_sha256, open_to_read
 from graphormer_plugin.experiment.results import FOREST, RESULTS_FILE
 from graphormer_plugin.experiment.run import is_finished
-from graphormer_plugin.experiment.scores import MAIN, NRMSE
 from graphormer_plugin.experiment.split_tables import MOLECULES_FILE, split_file
 from graphormer_plugin.heads.figure_style import figure_style
+from graphormer_plugin.inference.scores import MAIN, NRMSE
 
 CONFIDENCE = 0.95
 

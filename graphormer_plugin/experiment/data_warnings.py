@@ -14,9 +14,9 @@ from graphormer_plugin.experiment.labelled_molecules import (
     LabelledMolecules,
     Split,
 )
-from graphormer_plugin.experiment.scores import MAIN, is_defined
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.split_tables import INVALID_FILE
+from graphormer_plugin.inference.scores import MAIN, is_defined
 
 # Labels of test lie elsewhere if their distribution function and that of train and valid are
 # farther apart than this, and chance explains it with less than this probability (our choice).

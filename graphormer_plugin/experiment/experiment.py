@@ -24,7 +24,6 @@ from graphormer_plugin.experiment.labelled_molecules import (
     LabelledMolecules,
     Split,
 )
-from graphormer_plugin.experiment.scores import is_defined, main_metric
 from graphormer_plugin.experiment.settings import (
     AUTO,
     CONFORMAL,
@@ -44,6 +43,7 @@ from graphormer_plugin.heads.fit import unfit_targets
 from graphormer_plugin.heads.head import HEAD_FILE
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.molecules import Molecules, read
+from graphormer_plugin.inference.scores import is_defined, main_metric
 from graphormer_plugin.models import ARCHITECTURES
 
 FEW_TESTED = 10  # with fewer molecules, a metric of test says little (our choice)

@@ -11,12 +11,12 @@ from sklearn.metrics import ConfusionMatrixDisplay, roc_curve
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.experiment import Experiment
-from graphormer_plugin.experiment.scores import MAIN, main_metric, score, spread_text
 from graphormer_plugin.experiment.training import LOG_FILE, Curves, read_curves
 from graphormer_plugin.heads.calibration import MOST_TARGETS, calibration_figure, panels
 from graphormer_plugin.heads.figure_style import figure_style
 from graphormer_plugin.heads.prediction import IN_DOMAIN, QUANTILE
 from graphormer_plugin.inference.prediction_columns import class_labels
+from graphormer_plugin.inference.scores import MAIN, main_metric, score, spread_text
 
 
 @figure_style()

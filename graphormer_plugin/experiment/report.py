@@ -27,11 +27,11 @@ from graphormer_plugin.experiment.results import (
     report_numbers,
     worse_than_baselines,
 )
-from graphormer_plugin.experiment.scores import IN_UNIT
 from graphormer_plugin.experiment.settings import HEAD, TABLES, Settings
 from graphormer_plugin.explain.drawing import Molecule, address, molecule_picture
 from graphormer_plugin.heads.domain import most_similar
 from graphormer_plugin.inference.prediction_columns import class_word, describe
+from graphormer_plugin.inference.scores import IN_UNIT
 from graphormer_plugin.versions import versions
 
 TEMPLATE = "report.html.jinja"

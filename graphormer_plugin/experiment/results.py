@@ -16,7 +16,9 @@ from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.experiment.experiment import FEW_TESTED
 from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
 from graphormer_plugin.experiment.predictions import Run, label_spread
-from graphormer_plugin.experiment.scores import (
+from graphormer_plugin.heads.calibration import SPREAD_SCORES, spread_scores
+from graphormer_plugin.heads.prediction import Prediction, antilog
+from graphormer_plugin.inference.scores import (
     COUNT,
     IN_UNIT,
     MAIN,
@@ -27,8 +29,6 @@ from graphormer_plugin.experiment.scores import (
     spread_text,
     text_table,
 )
-from graphormer_plugin.heads.calibration import SPREAD_SCORES, spread_scores
-from graphormer_plugin.heads.prediction import Prediction, antilog
 
 RESULTS_FILE = "results.csv"
 # The target is empty for the mean over the targets that have a value.

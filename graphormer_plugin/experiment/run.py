@@ -32,7 +32,6 @@ from graphormer_plugin.experiment.report import (
     split_text,
     worst_predicted,
 )
-from graphormer_plugin.experiment.scores import text_table
 from graphormer_plugin.experiment.search import optuna_module
 from graphormer_plugin.experiment.settings import (
     CONFORMAL,
@@ -44,6 +43,7 @@ from graphormer_plugin.experiment.settings import (
 from graphormer_plugin.experiment.split_tables import MOLECULES_FILE
 from graphormer_plugin.experiment.starts import Start, find_start
 from graphormer_plugin.inference.loading import usable_device
+from graphormer_plugin.inference.scores import text_table
 
 REPORT_FILE = "report.html"
 SUMMARY_FILE = "results.txt"

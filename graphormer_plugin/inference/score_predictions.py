@@ -65,7 +65,7 @@ class TableScores:
         if not self.columns:
             return ""
         # A second of imports that a table without labels does not need.
-        from graphormer_plugin.experiment import scores
+        from graphormer_plugin.inference import scores
 
         metrics = METRICS[self.targets.kind]
         lines = [["endpoint", scores.COUNT, *metrics]]

@@ -8,7 +8,7 @@ import pytest
 from graphormer_plugin.data.files import write_csv
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.tables.formats import open_table
-from graphormer_plugin.experiment.score_predictions import TableScores
+from graphormer_plugin.inference.score_predictions import TableScores
 from graphormer_plugin.inference.table_run import PredictedRows
 
 WORDS = TargetSchema(["y"], kind="binary", class_names=[["no", "yes"]])

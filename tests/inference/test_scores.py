@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.experiment.scores import (
+from graphormer_plugin.inference.scores import (
     is_defined,
     metric_cells,
     score,
