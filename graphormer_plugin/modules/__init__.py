@@ -34,6 +34,7 @@ from graphormer_plugin.modules.embedding_sum import embedding_sum
 from graphormer_plugin.modules.encoder import Encoder, SparseEncoder, joined_options
 from graphormer_plugin.modules.encoder_config import option, redefault
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
+from graphormer_plugin.modules.gaussian_kernels import GaussianKernels, pair_distances
 from graphormer_plugin.modules.graph_transformer_encoder import (
     GraphTransformerEncoder,
     GraphTransformerEncoderConfig,
@@ -103,6 +104,7 @@ __all__ = [
     "GRPEEncoder",
     "GRPEEncoderConfig",
     "GaussianDistance",
+    "GaussianKernels",
     "GraphTransformerEncoder",
     "GraphTransformerEncoderConfig",
     "GraphTransformerLayer",
@@ -140,6 +142,7 @@ __all__ = [
     "joined_options",
     "make_pair_encodings",
     "option",
+    "pair_distances",
     "read_out",
     "redefault",
     "register_pair_encoding",

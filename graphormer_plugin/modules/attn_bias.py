@@ -4,7 +4,6 @@ Terms are [B, N, N, H] scalars per head; `AttnBias` adds them up, gives pairs wi
 virtual node a scalar of their own and forbids padding.
 """
 
-import math
 from collections.abc import Iterable
 
 import torch
@@ -14,6 +13,7 @@ from cython_ext.codes import FAR, MAX_HOPS, NUM_DIST_CODES, UNREACHABLE
 from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
 from graphormer_plugin.modules.choices import check_least
 from graphormer_plugin.modules.embedding_sum import embedding_sum
+from graphormer_plugin.modules.gaussian_kernels import GaussianKernels, pair_distances
 from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
 
 # The released code stores this distance for a pair without a path, which matters where
@@ -118,11 +118,10 @@ class EdgeBias(nn.Module):
         return embedding_sum(self.bonds(*edge_attr), bond.int().unsqueeze(-1))
 
 
-class GaussianDistance(nn.Module):
+class GaussianDistance(GaussianKernels):
     """L2 distances of 3D positions in a basis of Gaussians, mapped to the heads.
 
-    One of the choices for phi in section D of Ying et al. 2021. Centres start evenly on
-    0..`cutoff`, widths at their spacing; both are learned.
+    One of the choices for phi in section D of Ying et al. 2021.
 
     Args:
         num_kernels: Gaussians, at least 2.
@@ -134,21 +133,14 @@ class GaussianDistance(nn.Module):
     def __init__(
         self, num_heads: int, num_kernels: int = 32, cutoff: float = 10.0
     ) -> None:
-        super().__init__()
-        check_least(2, num_kernels=num_kernels)
-        self.centre = nn.Parameter(torch.linspace(0, cutoff, num_kernels))
-        spacing = cutoff / (num_kernels - 1)
-        self.log_width = nn.Parameter(torch.full((num_kernels,), math.log(spacing)))
+        super().__init__(num_kernels, cutoff)
         self.projection = nn.Linear(num_kernels, num_heads)
 
     def forward(self, pos: Tensor) -> Tensor:
         """pos [B, N, 3] -> [B, N, N, H]."""
-        # Half precision cannot tell distances apart, and cdist lacks it on a CPU.
-        wide = torch.promote_types(self.centre.dtype, torch.float32)
-        pos = pos.to(wide)
-        dist = torch.cdist(pos, pos, compute_mode="donot_use_mm_for_euclid_dist")
-        scaled = (dist.unsqueeze(-1) - self.centre) / self.log_width.exp()
-        basis = torch.exp(-0.5 * scaled.square())
+        # Half precision cannot tell distances apart.
+        pos = pos.to(torch.promote_types(self.centre.dtype, torch.float32))
+        basis = super().forward(pair_distances(pos))
         return self.projection(basis.to(self.projection.weight.dtype))
 
 

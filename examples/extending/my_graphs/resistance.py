@@ -3,11 +3,11 @@
 from types import SimpleNamespace
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphormer_plugin.data.fields.registered import register_field
 from graphormer_plugin.modules import (
+    GaussianKernels,
     PairEncoding,
     Vocabularies,
     register_pair_encoding,
@@ -42,10 +42,8 @@ class ResistanceKernels(PairEncoding):
 
     def __init__(self, vocabularies: Vocabularies) -> None:
         super().__init__(vocabularies)
-        self.centre = nn.Parameter(torch.linspace(0, 7, self.num_features))
-        self.log_width = nn.Parameter(torch.zeros(self.num_features))
+        self.kernels = GaussianKernels(self.num_features, cutoff=7.0)
 
     def forward(self, resistance: Tensor) -> Tensor:
         """resistance [B, N, N], 0 at padding -> [B, N, N, 8]."""
-        ohm = resistance.to(self.dtype).unsqueeze(-1)
-        return torch.exp(-(((ohm - self.centre) / self.log_width.exp()) ** 2))
+        return self.kernels(resistance.to(self.dtype))
