@@ -25,6 +25,7 @@ from graphormer_plugin.modules.convolutions import (
     graphsage,
 )
 from graphormer_plugin.modules.dropout import Dropout
+from graphormer_plugin.modules.edge_input import EdgeInput
 from graphormer_plugin.modules.encoder import SparseEncoder
 from graphormer_plugin.modules.encoder_config import (
     LayersConfig,
@@ -181,13 +182,11 @@ class MessagePassingEncoder(SparseEncoder):
             nn.init.zeros_(self.virtual_node.weight)
         width = conv_options.get("edge_dim", embed_dim)
         check_least(0, edge_dim=width)
-        self.bond_owner = CONVOLUTIONS[conv].bonds if width else "none"
-        self.real = bool(vocabularies.num_edge_features)
-        self.edge_fields = ("edge_index",)
-        if self.bond_owner != "none":
-            self.edge_fields += ("edge_attr" if self.real else "edge_bond",)
+        owner = CONVOLUTIONS[conv].bonds if width else "none"
+        self.edge_input = EdgeInput(owner, bool(vocabularies.num_edge_features))
+        self.edge_fields = self.edge_input.fields
         bonds = partial(edge_encoder, vocabularies, width, combine="sum")
-        self.bonds = bonds() if self.bond_owner in ("shared", "state") else None
+        self.bonds = bonds() if owner in ("shared", "state") else None
         self.layers = nn.ModuleList()
         for number in range(num_layers):
             last = number == num_layers - 1
@@ -197,7 +196,7 @@ class MessagePassingEncoder(SparseEncoder):
                 not config.no_residual,
                 config.dropout,
                 last,
-                bonds() if self.bond_owner == "layer" else None,
+                bonds() if owner == "layer" else None,
             )
             self.layers.append(
                 MessagePassingLayer(
@@ -242,19 +241,7 @@ class MessagePassingEncoder(SparseEncoder):
         virtual = None
         if self.virtual_node is not None:
             virtual = self.virtual_node.weight.expand(layout.num_graphs, -1)
-        edges = Edges(batch["edge_index"], batch["node_graph"])
-        if self.bond_owner != "none" and self.real:
-            attr = batch["edge_attr"]
-            numbers = torch.arange(1, attr.shape[0] + 1, device=attr.device)
-            edges = edges._replace(bond=numbers.int(), features=(attr,))
-        elif self.bond_owner != "none":
-            edges = edges._replace(bond=batch["edge_bond"].int())
-        if self.bonds is not None:
-            table = self.bonds(*edges.features)
-            if self.bond_owner == "shared":
-                edges = edges._replace(table=table)
-            else:
-                edges = edges._replace(state=F.embedding(edges.bond, table))
+        edges = self.edge_input(batch, self.bonds)
         outputs = [x]
         for layer in self.layers:
             x, virtual, edges = layer(x, virtual, edges)
