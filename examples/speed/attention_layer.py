@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from graphormer_plugin.modules import (
+    RelationTables,
     biased_attention,
     compiled_attention,
     relative_attention,
@@ -56,7 +57,7 @@ def arguments(shape: tuple[int, ...], arch: str) -> tuple:
         module = relative_attention.RelativeAttention(heads * width, heads, 0.1)
         vectors = torch.randn(3, heads, RELATIONS + 1, width)
         vectors[:, :, -1] = 0  # forbids a pair
-        tables = relative_attention.RelationTables(*vectors.requires_grad_().unbind())
+        tables = RelationTables(*vectors.requires_grad_().unbind())
         inputs = states, tables, torch.randint(RELATIONS, (graphs, nodes, nodes))
     module.qkv_proj = Given(graphs, nodes, 3 * heads * width)
     module.out_proj = nn.Identity()

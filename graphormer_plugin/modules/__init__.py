@@ -3,6 +3,7 @@
 They know torch, the codes and the compiled attention of `cython_ext`, and PyG's layers.
 """
 
+from graphormer_plugin.modules.attention_formula import RelationTables
 from graphormer_plugin.modules.attn_bias import (
     AttnBias,
     EdgeBias,
@@ -24,6 +25,7 @@ from graphormer_plugin.modules.chromatic_attention import (
     PairVectors,
     filter_messages,
 )
+from graphormer_plugin.modules.compiled_attention import plain_attention
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.edge_attention import (
     EdgeAttention,
@@ -77,10 +79,7 @@ from graphormer_plugin.modules.readout import (
     TransformHead,
     read_out,
 )
-from graphormer_plugin.modules.relative_attention import (
-    RelationTables,
-    RelativeAttention,
-)
+from graphormer_plugin.modules.relative_attention import RelativeAttention
 from graphormer_plugin.modules.sparse import NodeLayout, scatter_sum
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
@@ -143,6 +142,7 @@ __all__ = [
     "make_pair_encodings",
     "option",
     "pair_distances",
+    "plain_attention",
     "read_out",
     "redefault",
     "register_pair_encoding",

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from graphormer_plugin.modules.derivatives import differentiable_by
 from graphormer_plugin.processes import gathered, is_filler_batch, several_processes
 
 _keeps_statistics = False
@@ -25,6 +25,19 @@ def running_statistics_kept() -> Iterator[None]:
         _keeps_statistics = before
 
 
+def _formula(eps: float, rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """`_NormaliseTogether` of one process."""
+    if several_processes():
+        raise NotImplementedError(
+            "BatchNorm over several processes has no second derivative; train on forces "
+            "in one process or without BatchNorm"
+        )
+    count = max(1, len(rows))
+    centred = rows - rows.sum(0) / count
+    variance = centred.square().sum(0) / count
+    return centred * (weight * torch.rsqrt(variance + eps)) + bias
+
+
 class _NormaliseTogether(torch.autograd.Function):
     """Normalises the rows of all processes by their common mean and deviation.
 
@@ -32,7 +45,7 @@ class _NormaliseTogether(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, rows, weight, bias, eps):
+    def forward(ctx, eps, rows, weight, bias):
         """rows [R, D] -> normalised rows, common mean and variance [D], number of rows."""
         dim = rows.shape[1]
         mean = rows.sum(0) / max(1, len(rows))
@@ -47,15 +60,16 @@ class _NormaliseTogether(torch.autograd.Function):
         variance = torch.where(count > 0, squares.sum(0) / total, 1)
         inverse = torch.rsqrt(variance + eps)
         ctx.counts = not is_filler_batch()
-        ctx.save_for_backward(rows, weight, mean, inverse, total)
+        ctx.options = eps
+        ctx.save_for_backward(rows, weight, bias, mean, inverse, total)
         ctx.mark_non_differentiable(mean, variance, count)
         return (rows - mean) * (weight * inverse) + bias, mean, variance, count
 
     @staticmethod
-    @once_differentiable
+    @differentiable_by(_formula)
     def backward(ctx, grad, *_):
         """Gradients of rows, weight and bias."""
-        rows, weight, mean, inverse, total = ctx.saved_tensors
+        rows, weight, _, mean, inverse, total = ctx.saved_tensors
         rows = (rows - mean) * inverse
         sums = torch.cat([(grad * rows).sum(0), grad.sum(0)])
         grad_weight, grad_bias = sums.chunk(2)
@@ -63,7 +77,7 @@ class _NormaliseTogether(torch.autograd.Function):
         if ctx.counts:  # these rows are in mean and deviation
             along, constant = (everywhere / total).chunk(2)
             grad = grad - rows * along - constant
-        return grad * (weight * inverse), grad_weight, grad_bias, None
+        return None, grad * (weight * inverse), grad_weight, grad_bias
 
 
 class MaskedBatchNorm(nn.Module):
@@ -110,7 +124,7 @@ class MaskedBatchNorm(nn.Module):
         """[R, D] -> [R, D]."""
         training = self.training and self.weight.requires_grad
         if training and (len(values) < 2 or several_processes()):
-            out, *statistics = _NormaliseTogether.apply(values, weight, bias, self.eps)
+            out, *statistics = _NormaliseTogether.apply(self.eps, values, weight, bias)
             if not _keeps_statistics:
                 self._update(*statistics)
             return out

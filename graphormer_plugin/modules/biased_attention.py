@@ -2,9 +2,10 @@
 
 `BiasedAttention.weights` is the formula. Which code runs instead:
 
-- on a CPU in float32 and bfloat16, with heads of at most 16 channels: the compiled function
-  (``GRAPHORMER_COMPILED=0`` switches it off);
-- on a GPU: torch's fused attention.
+- on a CPU in float32 and bfloat16, with heads of at most 16 channels: the compiled function;
+- on a GPU: torch's fused attention, which has no second derivative (torch then says so).
+
+`plain_attention` switches both off.
 """
 
 import torch
@@ -16,6 +17,7 @@ from graphormer_plugin.modules.choices import check_heads
 from graphormer_plugin.modules.compiled_attention import (
     compiled_attention,
     compiled_attention_fits,
+    plain_only,
 )
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.sparse import add_by_index
@@ -93,7 +95,7 @@ class BiasedAttention(nn.Module):
             out = compiled_attention(qkv, attn_bias=attn_bias, dropout=p)
             return self.out_proj(out)
         q, k, v = heads = self.heads(qkv)
-        fused = x.device.type != "cpu" and pair_type is None
+        fused = x.device.type != "cpu" and pair_type is None and not plain_only()
         # The fused kernels sum in float32 at least.
         if fused and not (self.float32_softmax and q.dtype == torch.float64):
             out = fused_attention(heads, attn_bias, p)

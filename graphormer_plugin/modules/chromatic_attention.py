@@ -6,7 +6,8 @@
 - elsewhere, for large batches or with ``--attention-memory lean``: the formula in chunks,
   which the backward pass computes again.
 
-``GRAPHORMER_COMPILED=0`` switches both off. Exported programs always use the formula.
+`plain_attention` switches both off. Second derivatives and exported programs always use the
+formula.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from graphormer_plugin.modules.choices import check_choice, check_heads
 from graphormer_plugin.modules.compiled_attention import (
-    CompiledChannels,
+    compiled_channels,
     compiled_fits,
     plain_only,
 )
@@ -73,7 +74,7 @@ def filter_messages(
     if not learned and all(
         tensor is None or compiled_fits(tensor) for tensor in tensors
     ):
-        return CompiledChannels.apply(*tensors)
+        return compiled_channels(_filter_tensors, *tensors)
     with torch.autocast(v.device.type, enabled=False):
         if pairs.lean and not plain_only():
             return _filter_in_chunks(base, v, keep, pairs)
@@ -90,6 +91,18 @@ def _filter(base: Tensor, v: Tensor, keep: Tensor | None, pairs: PairVectors) ->
     if pairs.val is not None:
         messages = messages + features @ pairs.val.to(work)
     return (filters * messages).sum(2).to(v.dtype)
+
+
+def _filter_tensors(
+    base: Tensor,
+    v: Tensor,
+    features: Tensor,
+    att: Tensor,
+    val: Tensor | None,
+    keep: Tensor | None,
+) -> Tensor:
+    """`_filter` of tensors alone."""
+    return _filter(base, v, keep, PairVectors(features, att, val))
 
 
 def _work_type(v: Tensor) -> torch.dtype:

@@ -1,15 +1,18 @@
 """Attention on a CPU as compiled functions with gradients (`cython_ext`).
 
 They compute the attention of GRPE, Graphormer and CGT in float32 on a CPU, so a change of
-its formula in Python has no effect there. ``GRAPHORMER_COMPILED=0`` in the environment
-switches to the plain operations of torch, which are the formula (`plain_only`).
+its formula in Python has no effect there. `plain_attention` switches to the plain operations
+of torch, which are the formula, and so does ``GRAPHORMER_COMPILED=0`` in the environment.
 """
 
+import contextlib
 import os
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from cython_ext.attention import (
     HAS_ATTENTION,
@@ -18,13 +21,36 @@ from cython_ext.attention import (
     relative_attention_gradient,
 )
 from cython_ext.channels import channel_attention, channel_attention_gradient
+from graphormer_plugin.modules.attention_formula import (
+    RelationTables,
+    heads_first,
+    relation_messages,
+    relation_weights,
+)
+from graphormer_plugin.modules.derivatives import differentiable_by
+from graphormer_plugin.modules.graph_random import kept_pairs
+
+_plain = ContextVar("plain", default=os.environ.get("GRAPHORMER_COMPILED") == "0")
+
+
+@contextlib.contextmanager
+def plain_attention(plain: bool = True) -> Iterator[None]:
+    """Attention inside is computed by plain operations of torch, on any device.
+
+    Args:
+        plain: False: by the fastest code that fits, also if ``GRAPHORMER_COMPILED`` is 0.
+    """
+    token = _plain.set(plain)
+    try:
+        yield
+    finally:
+        _plain.reset(token)
 
 
 def plain_only() -> bool:
-    """Whether attention is computed by plain operations of torch: if ``GRAPHORMER_COMPILED``
-    is 0, and in an exported program."""
-    compiling = torch.compiler.is_compiling()
-    return compiling or os.environ.get("GRAPHORMER_COMPILED") == "0"
+    """Whether attention is computed by plain operations of torch: inside of
+    `plain_attention`, and in an exported program."""
+    return torch.compiler.is_compiling() or _plain.get()
 
 
 def compiled_fits(x: Tensor, dtypes: tuple = (torch.float32,)) -> bool:
@@ -77,6 +103,36 @@ def compiled_attention(
     return _CompiledAttention.apply(*arguments).to(dtype)
 
 
+def _attention_formula(
+    options: dict[str, Any],
+    qkv: Tensor,
+    query_table: Tensor | None,
+    key_table: Tensor | None,
+    value_table: Tensor | None,
+    relation_index: Tensor | None,
+    attn_bias: Tensor | None,
+) -> Tensor:
+    """`compiled_attention` in plain operations."""
+    tables = None
+    num_heads = len(query_table if attn_bias is None else attn_bias[0])
+    if query_table is not None:
+        tables = RelationTables(query_table, key_table, value_table)
+    q, k, v = heads_first(qkv, num_heads)
+    weights = relation_weights(
+        q,
+        k,
+        tables,
+        relation_index,
+        attn_bias,
+        key_from_row=options["key_from_row"],
+    )
+    rate = options["dropout"]
+    if rate:
+        keep = kept_pairs(options["seed"], weights.shape, rate)
+        weights = weights * (keep / (1 - rate))
+    return relation_messages(weights, v, value_table, relation_index)
+
+
 class _CompiledAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, options, *tensors):
@@ -89,7 +145,7 @@ class _CompiledAttention(torch.autograd.Function):
         return torch.from_numpy(out)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_by(_attention_formula)
     def backward(ctx, grad):
         """Gradients of qkv, the tables and the bias."""
         qkv, tables, bias = relative_attention_gradient(
@@ -109,21 +165,32 @@ def _arrays(tensors):
     return qkv, None if relations[0] is None else Relations(*relations), bias
 
 
-class CompiledChannels(torch.autograd.Function):
-    """`cython_ext.channel_attention` of tensors, float32 on the CPU."""
+def compiled_channels(
+    formula: Callable[..., Tensor], *tensors: Tensor | None
+) -> Tensor:
+    """`cython_ext.channel_attention` of base, v, features, att, val and keep, float32 on the
+    CPU -> [B, N, D]; features and keep get no gradients.
 
+    Args:
+        formula: the same in operations of torch, of the same tensors.
+    """
+    return _CompiledChannels.apply(formula, *tensors)
+
+
+class _CompiledChannels(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, *tensors):
-        """base, v, features, att, val, keep -> [B, N, D]."""
+    def forward(ctx, options, *tensors):
+        """[B, N, D]; see `compiled_channels`."""
+        ctx.options = options
         ctx.save_for_backward(*tensors)
         threads = torch.get_num_threads()
         out = channel_attention(*map(_array, tensors), num_threads=threads)
         return torch.from_numpy(out)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_by(lambda formula, *tensors: formula(*tensors))
     def backward(ctx, grad):
-        """Gradients of base, v, att and val; features and keep get none."""
+        """Gradients of base, v, att and val."""
         gradients = channel_attention_gradient(
             *map(_array, (grad, *ctx.saved_tensors)),
             num_threads=torch.get_num_threads(),
@@ -131,7 +198,7 @@ class CompiledChannels(torch.autograd.Function):
         base, v, att, val = (
             None if array is None else torch.from_numpy(array) for array in gradients
         )
-        return base, v, None, att, val, None
+        return None, base, v, None, att, val, None
 
 
 def _array(tensor):

@@ -5,19 +5,42 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from graphormer_plugin.modules.derivatives import differentiable_by
 from graphormer_plugin.modules.sparse import scatter_sum
 
 STATISTICS = ("sum", "square", "max", "min")
 CHUNK = 2048  # edges at once on a CPU, so that their vectors stay in its cache
 
 
+def _formula(
+    names: tuple[str, ...],
+    nodes: Tensor,
+    table: Tensor | None,
+    source: Tensor,
+    target: Tensor,
+    bond: Tensor | None,
+) -> tuple[Tensor, ...]:
+    """`message_statistics` with a vector per edge in memory."""
+    terms = nodes.index_select(0, source)
+    if table is not None:
+        terms = terms + table.index_select(0, bond)
+    terms = terms.to(torch.promote_types(terms.dtype, torch.float32))
+    size = len(nodes)
+    statistics = {
+        "sum": lambda: scatter_sum(terms, target, size),
+        "square": lambda: scatter_sum(terms.square(), target, size),
+        "max": lambda: scatter_max(terms, target, size),
+        "min": lambda: -scatter_max(-terms, target, size),
+    }
+    return tuple(statistics[name]() for name in names)
+
+
 class _MessageStatistics(torch.autograd.Function):
     """Holds no vector per edge: the backward pass recomputes them."""
 
     @staticmethod
-    def forward(ctx: Any, nodes, table, source, target, bond, names):
+    def forward(ctx: Any, names, nodes, table, source, target, bond):
         """[S, D] for each name; see `message_statistics`."""
         wide = torch.promote_types(nodes.dtype, torch.float32)
         starts = {"max": -torch.inf, "min": torch.inf}
@@ -36,19 +59,20 @@ class _MessageStatistics(torch.autograd.Function):
                     out.index_add_(0, to, terms if name == "sum" else terms.square())
         for name in starts.keys() & statistics.keys():
             statistics[name].masked_fill_(statistics[name].isinf(), 0)
-        ctx.names = names
+        ctx.options = names
         values = tuple(statistics.values())
         ctx.save_for_backward(nodes, table, source, target, bond, *values)
         return values
 
     @staticmethod
-    @once_differentiable
+    @differentiable_by(_formula)
     def backward(ctx: Any, *grads):
         """Gradients of nodes and table."""
+        names = ctx.options
         nodes, table, source, target, bond, *values = ctx.saved_tensors
-        statistics = dict(zip(ctx.names, values))
-        grad = dict(zip(ctx.names, grads))
-        extremes = [name for name in ctx.names if name in ("max", "min")]
+        statistics = dict(zip(names, values))
+        grad = dict(zip(names, grads))
+        extremes = [name for name in names if name in ("max", "min")]
         wide = values[0].dtype
         ties = {name: torch.zeros_like(statistics[name]) for name in extremes}
         for part in _chunks(source) if extremes else ():
@@ -77,7 +101,7 @@ class _MessageStatistics(torch.autograd.Function):
                 grad_table.index_add_(0, bond[part], out)
         if table is not None:
             grad_table = grad_table.to(table.dtype)
-        return grad_nodes.to(nodes.dtype), grad_table, None, None, None, None
+        return None, grad_nodes.to(nodes.dtype), grad_table, None, None, None
 
 
 def _chunks(index: Tensor) -> list[slice]:
@@ -115,7 +139,7 @@ def message_statistics(
     """
     flat = None if table is None else table.flatten(1).to(nodes.dtype)
     statistics = _MessageStatistics.apply(
-        nodes.flatten(1), flat, source, target, bond, tuple(names)
+        tuple(names), nodes.flatten(1), flat, source, target, bond
     )
     return [values.view_as(nodes) for values in statistics]
 
@@ -132,9 +156,8 @@ class _Max(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor):
-        """Gradient of values; equal values share it."""
+        """Gradient of values; equal values share it. It is differentiable itself."""
         values, index, out = ctx.saved_tensors
         first = (values == out.index_select(0, index)).to(grad.dtype)
         ties = scatter_sum(first, index, out.shape[0]).clamp(min=1)

@@ -2,32 +2,38 @@
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+
+from graphormer_plugin.modules.derivatives import differentiable_by
 
 # The largest table whose look-ups a GPU counts. Additions to more rows collide less often,
 # and the counts grow with the rows (our choice; not measured).
 FEW_ROWS = 512
 
 
+def _formula(_: None, table: Tensor, rows: Tensor) -> Tensor:
+    """table [R, D], rows [M, L] -> [M, D]."""
+    return F.embedding(rows, table).sum(-2)
+
+
 class _EmbeddingSum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, table: Tensor, rows: Tensor) -> Tensor:
+    def forward(ctx, options: None, table: Tensor, rows: Tensor) -> Tensor:
         """table [R, D], rows [M, L] -> [M, D]."""
-        ctx.save_for_backward(rows)
-        ctx.num_rows = len(table)
+        ctx.options = options
+        ctx.save_for_backward(table, rows)
         return F.embedding_bag(rows, table, mode="sum")
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
+    @differentiable_by(_formula)
+    def backward(ctx, grad: Tensor) -> tuple[None, Tensor, None]:
         """Gradient of table."""
-        (rows,) = ctx.saved_tensors
+        table, rows = ctx.saved_tensors
         # float32 at least: a sum of many halves loses small terms.
         wide = grad.to(torch.promote_types(grad.dtype, torch.float32)).contiguous()
-        few = grad.device.type != "cpu" and ctx.num_rows <= FEW_ROWS
+        few = grad.device.type != "cpu" and len(table) <= FEW_ROWS
         total = _counted_row_sums if few else _row_sums
-        return total(rows, wide, ctx.num_rows).to(grad.dtype), None
+        return None, total(rows, wide, len(table)).to(grad.dtype), None
 
 
 def _row_sums(rows: Tensor, grad: Tensor, num_rows: int) -> Tensor:
@@ -62,6 +68,6 @@ def embedding_sum(table: Tensor, rows: Tensor) -> Tensor:
     several times faster to add them up on a CPU, and to multiply matrices on a GPU.
     """
     if torch.compiler.is_compiling():  # also an export, e.g. to ONNX
-        return F.embedding(rows, table).sum(-2)
-    out = _EmbeddingSum.apply(table, rows.flatten(0, -2))
+        return _formula(None, table, rows)
+    out = _EmbeddingSum.apply(None, table, rows.flatten(0, -2))
     return out.view(*rows.shape[:-1], table.shape[1])

@@ -1,7 +1,7 @@
 """Base classes of encoders, with all that models, fine-tuning and explanations read."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from graphormer_plugin.modules.batch_norm import running_statistics_kept
+from graphormer_plugin.modules.compiled_attention import plain_attention, plain_only
 from graphormer_plugin.modules.node_encoder import VirtualNode
 from graphormer_plugin.modules.sparse import NodeLayout
 
@@ -61,11 +62,18 @@ class Encoder(nn.Module):
         """`layer(*arguments, **options)`; see `checkpoint_activations`."""
         if not (self.checkpoint_activations and torch.is_grad_enabled()):
             return layer(*arguments, **options)
+        plain = plain_only()
+
+        @contextlib.contextmanager
+        def recomputation() -> Iterator[None]:
+            with running_statistics_kept(), plain_attention(plain):
+                yield
+
         return checkpoint(
             layer,
             *arguments,
             use_reentrant=False,
-            context_fn=lambda: (contextlib.nullcontext(), running_statistics_kept()),
+            context_fn=lambda: (contextlib.nullcontext(), recomputation()),
             **options,
         )
 

@@ -20,6 +20,19 @@ def _mixed(bits: Tensor) -> Tensor:
     return bits
 
 
+def kept_pairs(seed: int, shape: torch.Size, dropout: float) -> Tensor:
+    """The mask of the dropout in `cython_ext.relative_attention`: False where it drops the
+    weight of a pair, bool of the shape [B, H, T, T]."""
+    word = 2**32 - 1
+    B, H, T, _ = shape
+    keys = _mixed(seed + torch.arange(1, B * H + 1) * _GOLDEN).view(B, H, 1, 1)
+    pairs = torch.arange(T * T).view(T, T)
+    bits = (keys + pairs * (keys >> 32 | 1)) & word
+    bits = (bits ^ bits >> 16) * 0x7FEB352D & word
+    bits = (bits ^ bits >> 15) * 0x846CA68B & word
+    return (bits ^ bits >> 16) >= int(dropout * 2**32)
+
+
 def graph_seeds(seed: int, update: int, graph_ids: Tensor) -> Tensor:
     """A seed for each graph in an update of a training, int64 [B], from the numbers of the
     graphs in their dataset, int64 [B]."""

@@ -15,6 +15,7 @@ from cython_ext.codes import (
     bond_relation,
     hop_relation,
 )
+from graphormer_plugin.modules.attention_formula import EdgeTerms, RelationTables
 from graphormer_plugin.modules.bond_encoder import FeatureMap
 from graphormer_plugin.modules.choices import check_least
 from graphormer_plugin.modules.encoder import Encoder, joined_options
@@ -27,11 +28,7 @@ from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.graph_random import NOISE, uniform
 from graphormer_plugin.modules.node_encoder import NodeEncoder, VirtualNode
 from graphormer_plugin.modules.pair_encodings import PairTerms, make_pair_encodings
-from graphormer_plugin.modules.relative_attention import (
-    EdgeTerms,
-    RelationTables,
-    RelativeAttention,
-)
+from graphormer_plugin.modules.relative_attention import RelativeAttention
 from graphormer_plugin.modules.sparse import PAIR_FIELDS, scaled_pair_features
 from graphormer_plugin.modules.vocabulary import (
     RowLabels,

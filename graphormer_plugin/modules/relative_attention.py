@@ -1,29 +1,36 @@
 """Self-attention in which queries, keys and values meet a vector per relation.
 
-`RelativeAttention._plain` is the formula. Which code runs instead:
+`attention_formula` is the formula. Which code runs instead:
 
 - on a CPU in float32 and bfloat16, with heads of at most 32 channels: the compiled function;
 - elsewhere: `_RelativeAttention`, the same operations with a backward pass of its own. On an
   H100 a training step of `grpe_standard` takes 0.7 times as long with it, and 0.9 times the
   memory.
 
-``GRAPHORMER_COMPILED=0`` switches both off. Real features of edges and exported programs
-always use the formula.
+`plain_attention` switches both off. Second derivatives, real features of edges and exported
+programs always use the formula.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from graphormer_plugin.modules.attention_formula import (
+    EdgeTerms,
+    RelationTables,
+    heads_first,
+    relation_messages,
+    relation_weights,
+)
 from graphormer_plugin.modules.choices import check_heads
 from graphormer_plugin.modules.compiled_attention import (
     compiled_attention,
     compiled_attention_fits,
     plain_only,
 )
+from graphormer_plugin.modules.derivatives import differentiable_by
 from graphormer_plugin.modules.dropout import Dropout, keep_mask
 from graphormer_plugin.modules.sparse import add_by_index
 
@@ -32,34 +39,26 @@ from graphormer_plugin.modules.sparse import add_by_index
 COMPILED_WIDTH = 32
 
 
-class RelationTables(NamedTuple):
-    """Vectors [H, R + 1, D / H] of R relations; the last row (zero) forbids a pair."""
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-
-
-class EdgeTerms(NamedTuple):
-    """Real features of pairs, and linear maps of them.
-
-    Attributes:
-        features: [B, T, T, C].
-        query, key, value: linear maps [C, H, D / H]; None: the features do not enter.
-    """
-
-    features: Tensor
-    query: Tensor | None
-    key: Tensor | None
-    value: Tensor | None
-
-
-def heads_first(x: Tensor, num_heads: int) -> Tensor:
-    """[B, T, D] -> [H, B * T, D / H], contiguous: heads first, so that products with the
-    relation tables are a large matrix product per head."""
-    return (
-        x.reshape(-1, num_heads, x.shape[-1] // num_heads).transpose(0, 1).contiguous()
+def _formula(
+    options: tuple[float, bool],
+    heads: Tensor,
+    query_table: Tensor,
+    key_table: Tensor,
+    value_table: Tensor,
+    relation_index: Tensor,
+    attn_bias: Tensor | None,
+    keep: Tensor | None,
+) -> Tensor:
+    """`_RelativeAttention` in plain operations."""
+    p, key_from_row = options
+    q, k, v = heads
+    tables = RelationTables(query_table, key_table, value_table)
+    weights = relation_weights(
+        q, k, tables, relation_index, attn_bias, key_from_row=key_from_row
     )
+    if keep is not None:
+        weights = weights * (keep / (1 - p)).transpose(0, 1)
+    return relation_messages(weights, v, value_table, relation_index)
 
 
 class _RelativeAttention(torch.autograd.Function):
@@ -74,20 +73,23 @@ class _RelativeAttention(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx,
-        qkv,
+        options,
+        heads,
         query_table,
         key_table,
         value_table,
         relation_index,
-        p,
-        key_from_row,
-        attn_bias=None,
+        attn_bias,
+        keep,
     ):
-        """qkv [B, T, 3 D] -> [B, T, D]; see `RelativeAttention.forward`."""
-        B, T, _ = qkv.shape
+        """Queries, keys and values [3, H, B, T, d] and the dropout's mask [H, B, T, T] or
+        None -> [B, T, D]; see `RelativeAttention.forward`."""
+        p, key_from_row = options
         H, R, d = query_table.shape  # R counts the forbidden relation, the last
-        scale, rescale = d**-0.5, 1 / (1 - p)
-        q, k, v = (heads_first(part, H) for part in qkv.chunk(3, dim=-1))
+        B, T, _ = relation_index.shape
+        scale = d**-0.5
+        rescale = 1 / (1 - p)
+        q, k, v = heads.view(3, H, B * T, d)
         index = relation_index.expand(H, B, T, T)
 
         qr = torch.bmm(q, query_table.transpose(1, 2))  # [H, B*T, R]
@@ -106,36 +108,38 @@ class _RelativeAttention(torch.autograd.Function):
         if attn_bias is not None:
             scores += attn_bias.transpose(0, 1).reshape(scores.shape)
         attention = torch.softmax(scores, -1)
-        mask = keep_mask(attention.shape, p, attention) if p else None
-        dropped = attention * mask if p else attention
+        dropped = attention
+        if keep is not None:
+            dropped = attention * keep.view_as(attention)
 
         per_relation = add_by_index(dropped.view(H, B, T, T), index, 3, (H, B, T, R))
         out = torch.bmm(per_relation.view(H, B * T, R), value_table)
         out = out.view(H * B, T, d)
         torch.baddbmm(out, dropped, v, alpha=rescale, beta=rescale, out=out)
+        ctx.options = options
         ctx.save_for_backward(
-            q, k, v, query_table, key_table, value_table,
-            attention, mask, dropped, per_relation, relation_index,
+            heads, query_table, key_table, value_table, relation_index, attn_bias, keep,
+            attention, dropped, per_relation,
         )  # fmt: skip
-        ctx.rescale, ctx.key_from_row = rescale, key_from_row
-        ctx.has_bias = attn_bias is not None
         return out.view(H, B, T, d).permute(1, 2, 0, 3).reshape(B, T, H * d)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_by(_formula)
     def backward(ctx, grad):
-        """Gradients of qkv, the tables and the bias."""
+        """Gradients of the heads, the tables and the bias."""
         (
-            q, k, v, query_table, key_table, value_table,
-            attention, mask, dropped, per_relation, relation_index,
+            heads, query_table, key_table, value_table, relation_index, attn_bias, keep,
+            attention, dropped, per_relation,
         ) = ctx.saved_tensors  # fmt: skip
+        p, key_from_row = ctx.options
         H, R, d = query_table.shape
         B, T, _ = relation_index.shape
         scale = d**-0.5
         index = relation_index.expand(H, B, T, T)
-        grad = heads_first(grad, H)
-        if mask is not None:
-            grad *= ctx.rescale
+        q, k, v = heads.view(3, H * B, T, d)
+        grad = grad.reshape(-1, H, d).transpose(0, 1).contiguous()
+        if keep is not None:
+            grad = grad * (1 / (1 - p))
 
         grad_value_table = torch.bmm(
             per_relation.view(H, B * T, R).transpose(1, 2), grad
@@ -144,40 +148,39 @@ class _RelativeAttention(torch.autograd.Function):
             torch.bmm(grad, value_table.transpose(1, 2)).view(H, B, T, R), 3, index
         ).view(H * B, T, T)
         grad = grad.view(H * B, T, d)
-        grad_v = torch.bmm(dropped.transpose(1, 2), grad)
         torch.baddbmm(grad_scores, grad, v.transpose(1, 2), out=grad_scores)
-        if mask is not None:
-            grad_scores *= mask
+        if keep is not None:
+            grad_scores *= keep.view_as(grad_scores)
         grad_scores = torch._softmax_backward_data(
             grad_scores, attention, -1, attention.dtype
         )
 
         by_pair = grad_scores.view(H, B, T, T)
         grad_qr = add_by_index(by_pair, index, 3, (H, B, T, R)).view(H, B * T, R)
-        if ctx.key_from_row:
+        if key_from_row:
             grad_kr = grad_qr.transpose(1, 2)
         else:
             grad_kr = add_by_index(by_pair, index, 2, (H, B, R, T))
             grad_kr = grad_kr.transpose(1, 2).reshape(H, R, B * T)
-        grad_q = torch.bmm(grad_qr, query_table).view(H * B, T, d)
-        torch.baddbmm(grad_q, grad_scores, k, alpha=scale, beta=scale, out=grad_q)
-        grad_k = torch.bmm(grad_kr.transpose(1, 2), key_table).view(H * B, T, d)
+        grad_heads = torch.empty_like(heads)
+        grad_q, grad_k, grad_v = grad_heads.view(3, H * B, T, d)
+        by_query = torch.bmm(grad_qr, query_table).view(H * B, T, d)
+        torch.baddbmm(by_query, grad_scores, k, alpha=scale, beta=scale, out=grad_q)
+        by_key = torch.bmm(grad_kr.transpose(1, 2), key_table).view(H * B, T, d)
         grad_scores = grad_scores.transpose(1, 2)
-        torch.baddbmm(grad_k, grad_scores, q, alpha=scale, beta=scale, out=grad_k)
+        torch.baddbmm(by_key, grad_scores, q, alpha=scale, beta=scale, out=grad_k)
+        torch.bmm(dropped.transpose(1, 2), grad, out=grad_v)
         grad_query_table = torch.bmm(grad_qr.transpose(1, 2), q.view(H, B * T, d))
         grad_key_table = torch.bmm(grad_kr, k.view(H, B * T, d))
-        grad_qkv = grad.new_empty(B, T, 3, H, d)
-        for i, part in enumerate((grad_q, grad_k, grad_v)):
-            grad_qkv[:, :, i] = part.view(H, B, T, d).permute(1, 2, 0, 3)
         return (
-            grad_qkv.view(B, T, 3 * H * d),
+            None,
+            grad_heads,
             grad_query_table.mul_(scale),
             grad_key_table.mul_(scale),
             grad_value_table,
             None,
+            None if attn_bias is None else by_pair.transpose(0, 1),
             None,
-            None,
-            by_pair.transpose(0, 1) if ctx.has_bias else None,
         )
 
 
@@ -234,9 +237,14 @@ class RelativeAttention(nn.Module):
         Returns:
             [B, T, D]. A row in which everything is forbidden is finite and meaningless.
         """
-        if edges is not None or plain_only():
-            return self._plain(x, tables, relation_index, attn_bias, edges)
         qkv = self.qkv_proj(x)
+        if edges is not None or plain_only():
+            q, k, v = heads_first(qkv, self.num_heads)
+            weights = self._weights(q, k, tables, relation_index, attn_bias, edges)
+            weights = F.dropout(weights, self.dropout, self.training)
+            return self.out_proj(
+                relation_messages(weights, v, tables.value, relation_index, edges)
+            )
         tables = [table.to(qkv.dtype) for table in tables]
         p = self.dropout if self.training else 0.0
         if attn_bias is not None:
@@ -251,77 +259,22 @@ class RelativeAttention(nn.Module):
                 key_from_row=self.key_from_row,
             )
             return self.out_proj(out)
+        heads = heads_first(qkv, self.num_heads)
+        keep = None
+        if p:
+            keep = keep_mask(heads.shape[1:4] + heads.shape[3:4], p, heads)
         with torch.autocast(x.device.type, enabled=False):  # out= does not autocast
             out = _RelativeAttention.apply(
-                qkv, *tables, relation_index, p, self.key_from_row, attn_bias
+                (p, self.key_from_row), heads, *tables, relation_index, attn_bias, keep
             )
         return self.out_proj(out)
 
     def attention_weights(self, x: Tensor, *arguments: Any) -> Tensor:
         """Attention weights of `forward` with the same arguments, without dropout:
         [B, H, T, T], row i for query i."""
-        q, k, _ = self._heads(x)
+        q, k, _ = heads_first(self.qkv_proj(x), self.num_heads)
         return self._weights(q, k, *arguments)
 
-    def _heads(self, x: Tensor) -> list[Tensor]:
-        """Queries, keys and values [H, B, T, D / H]."""
-        B, T, _ = x.shape
-        parts = self.qkv_proj(x).chunk(3, dim=-1)
-        H = self.num_heads
-        return [heads_first(part, H).view(H, B, T, -1) for part in parts]
-
-    def _weights(
-        self,
-        q: Tensor,
-        k: Tensor,
-        tables: RelationTables,
-        relation_index: Tensor,
-        attn_bias: Tensor | None = None,
-        edges: EdgeTerms | None = None,
-    ) -> Tensor:
-        H, B, T, _ = q.shape
-        query, key, _ = (table.to(q.dtype).unsqueeze(1) for table in tables)
-        R = query.shape[2]  # counts the forbidden relation, the last
-        index = relation_index.expand(H, B, T, T)
-        scores = q @ k.mT + (q @ query.mT).gather(3, index)
-        if self.key_from_row:
-            scores = scores + (k @ key.mT).gather(3, index)
-        else:
-            scores = scores + (key @ k.mT).gather(2, index)
-        if edges is not None and edges.query is not None:
-            features = edges.features.to(q.dtype)
-            by_query = torch.einsum("hbid,chd->hbic", q, edges.query.to(q.dtype))
-            scores = scores + torch.einsum("hbic,bijc->hbij", by_query, features)
-            by_key = torch.einsum("hbid,chd->hbic", k, edges.key.to(q.dtype))
-            term = "hbic,bijc->hbij" if self.key_from_row else "hbjc,bijc->hbij"
-            scores = scores + torch.einsum(term, by_key, features)
-        scores = scores * q.shape[3] ** -0.5
-        if attn_bias is not None:
-            scores = scores + attn_bias.to(scores.dtype).transpose(0, 1)
-        scores = scores.masked_fill(index == R - 1, torch.finfo(scores.dtype).min)
-        return torch.softmax(scores, -1).transpose(0, 1)
-
-    def _plain(
-        self,
-        x: Tensor,
-        tables: RelationTables,
-        relation_index: Tensor,
-        attn_bias: Tensor | None,
-        edges: EdgeTerms | None,
-    ) -> Tensor:
-        """`forward` in plain operations, also with real features of edges."""
-        q, k, v = self._heads(x)
-        weights = self._weights(q, k, tables, relation_index, attn_bias, edges)
-        weights = F.dropout(weights, self.dropout, self.training)  # [B, H, T, T]
-        R = tables.value.shape[1]
-        index = relation_index.unsqueeze(1).expand_as(weights)
-        per_relation = add_by_index(weights, index, 3, (*weights.shape[:3], R))
-        out = torch.einsum("bhij,hbjd->bihd", weights, v)
-        value = tables.value.to(x.dtype)
-        out = out + torch.einsum("bhir,hrd->bihd", per_relation, value)
-        if edges is not None and edges.value is not None:
-            features = edges.features.to(weights.dtype)
-            per_feature = torch.einsum("bhij,bijc->bhic", weights, features)
-            value = edges.value.to(x.dtype)
-            out = out + torch.einsum("bhic,chd->bihd", per_feature, value)
-        return self.out_proj(out.flatten(2))
+    def _weights(self, q: Tensor, k: Tensor, *arguments: Any) -> Tensor:
+        """`relation_weights` with the key of this attention."""
+        return relation_weights(q, k, *arguments, key_from_row=self.key_from_row)

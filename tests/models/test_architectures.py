@@ -73,6 +73,49 @@ def test_batch_mates_padding_and_numbering_do_not_matter(model):
         )
 
 
+def squared_gradients(model):
+    """Of the output by positions, where the model reads them, and by the vectors of the
+    nodes: a loss on forces."""
+    batch = make_batch(model, range(6))
+    dtype = next(model.parameters()).dtype
+    shape = torch.Size([*batch["x"].shape[:2], model.encoder.embed_dim])
+    # Unequal nodes: equal ones tie for a maximum.
+    perturb = torch.linspace(-0.5, 0.5, shape.numel(), dtype=dtype).sin().view(shape)
+    inputs = [perturb.requires_grad_()]
+    if "pos" in batch:
+        batch["pos"] = batch["pos"].to(dtype).requires_grad_()
+        inputs.append(batch["pos"])
+    energy = model(batch, inputs[0]).square().sum()
+    forces = torch.autograd.grad(energy, inputs, create_graph=True)
+    return sum(force.square().sum() for force in forces)
+
+
+def test_second_derivatives(model):
+    """In float64 against differences; in float32, where attention is compiled, against
+    float64."""
+    weights = [*model.eval().parameters()]
+    with torch.no_grad():
+        for weight in weights:  # zeros are the kinks of activations
+            weight += 0.1 * torch.randn_like(weight)
+    single = torch.autograd.grad(squared_gradients(model), weights)
+    model.double()
+    double = torch.autograd.grad(squared_gradients(model), weights)
+    scale = sum(gradient.square().sum() for gradient in double).sqrt()
+    pairs = zip(single, double, strict=True)
+    assert sum((a - b).square().sum() for a, b in pairs).sqrt() < 1e-3 * scale
+    direction = [torch.randn_like(weight) for weight in weights]
+    slope = sum((a * b).sum() for a, b in zip(double, direction))
+    values = []
+    step = 1e-6
+    for sign in (1, -2):
+        with torch.no_grad():
+            for weight, way in zip(weights, direction):
+                weight += sign * step * way
+        values.append(squared_gradients(model).item())
+    difference = (values[0] - values[1]) / (2 * step)
+    assert abs(difference - slope) < 1e-5 * scale
+
+
 @pytest.mark.parametrize(
     "arch, options",
     [*((arch, {}) for arch in SMALLEST), *(x.values[0] for x in VARIANTS)],

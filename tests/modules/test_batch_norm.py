@@ -4,8 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from graphormer_plugin.modules import MaskedBatchNorm
-from graphormer_plugin.modules.batch_norm import running_statistics_kept
+from graphormer_plugin.modules import MaskedBatchNorm, batch_norm
+from graphormer_plugin.modules.batch_norm import (
+    _NormaliseTogether,
+    running_statistics_kept,
+)
 
 
 def mask_and_rows(dtype=torch.float64):
@@ -82,6 +85,30 @@ def test_frozen_weights_freeze_the_statistics():
     out = norm(x)
     assert torch.allclose(out, x, atol=1e-4)
     assert torch.equal(norm.running_mean, torch.zeros(2))
+
+
+@pytest.mark.parametrize("number", [1, 4])
+def test_second_derivatives_of_one_process(number):
+    """A single row and torch's own code; `_NormaliseTogether` also has more rows."""
+    torch.manual_seed(0)
+    norm = MaskedBatchNorm(3).double()
+    x = torch.randn(number, 3, dtype=torch.float64, requires_grad=True)
+    weight, bias = (torch.randn(3).double().requires_grad_() for _ in range(2))
+    assert torch.autograd.gradgradcheck(norm, x)
+
+    def together(*inputs):
+        return _NormaliseTogether.apply(1e-5, *inputs)[0]
+
+    assert torch.autograd.gradgradcheck(together, (x, weight, bias))
+
+
+def test_no_second_derivative_of_several_processes(monkeypatch):
+    monkeypatch.setattr(batch_norm, "several_processes", lambda: True)
+    x = torch.randn(4, 3, requires_grad=True)
+    out = MaskedBatchNorm(3)(x)
+    torch.autograd.grad(out.sum(), x, retain_graph=True)
+    with pytest.raises(NotImplementedError, match="one process"):
+        torch.autograd.grad(out.sum(), x, create_graph=True)
 
 
 def test_no_rows_leave_no_trace():

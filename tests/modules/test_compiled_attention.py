@@ -1,5 +1,7 @@
 """The attention layers on the compiled function: equal to the operations of torch."""
 
+import contextlib
+
 import pytest
 import torch
 
@@ -7,11 +9,12 @@ from graphormer_plugin.modules import (
     BiasedAttention,
     RelativeAttention,
     compiled_attention,
+    plain_attention,
     relative_attention,
 )
+from graphormer_plugin.modules.attention_formula import RelationTables
 from graphormer_plugin.modules.chromatic_attention import PairVectors, filter_messages
 from graphormer_plugin.modules.encoder import Encoder
-from graphormer_plugin.modules.relative_attention import RelationTables
 
 B, T, H, R = 4, 11, 4, 7
 
@@ -41,14 +44,35 @@ class Case:
                 self.arguments, inputs = (*self.arguments, bias), [*inputs, bias]
         self.inputs = [self.x, *inputs, *self.layer.parameters()]
 
+    def double(self):
+        """The same in float64, which the compiled function does not take."""
+        self.layer.double()
+        x, *others = self.inputs
+        number = len(others) - len([*self.layer.parameters()])
+        self.x = x.detach().double().requires_grad_()
+        others = [other.detach().double().requires_grad_() for other in others[:number]]
+        self.inputs = [self.x, *others, *self.layer.parameters()]
+        if isinstance(self.layer, BiasedAttention):
+            self.arguments = others
+        else:
+            index = self.arguments[1]
+            self.arguments = RelationTables(*others[:3]), index, *others[3:]
+
     def out(self):
         return self.layer(self.x, *self.arguments)
 
-    def out_and_gradients(self):
+    def out_and_gradients(self, create_graph=False):
         out = self.out()
         out_gradient = torch.linspace(-1, 1, out.numel()).view_as(out)
-        gradients = torch.autograd.grad(out, self.inputs, out_gradient)
-        return [out.detach(), *gradients]
+        gradients = torch.autograd.grad(
+            out, self.inputs, out_gradient, create_graph=create_graph
+        )
+        return [out.detach(), *map(self.without_constants, gradients)]
+
+    @staticmethod
+    def without_constants(gradient):
+        """Row R of a table is constant: its gradient is not used."""
+        return gradient[:, :R] if gradient.shape[:2] == (H, R + 1) else gradient
 
 
 KINDS = ["graphormer", "grpe", "grpe, key from row", "grpe, bias"]
@@ -57,9 +81,13 @@ KINDS = ["graphormer", "grpe", "grpe, key from row", "grpe, bias"]
 @pytest.fixture(params=["own backward pass", "plain"])
 def without(request, monkeypatch):
     """Switches the compiled function off, and the operations with a backward pass too."""
-    if request.param == "plain":
-        return lambda: monkeypatch.setenv("GRAPHORMER_COMPILED", "0")
-    return lambda: monkeypatch.setattr(compiled_attention, "HAS_ATTENTION", False)
+    with contextlib.ExitStack() as stack:
+        if request.param == "plain":
+            yield lambda: stack.enter_context(plain_attention())
+        else:
+            yield lambda: monkeypatch.setattr(
+                compiled_attention, "HAS_ATTENTION", False
+            )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -72,8 +100,6 @@ def test_equal_to_torch(kind, without):
     without()
     plain = case.out_and_gradients()
     for one, other in zip(compiled, plain, strict=True):
-        if one.shape == (H, R + 1, 6):  # row R is constant: its gradient is not used
-            one, other = one[:, :R], other[:, :R]
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
     assert not torch.equal(compiled[0], plain[0])  # the last bits say who computed it
 
@@ -108,6 +134,31 @@ def test_dropout_is_that_of_the_forward_pass(kind):
     torch.testing.assert_close(change, gradient @ step, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_second_derivatives(kind, dropout):
+    """Gradients with a graph are the compiled ones, also of what the dropout keeps; those of
+    their squares are those of the formula in float64."""
+    case = Case(kind, dropout=dropout)
+    torch.manual_seed(1)
+    fast = case.out_and_gradients()
+    torch.manual_seed(1)
+    gradients = case.out_and_gradients(create_graph=True)
+    for one, other in zip(gradients, fast, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    if dropout:  # the formula in float64 would draw others
+        return
+    squares = sum(gradient.square().sum() for gradient in gradients[1:])
+    second = torch.autograd.grad(squares, case.inputs, materialize_grads=True)
+    case.double()
+    exact = sum(g.square().sum() for g in case.out_and_gradients(create_graph=True)[1:])
+    exact = torch.autograd.grad(exact, case.inputs, materialize_grads=True)
+    for one, other in zip(map(case.without_constants, second), exact, strict=True):
+        other = case.without_constants(other)
+        error = (one.double() - other).norm() / other.norm().clamp(min=1)
+        assert error < 1e-4
+
+
 def test_checkpointed_layers_drop_the_same():
     case = Case("grpe", dropout=0.5)
     gradients = []
@@ -130,8 +181,6 @@ def test_bfloat16_is_computed_in_float32(kind):
     found = case.out_and_gradients()
     assert found[0].dtype == found[1].dtype == torch.bfloat16
     for one, other in zip(found, expected, strict=True):
-        if one.shape == (H, R + 1, 6):  # row R is constant: its gradient is not used
-            one, other = one[:, :R], other[:, :R]
         assert (one.float() - other).abs().max() < 0.05 * other.abs().max()
 
 
@@ -148,14 +197,14 @@ def test_operations_of_torch_take_the_rest(kind, reason, monkeypatch):
     if reason == "compiling":
         monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     elif reason == "switched off":
-        monkeypatch.setenv("GRAPHORMER_COMPILED", "0")
         own = relative_attention._RelativeAttention
         monkeypatch.setattr(own, "apply", refuse)
     elif reason != "wide heads":
         dtype = getattr(torch, reason)
         case.layer.to(dtype)
         case.x = case.x.to(dtype)
-    assert case.out().isfinite().all()
+    with plain_attention(reason == "switched off"):
+        assert case.out().isfinite().all()
 
 
 @pytest.mark.parametrize("lean", [True, False])
@@ -174,7 +223,10 @@ def test_channels_equal_to_torch(receivers, dropped, lean, without):
     results = []
     for _ in ("compiled", "torch"):
         out = filter_messages(base, v, keep, pairs)
-        results.append([out, *torch.autograd.grad(out.square().sum(), inputs)])
+        first = torch.autograd.grad(out.square().sum(), inputs, retain_graph=True)
+        again = torch.autograd.grad(out.square().sum(), inputs, create_graph=True)
+        second = torch.autograd.grad(again[0].square().sum() + again[2].sum(), inputs)
+        results.append([out, *first, *again, *(x / x.abs().max() for x in second)])
         without()
     for one, other in zip(*results):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)

@@ -10,6 +10,8 @@ from torch.nn import functional as F
 
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import GRPEEncoder, GRPEEncoderConfig, RelativeAttention
+from graphormer_plugin.modules.attention_formula import heads_first
+from graphormer_plugin.modules.dropout import keep_mask
 from graphormer_plugin.modules.relative_attention import _RelativeAttention
 from support import toy_graphs
 from support.graphormer import DIM, HEADS, SMALL, randomised
@@ -154,24 +156,30 @@ def test_gradients_of_the_attention(key_from_row):
     def attend(qkv, *tables):
         # The forbidden row is a constant zero: it must not get a gradient.
         fixed = [torch.cat([t[:, :R], torch.zeros_like(t[:, R:])], 1) for t in tables]
-        return _RelativeAttention.apply(qkv, *fixed, relation, 0.0, key_from_row)
+        heads = heads_first(qkv, 2)
+        options = (0.0, key_from_row)
+        return _RelativeAttention.apply(options, heads, *fixed, relation, None, None)
 
     assert torch.autograd.gradcheck(attend, (qkv, *tables))
+    assert torch.autograd.gradgradcheck(attend, (qkv, *tables))
 
 
 @pytest.mark.parametrize("key_from_row", [False, True])
-def test_gradient_with_dropout_uses_the_mask_of_the_forward_pass(key_from_row):
-    """With the mask fixed by the seed the function is smooth: compare differences."""
+def test_gradient_with_dropout(key_from_row):
     torch.manual_seed(0)
     relation = torch.randint(0, 3, (2, 5, 5))
     tables = [torch.randn(2, 4, 3, dtype=torch.float64) for _ in range(3)]
     qkv = torch.randn(2, 5, 18, dtype=torch.float64, requires_grad=True)
 
+    keep = keep_mask(torch.Size([2, 2, 5, 5]), 0.4, qkv)
+
     def attend(qkv):
-        torch.manual_seed(3)
-        return _RelativeAttention.apply(qkv, *tables, relation, 0.4, key_from_row)
+        heads = heads_first(qkv, 2)
+        options = (0.4, key_from_row)
+        return _RelativeAttention.apply(options, heads, *tables, relation, None, keep)
 
     assert torch.autograd.gradcheck(attend, (qkv,))
+    assert torch.autograd.gradgradcheck(attend, (qkv,))
 
 
 def test_a_row_without_any_permitted_pair_is_finite():

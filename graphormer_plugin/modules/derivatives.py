@@ -1,0 +1,55 @@
+"""Second derivatives of functions whose fast backward pass has none."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def differentiable_by(formula: Callable[..., Any]) -> Callable[[Callable], Callable]:
+    """Decorator of the `backward` of a `torch.autograd.Function`, in place of torch's
+    `once_differentiable`.
+
+    The fast `backward` gives the first derivative. If a graph of the gradients is asked
+    for (`create_graph=True`, as for a loss on forces), the formula is computed and
+    differentiated by autograd instead, so that derivatives of any order are right.
+
+    The function has the signature `forward(ctx, options, *inputs)`, where inputs are
+    tensors or None, and saves the inputs before anything else.
+
+    Args:
+        formula: the function in operations of torch, `formula(options, *inputs)`; it reads
+            `ctx.options`.
+    """
+
+    def _decorate(backward: Callable) -> Callable:
+        @functools.wraps(backward)
+        def _backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+            if not torch.is_grad_enabled():
+                return backward(ctx, *grads)
+            needed = ctx.needs_input_grad[1:]
+            # Views, so that an input that depends on another counts for itself only.
+            inputs = [
+                None if saved is None else saved.view_as(saved)
+                for saved in ctx.saved_tensors[: len(needed)]
+            ]
+            with torch.autocast(grads[0].device.type, enabled=False):
+                outputs = formula(ctx.options, *inputs)
+            outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+            wanted = [tensor for tensor, need in zip(inputs, needed) if need]
+            gradients = iter(
+                torch.autograd.grad(
+                    outputs,
+                    wanted,
+                    grads[: len(outputs)],
+                    create_graph=True,
+                    materialize_grads=True,
+                )
+            )
+            return None, *(next(gradients) if need else None for need in needed)
+
+        return _backward
+
+    return _decorate
