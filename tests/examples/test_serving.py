@@ -12,6 +12,7 @@ from graphormer_plugin.sklearn import MoleculeRegressor
 
 PAGE = Path(__file__).parents[2] / "examples/serving/README.md"
 CODE = re.search(r"^```py\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.S | re.M)[1]
+JSON = {"Content-Type": "application/json"}
 SMILES = [f"{'C' * (row // 2 + 1)}{'ON'[row % 2]}" for row in range(16)]
 
 
@@ -39,3 +40,15 @@ def test_server(tmp_path, monkeypatch):
     assert first["smiles"] == "CCO" and "reason" not in first
     assert "201 atoms" in ask(["C" * 201]).json()[0]["reason"]
     assert ask(["C" * 2001]).status_code == ask(["C"] * 1001).status_code == 422
+
+    def status(body):
+        answer = client.post("/predict", content=body, headers=JSON)
+        assert len(answer.content) < 300
+        return answer.status_code
+
+    assert status(b'{"smiles": ["CCO"]}') == 200
+    for body in (b'{"smiles": [NaN]}', rb'{"smiles": ["\ud800"]}', b'{"x": Infinity}'):
+        assert status(body) == 422
+    assert status(b'{"smiles": ["%s"]}' % (b"C" * 3_000_000)) == 422
+    assert status(b'{"smiles": ["%s"]}' % (b"C" * 4_000_000)) == 413
+    assert status(iter([b'{"smiles": ["C"]}'])) == 413  # of a length that none knows
