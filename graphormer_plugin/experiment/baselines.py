@@ -41,11 +41,11 @@ def forest_predictions(
     """Predictions of a random forest per target.
 
     Args:
-        table: Features [n, F], NaN where missing.
-        test: Molecules to predict, t numbers of rows.
+        table: features [n, F], NaN where missing.
+        test: molecules to predict, t numbers of rows.
 
     Returns:
-        Values or probabilities of class 1 [t, T]; probabilities [t, classes] of a
+        values or probabilities of class 1 [t, T]; probabilities [t, classes] of a
         multiclass target. A target without labels that count has NaN.
     """
     cores, is_regression = len(os.sched_getaffinity(0)), kind == "regression"

@@ -101,7 +101,7 @@ def run_training(
     its parent, also if the parent is killed.
 
     Args:
-        on_epoch: Called with the number of finished epochs.
+        on_epoch: called with the number of finished epochs.
     """
     save_dir = folder / options["save_dir"]
     save_dir.mkdir(parents=True, exist_ok=True)

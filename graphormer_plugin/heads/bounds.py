@@ -32,7 +32,7 @@ def pseudo_labels(
         bounds: 1 where the value is above the label, -1 below, 0 for exact labels [n].
 
     Returns:
-        Labels and variances [n]; those of exact labels are unchanged.
+        labels and variances [n]; those of exact labels are unchanged.
     """
     labels, noise = labels.copy(), noise.copy()
     at, exact = np.flatnonzero(bounds), np.flatnonzero(bounds == 0)

@@ -100,7 +100,7 @@ def log_likelihood(
     by the kernel between the molecules, ``matrix`` [n, n].
 
     Returns:
-        The value, and a function from the derivative of the kernel's matrix, or of its
+        the value, and a function from the derivative of the kernel's matrix, or of its
         diagonal [n], by some parameter, to the derivative of the value.
     """
     size = len(target)

@@ -209,7 +209,7 @@ def read_rows(
     """Read the SMILES of rows of a table, in this process or in a worker.
 
     Returns:
-        The molecules of the rows that have a graph, with the row in ``chunk.row``, and
+        the molecules of the rows that have a graph, with the row in ``chunk.row``, and
         for each other row the reason why it has none.
     """
     graphs, reasons = {}, {}
@@ -306,7 +306,7 @@ class RowReader:
         self.schemas = [s for s in schemas if (s.node_dims, s.bond_dims) != own]
 
     def __call__(self, smiles: str) -> MoleculeGraph:
-        """Raises ValueError with the reason why there is no graph."""
+        """Raise ValueError with the reason why there is no graph."""
         graph = self.parser(smiles)
         for schema in self.schemas:
             edges = graph.edge_index.shape[1]

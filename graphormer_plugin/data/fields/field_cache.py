@@ -44,7 +44,7 @@ class CachedField:
     Attributes:
         key: spec -> name of their folder: the field and every parameter that they
             depend on.
-        columns: Names of the columns.
+        columns: names of the columns.
         compute: columns of a store, spec, label of a progress bar or None -> arrays by
             column name.
         version: spec -> hash of the code of a user that `compute` calls; after a change the
@@ -84,7 +84,7 @@ CACHED_FIELDS: dict[str, CachedField] = {
 
 
 def compute_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
-    """Computes in memory the columns that the fields of `spec` need besides `columns`."""
+    """Compute in memory the columns that the fields of `spec` need besides `columns`."""
     made = {}
     for field in sorted(spec.fields & CACHED_FIELDS.keys()):
         made |= CACHED_FIELDS[field].compute(columns, spec, None)
@@ -157,7 +157,7 @@ def _kept(
 
 
 def _write(folder: Path, arrays: Columns, record: dict[str, str]) -> None:
-    """Writes a folder as a whole; the caller holds the lock."""
+    """Write a folder as a whole; the caller holds the lock."""
     temporary = folder.with_name(f".tmp-{folder.name}")
     for leftover in (temporary, folder):
         with contextlib.suppress(FileNotFoundError):

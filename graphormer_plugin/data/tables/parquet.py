@@ -66,7 +66,7 @@ class ParquetTable(Table):
     def batches(
         self, names: Sequence[str], first: int, end: int
     ) -> Iterator[tuple[int, Any]]:
-        """Yields (number of the first row, record batch) of the rows from ``first`` to
+        """Yield (number of the first row, record batch) of the rows from ``first`` to
         before ``end``."""
         columns, start = list(dict.fromkeys(names)), 0
         for file, footer in zip(self.files, self.footers):
