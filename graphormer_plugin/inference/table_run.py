@@ -3,6 +3,7 @@
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -24,6 +25,24 @@ from graphormer_plugin.inference.predictor import Predictor
 
 BLOCK_ROWS = 512  # rows that are predicted together, at least
 REASON = "reason"  # column that says why a row has no prediction
+
+
+@dataclass(frozen=True)
+class RowRange:
+    """Rows of a table from ``first`` to before ``end``, predicted ``size`` at a time."""
+
+    first: int
+    end: int
+    size: int
+
+    @property
+    def total(self) -> int:
+        """Number of rows."""
+        return self.end - self.first
+
+    def after(self, count: int) -> "RowRange":
+        """The range without its first rows."""
+        return replace(self, first=self.first + count)
 
 
 class RowBlock(NamedTuple):
@@ -53,11 +72,11 @@ class PredictedRows(NamedTuple):
         return int(np.isnan(self.values).all(1).sum())
 
 
-def row_blocks(table: Table, first: int, end: int, size: int) -> Iterator[RowBlock]:
-    """Yield the rows of a table from ``first`` to before ``end``, ``size`` at a time."""
-    rows = (cells for *_, cells in table.rows_between(table.header, first, end))
-    for at in range(first, end, size):
-        yield RowBlock(at, list(itertools.islice(rows, size)))
+def row_blocks(table: Table, rows: RowRange) -> Iterator[RowBlock]:
+    """Yield the rows of a range, ``size`` at a time."""
+    cells = (c for *_, c in table.rows_between(table.header, rows.first, rows.end))
+    for first in range(rows.first, rows.end, rows.size):
+        yield RowBlock(first, list(itertools.islice(cells, rows.size)))
 
 
 class TableRun:
@@ -90,6 +109,8 @@ class TableRun:
         numbers_in: Mapping[str, Callable[[str], float]] = MappingProxyType({}),
     ) -> None:
         self.predictor = predictor
+        self.table = table
+        self.smiles_column = smiles_column
         self.batch_size = batch_size
         self.layers, self.fingerprint = layers, fingerprint
         self.reader = predictor.reader(max_atoms)

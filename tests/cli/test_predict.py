@@ -15,8 +15,10 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import _prediction, predict
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.files import file_lock
-from graphormer_plugin.inference import bfloat16
+from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.inference import bfloat16, run
 from graphormer_plugin.inference.part_files import PartFiles
+from graphormer_plugin.inference.table_run import RowRange
 from graphormer_plugin.workers import in_workers
 from support.tables import rows
 from support.training import forked
@@ -135,7 +137,7 @@ def test_the_same_command_after_a_kill_in_its_last_second(
         child.join()
     assert child.exitcode == -SIGKILL
     said, content = capfd.readouterr().out, Path("out.csv").read_bytes()
-    monkeypatch.setattr(_prediction, "table_run", None)  # it would load the model
+    monkeypatch.setattr(run, "load", None)  # it would load the model
     assert main(command) == 0
     assert capfd.readouterr().out == f"out.csv is finished\n{said}"
     assert "rmse" in said and Path("out.csv").read_bytes() == content
@@ -175,19 +177,25 @@ def test_parts_are_of_one_command(checkpoint, inputs):
     Path("code").mkdir()
     Path("code/a.py").touch()
 
-    def key(words, rows=("SMILES", "digest", 0, 6, 512)):
+    table = open_table(Path("in.csv"))
+
+    def key(words, first=0):
         parsed = predict.build_parser().parse_intermixed_args(words.split())
-        return _prediction.run_key(parsed, _prediction.named_models(parsed), *rows)
+        models = _prediction.named_models(parsed)
+        return _prediction.run_options(parsed).digest(
+            models, table, RowRange(first, 6, 512)
+        )
 
     command = f"{one} in.csv out.csv"
     first = key(command)
-    for more in ("--batch-size 7", "--workers 2", "--device cpu", "--smiles-column S"):
+    for more in ("--batch-size 7", "--workers 2", "--device cpu", "--quiet"):
         assert key(f"{command} {more}") == first
     options = ["--embeddings e.npy", "--embeddings e.npy --layers 1", "--dtype bf16"]
     options += ["--embeddings e.npy --grpe-fingerprint", "--head none", "--max-atoms 9"]
+    options.append("--smiles-column S")
     keys = [first, *(key(f"{command} {more}") for more in options)]
     keys += [key(f"{models} in.csv out.csv") for models in (other, f"{one} {one}")]
-    keys.append(key(command, ("SMILES", "digest", 6, 9, 512)))
+    keys.append(key(command, first=3))
     for text in ("", "x = 1"):
         Path("code/a.py").write_text(text)
         keys.append(key(f"{command} --user-data-dir code"))
@@ -227,7 +235,7 @@ def test_processes(checkpoint, many, tmp_path, monkeypatch, capsys):
     def forked(workers, function, *rest):  # joblib's processes take seconds to start
         return in_workers(workers, loads(bytes(dumps(function))), *rest[:2], fork=True)
 
-    monkeypatch.setattr(_prediction, "in_workers", forked)
+    monkeypatch.setattr(run, "in_workers", forked)
     monkeypatch.chdir(tmp_path)
     path = checkpoint("grpe_tiny")
     capsys.readouterr()  # the training's output
