@@ -227,7 +227,7 @@ cdef void attend_item(
                 job.scale if i == 1 else 1, a.query_table + i * table,
             )
     for b in range(job.B * part // job.parts, job.B * (part + 1) // job.parts):
-        at = b * T * width + head * d  # in [B, T, D]
+        at = b * T * width + head * d  # index in [B, T, D]
         a.random = streams_of(job.seed, b * H + head)
         a.relation = NULL
         if job.relation:

@@ -76,7 +76,7 @@ cdef struct Plan:
 
 
 cdef struct Graph:
-    Py_ssize_t place  # in the batch
+    Py_ssize_t place  # position in the batch
     Py_ssize_t n
     Py_ssize_t num_edges
     Py_ssize_t edge_start

@@ -21,11 +21,11 @@ cdef struct Search:
     int32_t *first  # start of each node's list in neighbour, [n + 1]
     int32_t *neighbour
     int32_t *degree  # neighbours that may lie on a cycle; 0: the node does not
-    int32_t *hop  # from the start of the cycle, -1: too far
+    int32_t *hop  # distance from the start of the cycle, -1: too far
     int32_t *touching  # nodes of the path that are neighbours
     int32_t *near_start  # 1 where the start is a neighbour, 2 on the path
     int32_t *path
-    int32_t *place  # in the list of each node of the path
+    int32_t *place  # position in the list of each node of the path
     Buffer nodes  # nodes of all cycles found
     Buffer sizes
 

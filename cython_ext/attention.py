@@ -162,5 +162,5 @@ def _run(
             f"graph {wrong} of relation_index has a relation outside 0..{rows - 1}"
         )
     if grad_tables is not None:
-        grad_tables = grad_tables.sum(0)  # in one order, whatever the threads
+        grad_tables = grad_tables.sum(0)  # one order of the sum, whatever the threads
     return out, grad_tables, grad_bias

@@ -309,7 +309,7 @@ def _fill_rings(
     """Build field ``ring`` from the rings of each graph."""
     ring = np.zeros((len(ids), width, width), dtype=np.uint8)
     first, num_rings = extents("ring_offset", stored["ring_offset"], ids)
-    place = np.repeat(np.arange(len(ids)), num_rings)  # in the batch, of each ring
+    place = np.repeat(np.arange(len(ids)), num_rings)  # position of each ring in the batch
     start, size = extents(
         "ring_start", stored["ring_start"], ranges(first, num_rings), "ring"
     )

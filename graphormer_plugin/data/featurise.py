@@ -206,7 +206,7 @@ def captured_rdkit_log() -> Iterator[list[str]]:
     try:
         yield messages
     finally:
-        rdBase.LogToCppStreams()  # which switches all on
+        rdBase.LogToCppStreams()  # this switches all on
         for name, state in status:
             if state == "disabled":
                 rdBase.DisableLog(name)

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 NPY_HEADER_BYTES = 128  # room for any shape
 # Answers of a file system without locks, such as NFS without a lock daemon.
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
-NETWORK_TIMEOUT_S = 20.0  # without data, when connecting or between two blocks
+NETWORK_TIMEOUT_S = 20.0  # silence when connecting or between two blocks
 
 
 @contextlib.contextmanager

@@ -131,7 +131,7 @@ def run_training(
                     on_epoch(statistics["epoch"])
             process.wait()
         finally:
-            process.terminate()  # without effect on one that has ended
+            process.terminate()  # no effect on a process that has ended
     if process.returncode:
         reason = reason or f"fairseq-train ended with exit code {process.returncode}"
         raise DatasetError(f"{reason}; see {save_dir / LOG_FILE}")

@@ -11,7 +11,7 @@ from sklearn import metrics as of_sklearn
 from graphormer_plugin.criterions.metrics import METRICS, RISING
 from graphormer_plugin.data.schema import TargetSchema, mean_of_defined
 
-MAIN = {kind: names[0] for kind, names in METRICS.items()}  # for one target
+MAIN = {kind: names[0] for kind, names in METRICS.items()}  # main metric of one target
 # For several regressions, whose units differ: RMSE over the standard deviation in train.
 NRMSE = "nrmse"
 COUNT = "n"  # the number of labels

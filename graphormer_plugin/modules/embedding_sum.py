@@ -67,7 +67,7 @@ def embedding_sum(table: Tensor, rows: Tensor) -> Tensor:
     An embedding bag. torch sorts all look-ups in the backward pass; for a small table it is
     several times faster to add them up on a CPU, and to multiply matrices on a GPU.
     """
-    if torch.compiler.is_compiling():  # also an export, e.g. to ONNX
+    if torch.compiler.is_compiling():  # an export too, e.g. to ONNX
         return _formula(None, table, rows)
     out = _EmbeddingSum.apply(None, table, rows.flatten(0, -2))
     return out.view(*rows.shape[:-1], table.shape[1])

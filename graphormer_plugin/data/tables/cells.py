@@ -23,7 +23,7 @@ BOUND = re.compile(rf"\s*([<>≤≥])=?\s*({NUMBER})\s*")  # >100 or <= 0.1
 # 93 %, 5 nM, 12mg/mL: after a number, a sign, a usual unit, or a blank and a word.
 UNIT = r"\s*[%‰°µμ]\S*|[fpnum]?M|[kmunp]?(?:g|mol|[lL]|eV)(?:/\S+)?|\s+[^\W\d]\S*"
 WITH_UNIT = re.compile(rf"\s*[<>≤≥~]?=?\s*[+{MINUS}-]?\.?\d[\d.,]*({UNIT})\s*")
-MOST_UNITS = 3  # in the cells of a column; our choice
+MOST_UNITS = 3  # units in the cells of a column; our choice
 FEWEST_NUMBERS = 0.1  # share of numbers in a column beside few words; our choice
 SIGNS = {">": 1, "≥": 1, "<": -1, "≤": -1}
 INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas

@@ -9,7 +9,7 @@ from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.tables.cells import is_index
 from graphormer_plugin.data.tables.table import NAMES, SPLIT, Table, listed_columns
 
-ALL = "all"  # in --target-columns: all columns of numbers
+ALL = "all"  # word of --target-columns: all columns of numbers
 # In names of columns: whether a value is a bound, its unit, and how it was measured.
 RELATION = "relation|qualifier|operator|modifier"
 UNIT = "units?"
