@@ -148,7 +148,7 @@ def clone(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def environment(clone):
-    """Of the shell."""
+    """Variables of the shell."""
     found, root = server_environment(), clone.parent
     return found | {
         "GRAPHORMER_DATA_ROOT": str(root / "data"),

@@ -95,7 +95,7 @@ def test_checks_of_scikit_learn(estimator, check):
 
 
 def test_in_scikit_learn():
-    """Also that a fit changes no parameter, and that equal seeds give equal models."""
+    """A fit changes no parameter, and equal seeds give equal models."""
     model = MoleculeRegressor(random_state=3)
     before = model.get_params()
     first, second = (clone(model).fit(SMILES, Y).predict(NEW) for _ in range(2))
@@ -115,7 +115,7 @@ def test_in_scikit_learn():
 
 
 def test_a_molecule_is_parsed_once(monkeypatch):
-    """As given and in its canonical spelling, for its graph and all blocks of features."""
+    """The given and the canonical spelling are read once, for graph and features."""
     spellings = {smiles: [smiles, Chem.CanonSmiles(smiles)] for smiles in SMILES + NEW}
     parsed, parse = [], Chem.MolFromSmiles
 
@@ -197,7 +197,7 @@ def test_weights_of_molecules():
 
 
 def test_weights_of_classes():
-    """As scikit-learn weighs them; balanced, the rare class is not overruled."""
+    """Weights are scikit-learn's; if balanced, the rare class is not overruled."""
     rare = np.where(np.arange(len(SMILES)) % 5 == 0, "yes", "no")
     given = {word: len(rare) / (2 * (rare == word).sum()) for word in ("yes", "no")}
     plain, balanced, same, one = (

@@ -117,7 +117,7 @@ def test_grpe_with_a_last_mlp(tmp_path):
 
 
 def test_grpe_with_a_linear_map_of_nodes(tmp_path):
-    """Of one-hot atomic numbers: the golden model, whose other columns are zero."""
+    """One-hot atomic numbers give the golden model, whose other columns are zero."""
     archive = load_golden("grpe_shared")
     config = json.loads(str(archive["config"]))
     graphs = [smiles2graph(str(text)) for text in archive["smiles"]]

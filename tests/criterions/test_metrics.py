@@ -150,7 +150,7 @@ def test_a_diverged_model_has_no_rank(tasks, caplog):
 
 
 def test_batches_are_not_ranked_alone(tasks, monkeypatch, fresh_fairseq):
-    """As fairseq's trainer: an aggregator per batch inside that of the split."""
+    """Like fairseq's trainer, it nests an aggregator per batch in that of the split."""
     scores, targets = tasks
     calls = []
     compute = OutputsMeter.compute

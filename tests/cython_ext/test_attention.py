@@ -112,7 +112,7 @@ def test_large_scores(factor):
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("pairs", [1, 2, 4], ids=lambda count: f"{count} of 4")
 def test_not_finite(number, pairs):
-    """As torch's softmax: weights of NaN for NaN, inf, and where all scores are -inf."""
+    """Weights are NaN for NaN, inf, and scores that are all -inf, like torch's softmax."""
     qkv, _, bias = arguments(2, 4, 8, 2, 3, terms="bias")
     bias[1, 0, 2, :pairs] = number
     wanted = expected(qkv, None, bias)

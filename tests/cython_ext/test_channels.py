@@ -81,7 +81,7 @@ def test_forbidden_pairs():
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("pairs", [1, 5])
 def test_not_finite(number, pairs):
-    """As torch's softmax, and in no other channel, receiver or graph."""
+    """NaN is where torch's softmax has it, in no other channel, receiver or graph."""
     arrays = arguments(2, 5, 2, 12, 6, keep=False)
     arrays[2][..., 0] = 0
     arrays[2][1, 3, :pairs, 0] = 1

@@ -28,7 +28,7 @@ def test_fingerprints_count_environments():
 
 
 def test_equal_to_rdkit():
-    """Also hydrogens as atoms, metals, charges, fragments and one atom; to the bit."""
+    """The molecules have hydrogens as atoms, metals, charges, fragments, or one atom."""
     lines = nci_file().read_text().splitlines()[::60]
     smiles = [line.split()[0] for line in lines]
     smiles += ["[2H]C([2H])O", "[H][H]", "[Na+].[Cl-]", "C", "[13CH4]", "*CC", "C[Hg]C"]

@@ -80,7 +80,7 @@ def test_cells_of_a_notebook(monkeypatch, caplog, known):
 
 
 def test_code_is_that_of_the_package(tmp_path, monkeypatch):
-    """As of a folder that --user-dir names: an edited helper counts, too."""
+    """An edited helper counts too, like those in a folder of --user-dir."""
     package = tmp_path / "plugin_of_mine"
     (package / "data").mkdir(parents=True)
     (package / "__init__.py").touch()

@@ -103,7 +103,7 @@ def test_a_training_that_goes_on_has_a_line_for_each_length(tmp_path, monkeypatc
 
 
 def test_order_of_the_models():
-    """Of the training that most models have had; less is better for an error."""
+    """The training that most models have had decides; less is better for an error."""
     values = {"a": 0.1, "b": 0.2, "c": 0.3}
     papers = [{**PAPER, "recipe": f"zinc/{n}", "value": v} for n, v in values.items()]
     results = [

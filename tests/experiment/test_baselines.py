@@ -59,7 +59,7 @@ def test_several_classes(table):
 
 
 def test_a_forest_warns_of_nothing(monkeypatch, recwarn):
-    """Also where its threads lose the filters."""
+    """Its threads may lose the filters of warnings."""
 
     class Forest(baselines.RandomForestRegressor):
         def fit(self, *arguments):

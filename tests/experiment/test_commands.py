@@ -130,7 +130,7 @@ def test_the_metric_that_selects():
 
 
 def test_a_training_ends_with_its_parent():
-    """Also if that has the number 1, as in a container."""
+    """The parent may have the number 1, for example in a container."""
 
     def ending(parent):
         child = forked(training._end_with, parent)

@@ -55,7 +55,7 @@ def test_chosen_models(folders):
 
 
 def test_several_targets_count_in_units_of_their_spread(folders):
-    """Of their RMSE, which the results have too, the largest numbers would decide."""
+    """The largest numbers would decide the mean RMSE, which the results have too."""
     for folder in folders:
         with (folder / "results.csv").open("a") as file:
             file.writelines(f"{k},head,yes,test,,nrmse,{k}.25\n" for k in (1, 2, 3))

@@ -23,7 +23,7 @@ from graphormer_plugin.inference.model_folder import models_named
 
 
 def test_the_default_start_joins_its_parts():
-    """As by the virtual node, the mean of the nodes and the outputs one by one."""
+    """The parts are the virtual node, the mean of the nodes and the outputs."""
     predictor = hub.load(DEFAULT_START)
     smiles = ["CCO", "c1ccccc1C(=O)N", "C[N+](C)(C)C"]
     vectors = predictor.embed(smiles)

@@ -83,7 +83,7 @@ def test_spread_of_two_members(rng):
 
 
 def test_a_dozen_labels_keep_different_spreads():
-    """Also where the errors do not follow the spread."""
+    """The errors need not follow the spread."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
         std, labels = rng.uniform(0.1, 1, (2, 12, 1))

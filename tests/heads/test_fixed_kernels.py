@@ -89,7 +89,7 @@ def test_kernel_of_a_rare_class_is_not_fitted(rng, share, fixed):
 
 
 def test_classes_weigh_the_same_whatever_weights_are_given(rng):
-    """As with --class-weights balanced, or with weights of molecules."""
+    """The weights are those of --class-weights balanced, or of molecules."""
     y = (np.arange(60) < 6).astype(float)[:, None]
     for given in (np.ones(60), np.where(y[:, 0], 5, 1), rng.uniform(0.1, 2, 60)):
         (found,) = classes.balanced(y, [np.arange(60)], [given])

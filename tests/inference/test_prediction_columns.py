@@ -15,7 +15,7 @@ from graphormer_plugin.inference.prediction_columns import (
 @pytest.mark.parametrize("std", [1.3, 2e-5, 4e6])
 @pytest.mark.parametrize("ratio", [0.0, -7.0, 1e3, -1e7])
 def test_the_standardised_value_is_read_back(ratio, std, rng):
-    """As exactly as float32 holds it, however large the value is."""
+    """It has the digits of a float32, however large the value is."""
     mean = ratio * std
     scaled = rng.normal(size=200).astype(np.float32)
     values = scaled.astype(np.float64)[:, None] * std + mean

@@ -35,7 +35,7 @@ def test_there_are_architectures():
 
 
 def test_every_parameter_gets_a_finite_gradient(model):
-    """Also of a graph of a single node, which has one row for BatchNorm."""
+    """A graph of a single node, which has one row for BatchNorm, is among the graphs."""
     for rows in ([1], range(6)):
         model.zero_grad()
         out = model(make_batch(model, rows))
@@ -74,7 +74,7 @@ def test_batch_mates_padding_and_numbering_do_not_matter(model):
 
 
 def squared_gradients(model):
-    """Of the output by positions, where the model reads them, and by the vectors of the
+    """Gradients of the output by positions, if the model reads them, and by the vectors of the
     nodes: a loss on forces."""
     batch = make_batch(model, range(6))
     dtype = next(model.parameters()).dtype

@@ -182,7 +182,7 @@ def test_halves(kind, dtype, lean):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_chunks_in_halves(dtype, monkeypatch):
-    """As on a GPU: gradients are those of float64 but for the rounding of halves."""
+    """Gradients are those of float64 except for the rounding of halves, like on a GPU."""
     monkeypatch.setattr(chromatic_attention, "_work_type", lambda v: v.dtype)
     pairs = random_pairs(lean=True)
     shapes = (B, N, N, H), (B, N, D)

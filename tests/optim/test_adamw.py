@@ -10,7 +10,7 @@ from support.optimisers import make
 
 @pytest.mark.parametrize("kind", [AdamW, AdamL2])
 def test_one_flat_weight_makes_the_steps_of_several(kind):
-    """As `--fp16` has it."""
+    """`--fp16` has such a weight."""
     weights = [torch.nn.Parameter(torch.ones(n, dtype=torch.float64)) for n in (3, 2)]
     flat = torch.nn.Parameter(torch.ones(5, dtype=torch.float64))
     optimisers = [make(kind, weight) for weight in (*weights, flat)]
@@ -25,7 +25,7 @@ def test_one_flat_weight_makes_the_steps_of_several(kind):
 
 
 def test_steps_are_those_of_fairseq_adam():
-    """Also with another rate, and from a state that was saved."""
+    """The rate changes, and the steps go on from a saved state."""
     torch.manual_seed(0)
     start = torch.randn(5, dtype=torch.float64)
     weights = [torch.nn.Parameter(start.clone()) for _ in range(2)]

@@ -55,7 +55,7 @@ def write_csv(path, header, rows):
 
 
 def write_pcqm(root, smiles=SMILES, gaps=None, version=2):
-    """As ``pcqm4m-v2.zip`` unpacks; returns the folder."""
+    """Write what ``pcqm4m-v2.zip`` unpacks to; return the folder."""
     folder = root / ("pcqm4m-v2" if version == 2 else "pcqm4m_kddcup2021")
     hidden = ("test-dev", "test-challenge") if version == 2 else ("test",)
     splits = splits_of(len(smiles), ("train", "valid", *hidden))
@@ -74,7 +74,7 @@ def write_pcqm(root, smiles=SMILES, gaps=None, version=2):
 
 
 def write_ogbg(root, name, smiles, labels, splits=None, tasks=("HIV_active",)):
-    """As OGB lays out ogbg-mol datasets; labels [G, tasks] with NaN for missing."""
+    """Write OGB's layout of ogbg-mol datasets; labels [G, tasks] with NaN for missing."""
     folder = root / name.replace("-", "_")
     graphs = [parse_any_smiles(string) for string in smiles]
     # OGB stores every edge once.
@@ -108,7 +108,7 @@ def write_ogbg(root, name, smiles, labels, splits=None, tasks=("HIV_active",)):
 
 
 def write_zinc(root, parts, full_parts=None):
-    """As PyG's raw files: pickles of all molecules, and the rows of the benchmark.
+    """Write PyG's raw files: pickles of all molecules, and the rows of the benchmark.
 
     Args:
         root: Data root.
@@ -141,7 +141,7 @@ def write_zinc(root, parts, full_parts=None):
 
 
 def write_gnn_benchmark(root, name, graphs):
-    """As PyG's ``PATTERN_v2.pt``: one-hot features, three lists of dictionaries."""
+    """Write PyG's ``PATTERN_v2.pt``: one-hot features, three lists of dictionaries."""
     folder = root / name / "raw"
     folder.mkdir(parents=True)
     torch.save(graphs, folder / f"{name}_v2.pt")
@@ -149,7 +149,7 @@ def write_gnn_benchmark(root, name, graphs):
 
 
 def write_superpixels(root, name, graphs=12, seed=0):
-    """As PyG's ``MNIST_v2.pt``: intensities, positions, and edges to near superpixels
+    """Write PyG's ``MNIST_v2.pt``: intensities, positions, and edges to near superpixels
     with a weight. Returns the three lists, 4 of 6 graphs in the first."""
     rng = np.random.default_rng(seed)
     channels = {"MNIST": 1, "CIFAR10": 3}[name]

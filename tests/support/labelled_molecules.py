@@ -75,7 +75,7 @@ def write_table(path, rows=ROWS, header=HEADER):
 
 
 def settings(path, **options):
-    """Of an experiment with this table."""
+    """Settings of an experiment with this table."""
     return Settings(path, "out", **options)
 
 

@@ -558,7 +558,7 @@ for first in (False, True):
 
 @pytest.mark.slow
 def test_every_way_of_importing_registers_once(tmp_path):
-    """With --user-dir, and after an import."""
+    """The ways are --user-dir, and --user-dir after an import."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     environment.pop("PYTHONPATH", None)
     result = subprocess.run(

@@ -65,7 +65,7 @@ class TestCsv:
         assert store.manifest["counts"]["missing_labels"] == 5
 
     def test_moments_are_those_of_exact_labels(self, options, tmp_path):
-        """Of a store, under other splits, and of several stores together."""
+        """A store, other splits of it, and several stores together are tested."""
         text = table(40, value=lambda row: f">{90 + row}" if row % 3 == 0 else str(row))
         store = get_store(options(text, censored=True))
         file = tmp_path / "split.json"
@@ -96,7 +96,7 @@ class TestCsv:
         assert np.isnan(read(text, censored=True, missing_labels="nd,>*").targets[1])
 
     def test_a_column_of_relations(self, read, caplog):
-        """As ChEMBL writes them."""
+        """The relations are spelled like ChEMBL's."""
         signs = ["'='", "'>'", "'>>'", "'<'", "'~'", "", "'>'"]
         rows = [f"{s},{at},{sign}\n" for at, (s, sign) in enumerate(zip(SMILES, signs))]
         text = "smiles,Standard Value,Standard Relation\n" + "".join(rows)

@@ -43,7 +43,7 @@ def bound(columns, spec, graph):
 
 @pytest.mark.parametrize("times", [1, rings_module._GRAPHS_AT_ONCE // 3])
 def test_sets_of_several_graphs(times):
-    """Of which not all are looked at together."""
+    """The graphs are looked at in several groups."""
     four = ring_of(4, 2), (2, [(0, 1)]), ring_of(7), ring_of(3, 1)
     sets = substructure_sets(columns_of(*four * times), "rings", 8)
     expected = {
@@ -136,7 +136,7 @@ def test_a_function_of_a_user(stars):
 
 
 def test_computed_again_after_a_change_of_the_code(store, stars, monkeypatch):
-    """Of the function's file; a cell of a notebook that is run again replaces its own."""
+    """The function's file changes; a notebook's cell that runs again replaces its own."""
     for run, size in enumerate([1, 2, 1]):
         code = "@register('cell')\ndef cell(n, edges, size):\n"
         code += f"    return [list(range({size}))]\n"

@@ -83,7 +83,7 @@ def test_it_is_the_store_that_a_column_makes(options, split):
 
 
 def test_all_splits_share_a_store(options, split, tmp_path):
-    """With the batch fields beside it, whatever the seed is."""
+    """The batch fields beside the store are shared too, whatever the seed is."""
     rows, stores, times = rows_of_parts(), [], set()
     for seed, name in enumerate(("one.json", "two.json")):
         stores.append(get_store(options(split(rows, name), seed=seed)))

@@ -113,7 +113,7 @@ def test_rows_of_nothing(table):
 
 @pytest.mark.parametrize("separator", ";,|")
 def test_a_line_that_names_the_separator(read, separator):
-    """As Excel writes it."""
+    """Excel writes such a line."""
     text = [f"sep={separator}", *lines(["1", "2", "3"], separator)]
     assert read(text)[0] == [1, 2, 3]
 
