@@ -32,8 +32,11 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
     if kind != "html" and count > 1:
         raise ValueError(f"{output} is for one molecule, not {count}; use .html")
     explain = Explainer(
-        *(predictor, arguments.target, models.checkpoints),
-        *(arguments.attention, arguments.layer),
+        predictor,
+        arguments.target,
+        models.checkpoints,
+        arguments.attention,
+        arguments.layer,
         numbers(arguments.channels, "--channels"),
         numbers(arguments.atoms, "--atoms"),
     )

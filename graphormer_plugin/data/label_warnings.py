@@ -188,5 +188,9 @@ def _shared_molecules(
     if not shared:
         return ""
     text = f"{' and '.join(shared)}, so that metrics look better than they are"
-    advice = ["drop the duplicates"] * duplicates + ["give --split scaffold"] * drawn
+    advice = []
+    if duplicates:
+        advice.append("drop the duplicates")
+    if drawn:
+        advice.append("give --split scaffold")
     return f"{text}; {', or '.join(advice)}" if advice else text

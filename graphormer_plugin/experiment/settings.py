@@ -213,44 +213,59 @@ class Settings(TableOptions, Places):
         for path in (self.table, self.folder, *self.part_files.values()):
             path.encode()  # ValueError: not UTF-8, which the report and commands.sh are
         flags = ", ".join(self.training_flags)
-        errors = {
-            f"--seed {self.seed}: expected {MOST_SEED} or less": self.seed > MOST_SEED,
-            f"--folds {self.folds}: expected 3 or more": 0 < self.folds < 3,
-            f"{flags}: no effect with --model head, which trains nothing": (
-                flags and self.model == HEAD
+        of_column = self.split.startswith("column:")
+        conditions = [
+            (
+                self.seed > MOST_SEED,
+                f"--seed {self.seed}: expected {MOST_SEED} or less",
             ),
-            "--folds and --ratios exclude each other: valid and test are a fold each": (
-                self.folds and self.ratios
+            (0 < self.folds < 3, f"--folds {self.folds}: expected 3 or more"),
+            (
+                flags and self.model == HEAD,
+                f"{flags}: no effect with --model head, which trains nothing",
             ),
-            f"--lr {self.lr}: expected a number above 0": (
-                self.lr is not None and not self.lr > 0
+            (
+                self.folds and self.ratios,
+                "--folds and --ratios exclude each other: valid and test are a fold each",
             ),
-            f"--coverage {self.coverage}: expected a number above 0, below 1": (
-                not 0 < self.coverage < 1
+            (
+                self.lr is not None and not self.lr > 0,
+                f"--lr {self.lr}: expected a number above 0",
             ),
-            "--coverage only works with --interval conformal": (
-                self.coverage != type(self).coverage and self.interval == NORMAL
+            (
+                not 0 < self.coverage < 1,
+                f"--coverage {self.coverage}: expected a number above 0, below 1",
             ),
-            "--interval conformal needs a single split; drop --folds or --replicates": (
-                self.interval == CONFORMAL and self.runs > 1
+            (
+                self.coverage != type(self).coverage and self.interval == NORMAL,
+                "--coverage only works with --interval conformal",
             ),
-            f"--split {self.split} is one split; drop --folds and --ratios": (
-                self.split.startswith("column:")
-                and (self.folds and not self.fold_column or self.ratios)
+            (
+                self.interval == CONFORMAL and self.runs > 1,
+                "--interval conformal needs a single split; drop --folds or --replicates",
             ),
-            f"--split {self.split} is one split; drop --folds": (
-                self.split.startswith("time:") and self.folds
+            (
+                of_column and (self.ratios or self.folds and not self.fold_column),
+                f"--split {self.split} is one split; drop --folds and --ratios",
             ),
-            "--valid-file needs --test-file": self.valid_file and not self.test_file,
-            "--valid-file and --test-file are the split; drop --split": (
-                self.split and self.valid_file
+            (
+                self.split.startswith("time:") and self.folds,
+                f"--split {self.split} is one split; drop --folds",
             ),
-            "--test-file is part of the split; drop --folds, --ratios and column:NAME": (
-                self.test_file
-                and (self.folds or self.ratios or self.split.startswith("column:"))
+            (
+                self.valid_file and not self.test_file,
+                "--valid-file needs --test-file",
             ),
-        }
-        for text, is_wrong in errors.items():
+            (
+                self.split and self.valid_file,
+                "--valid-file and --test-file are the split; drop --split",
+            ),
+            (
+                self.test_file and (self.folds or self.ratios or of_column),
+                "--test-file is part of the split; drop --folds, --ratios and column:NAME",
+            ),
+        ]
+        for is_wrong, text in conditions:
             if is_wrong:
                 raise DatasetError(text)
 

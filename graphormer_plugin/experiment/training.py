@@ -77,7 +77,8 @@ def shell_lines(
     absolute paths."""
     text = "# Type these lines in this folder, or in another with its table.\n"
     text += "".join(f"# {comment}\n" for comment in comments)
-    text += "PLUGIN=$(python -m graphormer_plugin --path)\n" * bool(lines)
+    if lines:
+        text += "PLUGIN=$(python -m graphormer_plugin --path)\n"
     for options in lines:
         paths = {name: options[name] for name in START_PATHS if name in options}
         paths = {

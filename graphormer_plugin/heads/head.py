@@ -37,8 +37,13 @@ _SHARES /= _SHARES.sum()
 # Attributes of `Head`.
 _ARRAYS = ("weights", "lengths", "dual", "spread_of_target", "curve_at", "curve")
 _NUMBERS = (
-    *("offset", "scale", "noise", "spread_scale"),
-    *("slope", "intercept", "logit_std"),
+    "offset",
+    "scale",
+    "noise",
+    "spread_scale",
+    "slope",
+    "intercept",
+    "logit_std",
 )
 
 

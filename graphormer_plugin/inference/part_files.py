@@ -35,7 +35,8 @@ class PartFiles:
     """
 
     def __init__(self, outputs: Sequence[Path], key: str) -> None:
-        table, *_ = self.outputs = outputs
+        self.outputs = outputs
+        table = outputs[0]
         self.folder = table.with_name(f"{table.name}.{key[:16]}.parts")
         # From the moment on at which the outputs are written; it is removed last.
         self._summary = self.folder.with_suffix(".done")

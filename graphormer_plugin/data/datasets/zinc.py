@@ -23,11 +23,13 @@ from graphormer_plugin.data.tables.table import CsvTable
 
 # Position = number of the atom type in the benchmark's files. Names are those of Kekule
 # SMILES: element, hydrogens if the atom stands in brackets, sign of its charge.
+# fmt: off
 ZINC_ATOM_TYPES = (
-    *("C", "O", "N", "F", "C H1", "S", "Cl", "O -", "N H1 +", "Br"),
-    *("N H3 +", "N H2 +", "N +", "N -", "S -", "I", "P", "O H1 +", "N H1 -", "O +"),
-    *("S +", "P H1", "P H2", "C H2 -", "P +", "S H1 +", "C H1 -", "P H1 +"),
+    "C", "O", "N", "F", "C H1", "S", "Cl", "O -", "N H1 +", "Br",
+    "N H3 +", "N H2 +", "N +", "N -", "S -", "I", "P", "O H1 +", "N H1 -", "O +",
+    "S +", "P H1", "P H2", "C H2 -", "P +", "S H1 +", "C H1 -", "P H1 +",
 )
+# fmt: on
 ZINC_BOND_TYPES = ("NONE", "SINGLE", "DOUBLE", "TRIPLE")
 _ATOM_NUMBER = {name: number for number, name in enumerate(ZINC_ATOM_TYPES)}
 
