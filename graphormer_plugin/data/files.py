@@ -37,7 +37,7 @@ def atomic_write(
     temporary: Path | None = None,
     **options: Any,
 ) -> Iterator[IO[Any]]:
-    """Opens a file that gets its name when it is complete; otherwise none is left.
+    """Open a file that gets its name when it is complete; otherwise none is left.
 
     Readers find the old content or all of the new, even after a loss of power. Until then
     the file is called ``temporary``, by default a name that no other process uses.
@@ -68,7 +68,7 @@ def file_lock(
     on_wait: Callable[[], None] | None = None,
     keep: bool = True,
 ) -> Iterator[None]:
-    """Holds the lock of a file or folder; blocks while another process has it. Where the
+    """Hold the lock of a file or folder; block while another process has it. Where the
     file system has no locks, it warns and holds none. Without ``keep``, the file of the
     lock, which lies beside the path, is removed at the end."""
     path = Path(path)
@@ -103,7 +103,7 @@ _claims: dict[Path, IO[str]] = {}
 
 
 def claim_folder(path: str | os.PathLike[str]) -> bool:
-    """Locks a folder for this process, until it ends; False if its file system has no locks.
+    """Lock a folder for this process, until it ends; False if its file system has no locks.
 
     The POSIX record lock (``lockf``) on ``.lock`` works on network file systems too, if they
     pass locks on (NFS, Lustre with ``-o flock``). Forked children, such as data workers that
@@ -136,7 +136,7 @@ def _open_no_link(path: str, flags: int) -> int:
 
 
 def open_to_read(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Opens a regular file; reading a pipe or a device may never end."""
+    """Open a regular file; reading a pipe or a device may never end."""
     file = open(path, "rb", opener=lambda name, how: os.open(name, how | os.O_NONBLOCK))
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -153,7 +153,7 @@ def read_text(path: str | os.PathLike[str], errors: str = "strict") -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file in UTF-8, see `atomic_write`; makes its folder."""
+    """Write a file in UTF-8, see `atomic_write`; make its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path, "w", encoding="utf-8") as file:
         file.write(text)
@@ -162,7 +162,7 @@ def write_text(path: Path, text: str) -> None:
 def write_csv(
     path: str | os.PathLike[str], rows: Iterable[Sequence[Any]], delimiter: str = ","
 ) -> None:
-    r"""Writes rows of cells that every reader splits into the same rows, see `atomic_write`.
+    r"""Write rows of cells that every reader splits into the same rows, see `atomic_write`.
 
     Readers end a row at ``\r`` too, unless it is quoted. Before February 2024 (gh-67044),
     Python quoted the characters of its own line terminator only: hence ``\r\n`` here, which
@@ -217,7 +217,7 @@ def home_path(path: str | os.PathLike[str]) -> Path:
 
 
 def download_file(url: str, to: Path) -> None:
-    """Downloads a file. Any exception may say that the server cannot be reached, is silent
+    """Download a file. Any exception may say that the server cannot be reached, is silent
     for `NETWORK_TIMEOUT_S`, or ends before the file does.
 
     `torch.hub.download_url_to_file` keeps half a file if the connection breaks.

@@ -40,7 +40,7 @@ def spread_scale(values: Floats, std: Floats, labels: Floats) -> SpreadScale:
     fitted to the molecules.
 
     Returns:
-        Factor 1 and floor 0 for a target with fewer than `LEAST_LABELS` labels, without
+        factor 1 and floor 0 for a target with fewer than `LEAST_LABELS` labels, without
         spread or without errors.
     """
     scale = SpreadScale(np.ones(labels.shape[1]), np.zeros(labels.shape[1]))
@@ -116,7 +116,7 @@ def spread_curves(values: Floats, std: Floats, errors: Floats) -> tuple[Floats, 
         errors: label - prediction.
 
     Returns:
-        Predicted values and standard deviations, ascending, [2, `KNOTS`], and the factors
+        predicted values and standard deviations, ascending, [2, `KNOTS`], and the factors
         there, to be multiplied.
     """
     shares = np.linspace(0, 1, KNOTS)

@@ -15,7 +15,7 @@ _keeps_statistics = False
 
 @contextlib.contextmanager
 def running_statistics_kept() -> Iterator[None]:
-    """Keeps the running statistics during training passes, e.g. the second pass over a
+    """Keep the running statistics during training passes, e.g. the second pass over a
     batch in activation checkpointing."""
     global _keeps_statistics
     before, _keeps_statistics = _keeps_statistics, True
@@ -143,7 +143,7 @@ class MaskedBatchNorm(nn.Module):
             running.lerp_(value.to(running.dtype), share.to(running.dtype))
 
     def _apply(self, fn, recurse=True):
-        """Moves the module. Conversion to halves leaves out the running statistics."""
+        """Move the module. Conversion to halves leaves out the running statistics."""
         names = ("running_mean", "running_var")
         before = [getattr(self, name) for name in names]
         super()._apply(fn, recurse)

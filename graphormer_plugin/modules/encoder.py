@@ -47,7 +47,7 @@ class Encoder(nn.Module):
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
-        """Encodes a batch.
+        """Encode a batch.
 
         Args:
             batch: the fields of `required_fields`.
