@@ -214,20 +214,20 @@ class Predictor:
     ) -> PerGraph:
         """Vectors of graphs or of their nodes, for use as fingerprints.
 
+        The vector of a graph is its virtual node. A model without virtual nodes reads it out
+        of the nodes. The vectors of several models are concatenated. Models with equal
+        weights, such as the start of several heads, are used once.
+
         Args:
             layers: number of last layers whose vectors are concatenated, in their order;
-                0: the parts that the checkpoint names, see `joined_vectors`. By default 0
-                where it names parts, else 1.
+                0: the parts that the checkpoint names, see `joined_vectors`. The default is
+                0 if the checkpoint names parts, else 1.
+            nodes: return the vectors of nodes, without virtual nodes.
             fingerprint: GRPE's fingerprints, see `layer_vectors`.
 
         Returns:
-            float [len(inputs), `vector_width`], in the model's precision: the virtual node
-            of each graph, or without it the model's read-out of its nodes. With
-            ``nodes`` a list with an array [N, layers * D] per graph, without the virtual
-            node.
-
-            Several models give their vectors side by side; models with equal weights,
-            such as the start of several heads, count once.
+            float [len(inputs), `vector_width`], in the model's precision; with ``nodes`` a
+            list with an array [N, layers * D] per graph.
         """
         molecules = self.read(inputs)
         distinct = {member.model: member for member in self.members}
