@@ -17,7 +17,7 @@ import numpy as np
 # so that it fits a byte together with 0 = no bond.
 MAX_RADIX_TYPES = 254
 MAX_BOND_TYPES = 65535  # uint16 with 0 = no bond
-MAX_SCALED = 5.0  # of a standardised feature, in absolute value; our choice
+MAX_SCALED = 5.0  # largest standardised feature, in absolute value; our choice
 
 _FLOAT32 = np.finfo(np.float32)
 LARGEST, SMALLEST = float(_FLOAT32.max), float(_FLOAT32.tiny)  # with all its digits
@@ -296,7 +296,7 @@ def pooled_statistics(
     means, stds = [], []
     for column in range(width):
         count = total = squares = 0.0
-        eps = 0.0  # of the type in which the labels are kept
+        eps = 0.0  # resolution of the type in which the labels are kept
         for values in labels(column):
             if np.asarray(values).dtype.kind == "f":
                 eps = max(eps, np.finfo(np.asarray(values).dtype).eps)

@@ -51,4 +51,4 @@ def test_server(tmp_path, monkeypatch):
         assert status(body) == 422
     assert status(b'{"smiles": ["%s"]}' % (b"C" * 3_000_000)) == 422
     assert status(b'{"smiles": ["%s"]}' % (b"C" * 4_000_000)) == 413
-    assert status(iter([b'{"smiles": ["C"]}'])) == 413  # of a length that none knows
+    assert status(iter([b'{"smiles": ["C"]}'])) == 413  # a body of unknown length

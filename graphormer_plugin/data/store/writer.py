@@ -71,7 +71,7 @@ class StoreWriter:
         self._num_nodes = 0
         self._num_edges = 0
         self._rows_differ = False
-        self._labels: list[np.ndarray] = []  # of graphs
+        self._labels: list[np.ndarray] = []  # labels of graphs
         self._columns: dict[str, Column] = {}
         self._files: dict[str, dict[str, Any]] = {}  # entries of the manifest
 

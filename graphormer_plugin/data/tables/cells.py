@@ -14,7 +14,7 @@ from graphormer_plugin.data.errors import counted, listed
 from graphormer_plugin.data.schema import beyond_float32
 
 MISSING = frozenset({"", "nan", "na", "n/a", "#n/a", "<na>", "null", "none"})
-MINUS = "\u2212"  # of programs that typeset texts
+MINUS = "\u2212"  # written by programs that typeset texts
 COMMA = re.compile(rf"[+{MINUS}-]?\d*,\d+(e[+{MINUS}-]?\d+)?", re.IGNORECASE)  # 1,5
 THOUSANDS = re.compile(rf"[+{MINUS}-]?[1-9]\d{{0,2}},\d{{3}}")  # 1,234, perhaps 1234
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
