@@ -27,6 +27,7 @@ from graphormer_plugin.criterions.losses import (
 from graphormer_plugin.data.batches import bucketed_order, cut_batches
 from graphormer_plugin.data.chunk import NODE_SPLITS, GraphChunk
 from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.columns import Level, learned_level
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.fields.degrees import sum_of_logs
 from graphormer_plugin.data.labels import default_names, describe_targets, stored_labels
@@ -74,8 +75,9 @@ def build_model(
     Raises:
         ValueError: a wrong graph, label or option.
     """
-    kind = kind or ("multiclass" if level == "node" else "regression")
-    chunk = _chunk(graphs, level, kind == "regression", edge_kind)
+    label_level = learned_level(level)
+    kind = kind or ("multiclass" if label_level is Level.NODE else "regression")
+    chunk = _chunk(graphs, label_level, kind == "regression", edge_kind)
     real = chunk.edge_attr is not None and chunk.edge_attr.dtype.kind == "f"
     bonds = BondColumns(bond_dims)
     bonds.add(None if real else chunk.edge_attr, int(chunk.num_edges.sum()))
@@ -86,13 +88,13 @@ def build_model(
     width = chunk.edge_attr.shape[1] if real else 0
     schema = bonds.schema(chunk.x.shape[1], node_dims, width)
     labels = chunk.target
-    names = default_names(labels.shape[1] if labels.ndim == 2 else 1)
+    names = default_names(labels.shape[1])
     columns = {
         "node_offset": np.cumsum([0, *chunk.num_nodes]),
         "edge_offset": np.cumsum([0, *chunk.num_edges]),
         "edge_dst": chunk.edge_index[1],
     }
-    asked = TargetSchema(names, kind=kind, num_classes=num_classes)
+    asked = TargetSchema(names, "", kind, label_level, num_classes)
     offset = columns["node_offset"]
     targets, _ = describe_targets(labels, asked, offset, {}, chunk.node_split)
     total, count = sum_of_logs(columns, np.arange(len(chunk)))
@@ -206,28 +208,32 @@ def _prepared(
         raise ValueError(f"split {split!r}, but the graphs have no train_mask")
     prepared = ModelGraphs(model, model.schema, chunk)
     if chunk.target is not None:
-        labels = chunk.target if chunk.target.ndim == 2 else chunk.target[:, None]
-        if labels.shape[1] != len(targets.names):
+        width = chunk.target.shape[1]
+        if width != len(targets.names):
             raise ValueError(
-                f"y has {labels.shape[1]} numbers per graph, the model has targets "
+                f"y has {width} numbers per graph, the model has targets "
                 f"{', '.join(targets.names)}"
             )
-        targets.check(labels)
+        targets.check(chunk.target)
         prepared.target = chunk.target
+        prepared.level = targets.level
     return prepared
 
 
 def _collated(
     collator: GraphCollator, split: str, numbers: list[int]
 ) -> tuple[Batch, Tensor]:
-    """Fields and labels of some graphs."""
+    """Fields and labels of some graphs; nodes have one target, without a dimension of it."""
     sample = collator(np.array(numbers), split)
-    return sample["net_input"]["batch"], sample["target"]
+    target = sample["target"]
+    if collator.level is Level.NODE:
+        target = target.squeeze(-1)
+    return sample["net_input"]["batch"], target
 
 
 def _chunk(
     graphs: Sequence[Any],
-    level: str,
+    level: Level,
     values: bool,
     edge_kind: str,
     labelled: bool = True,
@@ -246,7 +252,7 @@ def _chunk(
     if not parts:
         raise DatasetError("there are no graphs")
     chunk = GraphChunk.joined(parts)
-    if chunk.target is not None and chunk.target.ndim == 2:
+    if chunk.target is not None and level is Level.GRAPH:
         chunk.target = stored_labels(chunk.target)
     return chunk
 

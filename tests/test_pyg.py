@@ -12,6 +12,7 @@ from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.mse_loss import MSELoss
 from graphormer_plugin.criterions.multiclass_cross_entropy import MulticlassCrossEntropy
 from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import TargetSchema
@@ -67,10 +68,11 @@ def test_equals_a_store(arch, level, tmp_path):
     graphs = trees(level=level)
     graphs[3].y = torch.full_like(graphs[3].y, -1 if level == "node" else torch.nan)
     kind = "regression" if level == "graph" else "multiclass"
-    chunks = chunks_of_graphs(graphs, level=level, progress=False)
+    chunks = chunks_of_graphs(graphs, level=Level(level), progress=False)
     names = ["y0", "y1"] if level == "graph" else ["y"]
     splits = {"train": list(range(12)), "valid": [], "test": []}
     more = {"splits": splits, "target_names": names, "unit": "", "kind": kind}
+    more["level"] = level
     store = write(tmp_path / "s", *chunks, **more)
     model = made(arch, graphs, level=level)
     assert model.schema == store.schema
@@ -78,11 +80,18 @@ def test_equals_a_store(arch, level, tmp_path):
     columns = store.columns | load_or_compute(store, model.batch_spec)
     types_of_bonds = store.schema.num_bond_types
     collator = GraphCollator(
-        columns, store.target, num_bond_types=types_of_bonds, spec=model.batch_spec
+        columns,
+        store.target,
+        level=store.targets.level,
+        num_bond_types=types_of_bonds,
+        spec=model.batch_spec,
     )
     sample = collator(np.arange(12))
     ((batch, target),) = graph_loader(graphs, model, batch_size=12)
-    assert torch.equal(target.nan_to_num(9), sample["target"].nan_to_num(9))
+    shape = (12, 2) if level == "graph" else (12, batch["x"].shape[1])
+    assert target.shape == shape
+    expected = sample["target"].nan_to_num(9).reshape(shape)
+    assert torch.equal(target.nan_to_num(9), expected)
     model.eval()
     output = model(batch)
     assert torch.equal(output, model(**sample["net_input"]))

@@ -9,6 +9,7 @@ from fairseq.dataclass import FairseqDataclass
 from numpy.typing import NDArray
 from torch import Tensor
 
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.options import CLASS_WEIGHTS
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.modules.encoder_config import option
@@ -29,7 +30,7 @@ def weight_table(text: str, task: Any) -> Tensor:
     targets = task.targets
     if text != BALANCED:
         weights = class_weights(text, targets, np.empty((0, len(targets.names))))
-    elif targets.level == "graph":
+    elif targets.level is Level.GRAPH:
         weights = np.array(task.balanced_class_weights())
     else:
         raise ValueError("--class-weights balanced: classes of nodes take numbers")
@@ -42,7 +43,7 @@ def class_weights(text: str, targets: TargetSchema, labels: NDArray) -> NDArray:
     given = given_weights(text, targets)
     if given is not None:
         return np.tile(given, (len(targets.names), 1))
-    if labels.ndim != 2 or labels.shape[1] != len(targets.names):
+    if labels.shape[1:] != (len(targets.names),):
         raise ValueError(
             f"labels have shape {list(labels.shape)}, expected [n, {len(targets.names)}]"
         )

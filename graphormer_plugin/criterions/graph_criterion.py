@@ -215,17 +215,11 @@ class RegressionCriterion(GraphCriterion):
     (``--target-scale none``). ``mae`` and ``rmse`` are over the whole split in the target's
     unit, e.g. eV: the mean of ``mae_<target>``, each over the rows that have that target.
     ``nrmse`` of several standardised targets is the mean of ``rmse_<target>`` divided by the
-    target's standard deviation in training. Labels of nodes are ``[B, N]``, NaN where
+    target's standard deviation in training. Labels of nodes are ``[B, N, 1]``, NaN where
     missing or padding.
     """
 
     target_kinds = ("regression",)
-
-    def labels(self, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Labels of graphs ``[B, C]`` or of nodes ``[B, N, 1]``, and a mask."""
-        if self.targets.level == "node":
-            target = target.unsqueeze(-1)
-        return super().labels(target)
 
     def value_loss(self, output: Tensor, value: Tensor) -> Tensor:
         """Loss of every value, both at the scale of training."""
@@ -281,7 +275,7 @@ class ClassCriterion(GraphCriterion):
     """A loss on classes, one label per graph or per node.
 
     Graph labels are a float64 column ``[B, 1]`` with NaN where missing, node labels
-    int64 ``[B, N]`` with -1 where missing or padding. ``accuracy`` is the fraction of
+    int64 ``[B, N, 1]`` with -1 where missing or padding. ``accuracy`` is the fraction of
     labels that are predicted, over the whole split.
     """
 
@@ -289,9 +283,7 @@ class ClassCriterion(GraphCriterion):
 
     def labels(self, target: Tensor) -> tuple[Tensor, Tensor]:
         """Labels int64 ``[B]`` or ``[B, N]``, and a mask."""
-        if self.targets.level == "graph":
-            target = target.squeeze(1)
-        labels, present = present_labels(target)
+        labels, present = present_labels(target.squeeze(-1))
         return labels.long(), present
 
     def output_shape(self, labels: Tensor) -> list[int]:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphormer_plugin.data.columns import Level, column_type, row_width
+
 # Splits of the nodes of a graph, numbered from 1, and the masks that PyG has for them.
 NODE_SPLITS = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
 CHUNK_ROWS = 256  # a fraction of a second of work, so that Ctrl-C is obeyed at once
@@ -45,8 +47,8 @@ class GraphChunk:
         edge_attr: Categories from 0 (integers) or features (floats) [sum e, columns];
             None if edges carry nothing. Edges with features are distinct: no two have
             the same ends.
-        target: float [g, C], or at node level [sum n] classes (int) or values (float);
-            None if given later.
+        target: Labels [rows of their level, C]: of graphs float, of nodes classes (int) or
+            values (float); None if given later.
         pos: float32 [sum n, 3] or None.
         row: int [g] row of the source; None if it is the graph's number.
         node_split: uint8 [sum n] number in `NODE_SPLITS` of the split that the label of a
@@ -81,7 +83,7 @@ class GraphChunk:
                 parts.setdefault(name, []).append(array)
         return cls.from_arrays(
             {
-                name: np.concatenate(arrays, axis=1 if name == "edge_index" else 0)
+                name: np.concatenate(arrays, axis=column_type(name).axis)
                 for name, arrays in parts.items()
             }
         )
@@ -101,45 +103,38 @@ class GraphChunk:
     def check(self, first: int = 0) -> None:
         """ValueError for wrong shapes, types and ranges, except vocabularies; graphs count from
         ``first`` in messages."""
-        num_nodes, num_edges = self.num_nodes, self.num_edges
-        num_ends = np.repeat(num_nodes, num_edges)[:, None]  # [E, 1]
-        counts = {"node": num_nodes, "edge": num_edges}
-        for name, table, sizes, kinds in (
-            ("x", self.x, num_nodes, "iubf"),
-            ("pos", self.pos, num_nodes, "iubf"),
-            ("edge_index.T", self.edge_index.T, num_edges, "iu"),
-            ("edge_attr", self.edge_attr, num_edges, "iubf"),
-            *(
-                (name, table.reshape(len(table), -1), counts[name[:4]], "f")
-                for name, table in self.attributes.items()
-            ),
-        ):
-            if table is None:
-                continue
-            wrong_type = table.size > 0 and table.dtype.kind not in kinds
-            if table.ndim != 2 or len(table) != sizes.sum() or wrong_type:
-                raise ValueError(
-                    f"{name} has shape {list(table.shape)} and dtype {table.dtype}, "
-                    f"expected [{sizes.sum()}, columns] of "
-                    f"{'numbers' if 'f' in kinds else 'integers'}"
-                )
-            if name == "edge_index.T":
-                wrong = (table < 0) | (table >= num_ends)
-                text = "edge_index names node {}, expected 0..{}"
-            elif table.dtype.kind == "f":
-                with np.errstate(over="ignore"):
-                    wrong = ~np.isfinite(table.astype(np.float32))
-                text = name + " has a value {}, expected one that fits float32"
-            else:
-                wrong = table < 0
-                text = name + " has category {}, expected 0 and above"
-            if wrong.any():
-                row, column = np.argwhere(wrong)[0]
-                graph = np.searchsorted(np.cumsum(sizes), row, side="right")
-                text = text.format(table[row, column], num_nodes[graph] - 1)
-                raise ValueError(f"graph {first + int(graph)}: {text}")
+        graphs_of_rows = {
+            Level.NODE: np.repeat(np.arange(len(self)), self.num_nodes),
+            Level.EDGE: np.repeat(np.arange(len(self)), self.num_edges),
+        }
+        self._check_ends(graphs_of_rows[Level.EDGE], first)
+        tables = {"x": self.x, "pos": self.pos, "edge_attr": self.edge_attr}
+        for name, values in self.attributes.items():
+            tables[name] = values.reshape(len(values), row_width(values))
+        for name, table in tables.items():
+            if table is not None:
+                graphs = graphs_of_rows[column_type(name).level]
+                _check_table(name, table, graphs, first)
         if self.edge_attr is not None and self.edge_attr.dtype.kind == "f":
             self._check_distinct_edges(first)
+
+    def _check_ends(self, graphs: np.ndarray, first: int) -> None:
+        """Edges join nodes of their graph."""
+        ends = self.edge_index
+        has_integers = ends.size == 0 or ends.dtype.kind in "iu"
+        if ends.shape != (2, len(graphs)) or not has_integers:
+            raise ValueError(
+                f"edge_index has shape {list(ends.shape)} and dtype {ends.dtype}, "
+                f"expected [2, {len(graphs)}] of integers"
+            )
+        num_nodes = self.num_nodes[graphs]
+        outside = (ends < 0) | (ends >= num_nodes)
+        if outside.any():
+            edge, end = np.argwhere(outside.T)[0]
+            raise ValueError(
+                f"graph {first + graphs[edge]}: edge_index names node {ends[end, edge]}, "
+                f"expected 0..{num_nodes[edge] - 1}"
+            )
 
     def _check_distinct_edges(self, first: int) -> None:
         graph = np.repeat(np.arange(len(self)), self.num_edges)
@@ -152,6 +147,36 @@ class GraphChunk:
                 f"graph {first + graph}: two edges from node {source} to node {target}; "
                 "edges with real features must be distinct"
             )
+
+
+def _check_table(name: str, table: np.ndarray, graphs: np.ndarray, first: int) -> None:
+    """A table has a row for each of its ``graphs``, of numbers that fit."""
+    has_numbers = table.size == 0 or table.dtype.kind in "iubf"
+    if table.ndim != 2 or len(table) != len(graphs) or not has_numbers:
+        raise ValueError(
+            f"{name} has shape {list(table.shape)} and dtype {table.dtype}, "
+            f"expected [{len(graphs)}, columns] of numbers"
+        )
+    _check_values(name, table, graphs, first)
+
+
+def _check_values(name: str, table: np.ndarray, graphs: np.ndarray, first: int) -> None:
+    """Floats fit float32, and categories count from 0."""
+    if table.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            outside = ~np.isfinite(table.astype(np.float32))
+        kind = "a value"
+        expected = "one that fits float32"
+    else:
+        outside = table < 0
+        kind = "category"
+        expected = "0 and above"
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        raise ValueError(
+            f"graph {first + graphs[row]}: {name} has {kind} {table[row, column]}, "
+            f"expected {expected}"
+        )
 
 
 @dataclass

@@ -15,6 +15,12 @@ from numpy.typing import NDArray
 from cython_ext import bond_dtype, build_batch
 from cython_ext.columns import ranges
 from graphormer_plugin.data.chunk import NODE_SPLITS
+from graphormer_plugin.data.columns import (
+    Level,
+    column_type,
+    rows_of_graphs,
+    user_column,
+)
 from graphormer_plugin.data.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.graph_columns import (
     ShardColumns,
@@ -34,7 +40,8 @@ class GraphCollator:
     OpenMP team of the parent does not survive a fork.
 
     Args:
-        target: Labels as a store has them; None: among the columns.
+        target: Labels [rows of their level, C]; None: among the columns.
+        level: What has a label.
         num_bond_types: Largest joint bond type of the data; types start at 1.
         max_nodes: Nodes of the largest graph allowed; None for no limit.
         spec: Fields that the model needs.
@@ -46,12 +53,14 @@ class GraphCollator:
         target: NDArray[np.floating] | None,
         *,
         spec: BatchSpec,
+        level: Level = Level.GRAPH,
         num_bond_types: int,
         max_nodes: int | None = None,
     ) -> None:
         if target is not None:
             columns = columns | {"target": target}
         self.columns = columns
+        self.level = level
         self.num_bond_types = num_bond_types
         self.max_nodes = max_nodes
         self.spec = spec
@@ -68,7 +77,7 @@ class GraphCollator:
             - ``net_input`` with the ``batch`` of fields;
             - ``target`` float64 ``[B, C]``, NaN where missing. fairseq's ``--fp16`` halves
               float32 tensors, and a half rounds 2,049 and turns 70,000 into infinity.
-              For nodes ``[B, N]``: classes int64, -1 where missing or padding; values
+              For nodes ``[B, N, C]``: classes int64, -1 where missing or padding; values
               float64, NaN there;
             - ``weight`` float64 ``[B]`` and ``bound`` int8 ``[B, C]``, if the store has them.
 
@@ -109,12 +118,12 @@ class GraphCollator:
         for name in ("x", "pos", "edge_attr", "graph_features"):
             if name in arrays and arrays[name].dtype == np.float32:
                 arrays[name] = arrays[name].astype(np.float64)
-        for name, per in own.items():
-            arrays[name] = padded_rows(columns, per, f"{per}.{name}", ids)
+        for name, level in own.items():
+            arrays[name] = padded_rows(columns, level, user_column(level, name), ids)
         if self.spec.number_edges:
             number_in_batch(arrays, columns["edge_offset"], ids)
         offsets = columns["node_offset"]
-        labels = {"target": _labels(columns, ids, split)}
+        labels = {"target": _labels(columns, self.level, ids, split)}
         if "weight" in columns:
             labels["weight"] = columns["weight"][ids].astype(np.float64)
         if "bound" in columns:
@@ -144,22 +153,23 @@ class GraphCollator:
         """Columns of some graphs, with their labels as ``target``."""
         if isinstance(self.columns, ShardColumns):
             return self.columns.of_graphs(graph_ids)
-        return columns_of_graphs(self.columns, graph_ids)
+        return columns_of_graphs(self.columns, graph_ids, self.level)
 
 
 def _labels(
-    columns: Mapping[str, NDArray[Any]], ids: NDArray[np.int64], split: str
+    columns: Mapping[str, NDArray[Any]],
+    level: Level,
+    ids: NDArray[np.int64],
+    split: str,
 ) -> NDArray[Any]:
     """The ``target`` of `GraphCollator.__call__`."""
-    labels = columns["target"]
-    if labels.ndim == 2:
-        return labels[ids].astype(np.float64)
-    real = labels.dtype.kind == "f"
-    missing, dtype = (np.nan, np.float64) if real else (-1, np.int64)
-    target = padded_rows(columns, "node", "target", ids, missing, dtype)
+    is_real = columns["target"].dtype.kind == "f"
+    target = padded_rows(columns, level, "target", ids)
+    target = target.astype(np.float64 if is_real else np.int64)
     if split in NODE_SPLITS and "node_split" in columns:
-        node_splits = padded_rows(columns, "node", "node_split", ids)
-        target[node_splits != 1 + list(NODE_SPLITS).index(split)] = missing
+        node_splits = padded_rows(columns, level, "node_split", ids)
+        outside = node_splits != 1 + list(NODE_SPLITS).index(split)
+        target[outside] = column_type("target").filling(target.dtype)
     return target
 
 
@@ -195,22 +205,20 @@ def number_in_batch(
 
 def padded_rows(
     columns: Mapping[str, NDArray[Any]],
-    per: str,
+    level: Level,
     name: str,
     ids: NDArray[np.int64],
-    padding: float = 0,
-    dtype: type | None = None,
 ) -> NDArray[Any]:
-    """A column of some graphs, [B, ...] ``per`` graph, [B, N, ...] per node or
-    [B, N, N, ...] per pair, in its own type or another."""
-    rows = columns[name]
-    if per == "graph":
-        return rows[ids]
+    """A column of some graphs: [B, ...] of graphs, [B, N, ...] of nodes or [B, N, N, ...] of
+    pairs, with the `ColumnType.filling` at padding."""
+    rows = columns[name][rows_of_graphs(columns, ids, level)]
+    if level is Level.GRAPH:
+        return rows
     sizes = columns["node_offset"][ids + 1] - columns["node_offset"][ids]
     real = np.arange(sizes.max()) < sizes[:, None]
-    if per == "pair":
+    if level is Level.PAIR:
         real = real[:, :, None] & real[:, None]
-    offset = columns[f"{per}_offset"]
-    padded = np.full((*real.shape, *rows.shape[1:]), padding, dtype or rows.dtype)
-    padded[real] = rows[ranges(offset[ids], offset[ids + 1] - offset[ids])]
+    filling = column_type(name).filling(rows.dtype)
+    padded = np.full((*real.shape, *rows.shape[1:]), filling, rows.dtype)
+    padded[real] = rows
     return padded

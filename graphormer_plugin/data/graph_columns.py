@@ -6,13 +6,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from cython_ext import bond_dtype, edge_order
-from cython_ext.columns import RING_COLUMNS, ranges
+from cython_ext.columns import RING_COLUMNS
 from graphormer_plugin.data.chunk import GraphChunk
+from graphormer_plugin.data.columns import Level, column_type, ranges_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema
-
-EDGE_ROWS = ("edge_src", "edge_dst", "edge_bond", "edge_attr")
-GRAPH_ROWS = ("row", "weight", "bound", "graph_features")
-OFFSETS = ("node_offset", "edge_offset", "pair_offset", "ring_offset", "ring_start")
 
 
 def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.ndarray]:
@@ -60,7 +57,8 @@ def flat_columns(
     if chunk.node_split is not None:
         columns["node_split"] = chunk.node_split
     for name, values in chunk.attributes.items():
-        columns[name] = values[order] if name.startswith("edge.") else values
+        of_edges = column_type(name).level is Level.EDGE
+        columns[name] = values[order] if of_edges else values
     return columns
 
 
@@ -117,24 +115,31 @@ def edges_of_graph(columns: Mapping[str, np.ndarray], graph: int) -> np.ndarray:
 
 
 def columns_of_graphs(
-    columns: Mapping[str, np.ndarray], graph_ids: np.ndarray
+    columns: Mapping[str, np.ndarray],
+    graph_ids: np.ndarray,
+    label_level: Level | None = None,
 ) -> dict[str, np.ndarray]:
     """Flat columns of some graphs [B] of a store, in the order of their numbers.
 
-    The name of a registered field, as ``graph.NAME``, ``node.NAME`` or ``pair.NAME``, says what
-    has a row. Columns that are not known have a row per node.
+    Args:
+        label_level: what the labels are of, if ``target`` is among the columns.
     """
-    taken, rows = {}, {"graph": graph_ids}
-    for kind in ("node", "edge", "pair"):
-        offset = f"{kind}_offset"
-        if offset in columns:
-            taken[offset], rows[kind] = _ranges(columns[offset], graph_ids)
+    taken = {}
+    rows = {Level.GRAPH: graph_ids}
+    for level in Level:
+        if level.offset in columns:
+            taken[level.offset], rows[level] = ranges_of_graphs(
+                columns[level.offset], graph_ids
+            )
     for name, column in columns.items():
         if name not in taken and name not in RING_COLUMNS:
-            taken[name] = np.asarray(column)[rows[_kind_of_row(name, column)]]
+            level = column_type(name).level or label_level
+            taken[name] = np.asarray(column)[rows[level]]
     if "ring_offset" in columns:
-        taken["ring_offset"], rings = _ranges(columns["ring_offset"], graph_ids)
-        taken["ring_start"], nodes = _ranges(columns["ring_start"], rings)
+        taken["ring_offset"], rings = ranges_of_graphs(
+            columns["ring_offset"], graph_ids
+        )
+        taken["ring_start"], nodes = ranges_of_graphs(columns["ring_start"], rings)
         taken["ring_node"] = np.asarray(columns["ring_node"])[nodes]
     return taken
 
@@ -146,7 +151,7 @@ def joined_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.nd
     joined = {}
     for name in parts[0]:
         columns = [part[name] for part in parts]
-        if name in OFFSETS:
+        if column_type(name).is_offset:
             sizes = np.concatenate([np.diff(column) for column in columns])
             joined[name] = np.cumsum([0, *sizes], dtype=np.int64)
         else:
@@ -167,36 +172,27 @@ def release_pages(shards: Sequence[Mapping[str, np.ndarray]]) -> None:
                 mapped.madvise(mmap.MADV_DONTNEED)
 
 
-def _kind_of_row(name: str, column: np.ndarray) -> str:
-    if "." in name:
-        return name.partition(".")[0]
-    if name in EDGE_ROWS:
-        return "edge"
-    labels = name == "target" and column.ndim == 2
-    return "graph" if labels or name in GRAPH_ROWS else "node"
-
-
-def _ranges(offset: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets of consecutive ranges, and the rows that they hold."""
-    start = np.asarray(offset[ids])
-    count = offset[ids + 1] - start
-    return np.concatenate([[0], np.cumsum(count)]), ranges(start, count)
-
-
 class ShardColumns:
     """Columns of several stores, from which batches take graphs.
 
     Args:
         shards: Columns of each store; ``row`` is left out, see `ShardedStore.rows`.
         first: Number of the first graph of each store, and of all graphs.
+        label_level: What the labels are of.
     """
 
-    def __init__(self, shards: Sequence[dict[str, np.ndarray]], first: np.ndarray):
+    def __init__(
+        self,
+        shards: Sequence[dict[str, np.ndarray]],
+        first: np.ndarray,
+        label_level: Level = Level.GRAPH,
+    ) -> None:
         self.shards = [
             {name: column for name, column in columns.items() if name != "row"}
             for columns in shards
         ]
         self.first = first
+        self.label_level = label_level
 
     def __contains__(self, name: str) -> bool:
         return all(name in columns for columns in self.shards)
@@ -207,7 +203,9 @@ class ShardColumns:
         shard = np.searchsorted(self.first, graph_ids, side="right") - 1
         parts = [
             columns_of_graphs(
-                self.shards[number], graph_ids[shard == number] - self.first[number]
+                self.shards[number],
+                graph_ids[shard == number] - self.first[number],
+                self.label_level,
             )
             for number in np.unique(shard)
         ]
@@ -216,4 +214,4 @@ class ShardColumns:
             return joined_columns(parts)
         places = np.empty_like(order)
         places[order] = np.arange(len(order))
-        return columns_of_graphs(joined_columns(parts), places)
+        return columns_of_graphs(joined_columns(parts), places, self.label_level)

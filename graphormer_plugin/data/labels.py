@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from graphormer_plugin.data.columns import Level, as_rows, is_missing
 from graphormer_plugin.data.schema import TargetSchema, target_statistics
 
 
 def as_float32(values: np.ndarray) -> np.ndarray:
     """float32 [G, C]; ValueError where a label is infinite, or does not fit, see
     `beyond_float32`."""
-    values = np.asarray(values)
-    if values.ndim != 2:
-        raise ValueError(f"target has shape {list(values.shape)}, expected [G, C]")
+    values = as_rows(values)
     # Before the cast: a number that is too small would be 0 in float32.
     TargetSchema([f"target {n}" for n in range(values.shape[1])]).check(values)
     return values.astype(np.float32)
@@ -73,45 +72,43 @@ def describe_targets(
     and the number of missing labels.
 
     Args:
-        values: Labels as a store has them (`store`).
-        asked: Names and kind of the targets; with 0 classes, a multiclass target has the
-            largest label + 1.
+        values: Labels [rows of their level, C].
+        asked: Names, kind and level of the targets; with 0 classes, a multiclass target has
+            the largest label + 1.
         splits: Graph ids by split name; without ``train``, the statistics are of all graphs.
         node_split: See `GraphChunk`; it gives the training nodes.
     """
     names, kind = asked.names, asked.kind
-    node_level = values.ndim == 1
-    labels = values[:, None] if node_level else values
-    real = labels.dtype.kind == "f"
+    of_nodes = asked.level is Level.NODE
+    real = values.dtype.kind == "f"
     ends = np.asarray(node_offset)
-    count, what = (int(ends[-1]), "nodes") if node_level else (len(ends) - 1, "graphs")
-    if labels.shape != (count, len(names)):
+    count = int(ends[-1]) if of_nodes else len(ends) - 1
+    if values.shape != (count, len(names)):
         raise ValueError(
-            f"labels of {', '.join(names)} have shape {list(labels.shape)}, expected "
-            f"[{count} {what}, {len(names)}]"
+            f"labels of {', '.join(names)} have shape {list(values.shape)}, expected "
+            f"[{count} {asked.level}s, {len(names)}]"
         )
-    if node_level and kind != ("regression" if real else "multiclass"):
+    if of_nodes and kind != ("regression" if real else "multiclass"):
         raise ValueError(
             f"labels of nodes are {'values' if real else 'classes'}: kind must be "
             f"{'regression' if real else 'multiclass'}, not {kind}"
         )
-    missing = np.isnan(labels) if real else labels < 0
-    if node_level and missing.all():
+    missing = is_missing(values)
+    if of_nodes and missing.all():
         raise ValueError("no node has a label")
-    level = "node" if node_level else "graph"
-    known = asked.num_classes if kind == "multiclass" else 0
-    targets = dataclasses.replace(asked, level=level, num_classes=known)
-    targets.check(labels)
-    if kind == "multiclass":
-        largest = int(np.max(labels, initial=0, where=~missing))
-        targets = dataclasses.replace(targets, num_classes=known or largest + 1)
+    num_classes = asked.num_classes if kind == "multiclass" else 0
+    targets = dataclasses.replace(asked, num_classes=num_classes)
+    targets.check(values)
+    if kind == "multiclass" and not num_classes:
+        largest = int(np.max(values, initial=0, where=~missing))
+        targets = dataclasses.replace(targets, num_classes=largest + 1)
     if kind == "regression":
         rows = splits.get("train", np.arange(len(ends) - 1))
-        if node_level:
+        if of_nodes:
             training = np.zeros(len(ends) - 1, dtype=bool)
             training[rows] = True
             training = np.repeat(training, np.diff(ends))
             rows = np.flatnonzero(training if node_split is None else node_split == 1)
-        mean, std = target_statistics(exact_labels(labels, bounds), rows)
+        mean, std = target_statistics(exact_labels(values, bounds), rows)
         targets = dataclasses.replace(targets, mean=mean, std=std)
     return targets, int(missing.sum())

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -9,6 +10,12 @@ import numpy as np
 from tqdm import tqdm
 
 from graphormer_plugin.data.chunk import CHUNK_ROWS, NODE_SPLITS, GraphChunk
+from graphormer_plugin.data.columns import (
+    Level,
+    column_type,
+    registered_attributes,
+    row_width,
+)
 from graphormer_plugin.data.errors import (
     DatasetError,
     counted,
@@ -19,16 +26,9 @@ from graphormer_plugin.data.schema import FeatureSchema
 
 logger = logging.getLogger(__name__)
 
-# Attributes of `Data` that registered fields read, see `register_field`.
-READ_ATTRIBUTES: set[str] = set()
 _READ = ("x", "edge_index", "edge_attr", "y", "pos", *NODE_SPLITS.values(), "num_nodes")
 # Instead of them, edge_attr is read.
 _OF_EDGES = ("edge_weight", "edge_type")
-
-
-def attribute_column(name: str) -> str:
-    """Column of an attribute in `READ_ATTRIBUTES`, with a row per edge or node."""
-    return f"{'edge' if 'edge' in name else 'node'}.{name}"
 
 
 def edge_kind_of(schema: FeatureSchema) -> str:
@@ -52,7 +52,7 @@ class MappedGraphs:
 def chunks_of_graphs(
     graphs: Iterable[Any],
     *,
-    level: str = "graph",
+    level: Level = Level.GRAPH,
     values: bool = False,
     with_target: bool = True,
     masks: bool = False,
@@ -68,7 +68,7 @@ def chunks_of_graphs(
             [E, columns], ``y`` (a number or C numbers; at node level classes or values
             [n]) and ``pos`` [n, 3], and the attributes that registered fields read. All
             graphs have the same columns. Other attributes are named in a warning.
-        level: ``graph`` or ``node``: what ``y`` labels.
+        level: Graphs or nodes: what ``y`` labels.
         values: At node level, labels are values, not classes.
         masks: At node level, read ``train_mask``, ``val_mask`` and ``test_mask``, bool [n],
             where graphs have the first: the splits of the labels.
@@ -96,7 +96,7 @@ def chunks_of_graphs(
             if number == 0 and hasattr(data, "to_dict"):
                 _check_attributes(data, description)
             part = _arrays(data, number, level, values, with_target, edge_kind)
-            masked = masks and level == "node"
+            masked = masks and level is Level.NODE
             if masked and getattr(data, "train_mask", None) is not None:
                 part["node_split"] = _node_split(data, number, len(part["x"]))
             _check_columns(part, number, first)
@@ -111,16 +111,16 @@ def _check_columns(
 ) -> None:
     """DatasetError unless a graph has the columns of the ``first`` graphs, to which it may
     belong: their number and kind of columns by name."""
-    columns = map(attribute_column, sorted(READ_ATTRIBUTES))
+    columns = sorted(registered_attributes().values())
     for name in ("x", "target", "pos", "node_split", "edge_attr", *columns):
         if name == "edge_attr" and not part["edge_index"].size:
             continue
         kind = _columns(part.get(name), name)
         other, wanted = first.setdefault(name, (number, kind))
         if kind != wanted:
-            name = {"target": "y", "node_split": "train_mask"}.get(name, name)
+            attribute = column_type(name).attribute
             raise DatasetError(
-                f"graph {number}: {name} has {kind}, but graph {other} has {wanted}"
+                f"graph {number}: {attribute} has {kind}, but graph {other} has {wanted}"
             )
 
 
@@ -130,13 +130,13 @@ def _columns(array: np.ndarray | None, name: str) -> str:
         return "no values"
     floats = name in ("x", "edge_attr") and array.dtype.kind == "f"
     kind = " of floats" if floats else ""
-    return f"{counted(array.shape[1] if array.ndim > 1 else 1, 'column')}{kind}"
+    return f"{counted(row_width(array), 'column')}{kind}"
 
 
 def _check_attributes(data: Any, description: str) -> None:
     """Checks which attributes the first graph has."""
     given = data.to_dict()
-    unread = given.keys() - {*_READ, *READ_ATTRIBUTES}
+    unread = given.keys() - {*_READ} - registered_attributes().keys()
     unread = sorted(n for n in unread if hasattr(given[n], "__array__"))
     for name in unread:
         if name in _OF_EDGES and given.get("edge_attr") is None:
@@ -156,7 +156,7 @@ def _check_attributes(data: Any, description: str) -> None:
 def _arrays(
     data: Any,
     number: int,
-    level: str,
+    level: Level,
     values: bool,
     with_target: bool,
     edge_kind: str,
@@ -201,19 +201,17 @@ def _arrays(
     if "pos" in arrays:
         result["pos"] = arrays["pos"]
         _require("pos", result["pos"].shape == (len(x), 3), f"[{len(x)}, 3] numbers")
-    for name in READ_ATTRIBUTES:
+    counts = {Level.GRAPH: 1, Level.NODE: len(x), Level.EDGE: edges}
+    for name, column in registered_attributes().items():
         value = getattr(data, name, None)
         if value is not None:
-            column, rows = attribute_column(name), len(x)
+            rows = counts[column_type(column).level]
             arrays[name] = as_array(value)
-            if column.startswith("edge."):
-                rows = edges
             _require(name, len(arrays[name]) == rows, f"[{rows}, ...] of numbers")
             result[column] = arrays[name].astype(np.float32)
     if with_target:
         label = f"graph {number}: y"
-        nodes = len(x) if level == "node" else None
-        result["target"] = _target(arrays["y"], label, nodes, values)
+        result["target"] = _target(arrays["y"], label, level, counts[level], values)
     return result
 
 
@@ -226,22 +224,24 @@ def _check_array(array: np.ndarray, name: str, fits: bool, expected: str) -> Non
         )
 
 
-def _target(y: np.ndarray, name: str, nodes: int | None, values: bool) -> np.ndarray:
-    """Labels of a graph [1, C], or of a number of nodes [n]: classes, or ``values``."""
-    one_row = nodes is not None or y.ndim < 2 or len(y) == 1
+def _target(
+    y: np.ndarray, name: str, level: Level, rows: int, values: bool
+) -> np.ndarray:
+    """Labels [rows, C] of a graph, or of its nodes: classes, or ``values``."""
+    one_row = level is not Level.GRAPH or math.prod(y.shape[:-1]) == 1
     _check_array(y, name, one_row, "numbers [C] or [1, C]")
     with np.errstate(over="ignore"):
         small = not np.isinf(y.astype(np.float32)).any()
     _check_array(y, name, small, "numbers that fit float32, NaN where missing")
-    if nodes is None:
+    if level is Level.GRAPH:
         return y.reshape(1, -1).astype(np.float64)
     kind, missing = ("values", "NaN") if values else ("integer classes", "-1")
-    fits = y.size == nodes and (values or y.dtype.kind != "f")
+    fits = y.size == rows and (values or y.dtype.kind != "f")
     if fits and not values and (y < -1).any():
         raise DatasetError(f"{name} has class {y.min()}, expected -1 and above")
-    expected = f"{nodes} {kind} (one per node), {missing} for no label"
+    expected = f"{rows} {kind} (one per node), {missing} for no label"
     _check_array(y, name, fits, expected)
-    return y.reshape(-1).astype(np.float32 if values else np.int64)
+    return y.reshape(-1, 1).astype(np.float32 if values else np.int64)
 
 
 def as_array(values: Any) -> np.ndarray:

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.chunk import Parser
+from graphormer_plugin.data.columns import Level, learned_level
 from graphormer_plugin.data.errors import DatasetError, error_place, user_code_errors
 from graphormer_plugin.data.files import file_sha256, folder_hash
 from graphormer_plugin.data.options import DatasetOptions, flag_of
@@ -46,7 +47,7 @@ class DatasetSource:
         graphs: Iterable of PyG ``Data``; see `pyg_graphs.chunks_of_graphs`.
         smiles: SMILES of each row.
         parser: Function of a SMILES; None selects OGB's features.
-        targets: Float [rows, C] with NaN for missing labels, or a function of the
+        targets: Float [rows, C] or [rows] with NaN for missing labels, or a function of the
             parser's extras and the splits (both per graph) that returns [G, C]. Not
             for graphs, which carry ``y``.
         splits: Rows by split name (train, valid, test). Rows that cannot be parsed drop
@@ -55,7 +56,7 @@ class DatasetSource:
         unit: Unit of a regression target; empty selects the options' unit.
         kind: ``regression``, ``binary`` or ``multiclass``; empty selects the
             options' kind.
-        level: ``graph`` or ``node``.
+        level: ``graph`` or ``node``, what has a label; SMILES have labels of graphs.
         num_classes: Classes of a multiclass target; 0 takes them from the labels.
         class_names: Names of the classes of each target; empty for numbers.
         weights: Float [rows] or [graphs], weight of each in the loss, finite and 0 or
@@ -86,7 +87,7 @@ class DatasetSource:
     target_names: Sequence[str] = ()
     unit: str = ""
     kind: str = ""
-    level: str = "graph"
+    level: str = Level.GRAPH
     num_classes: int = 0
     class_names: Sequence[Sequence[str]] = ()
     weights: Any = None
@@ -250,9 +251,19 @@ def _as_source(result: Any, name: str) -> DatasetSource:
         raise DatasetError(
             f"dataset {name!r} must give either graphs or smiles with targets"
         )
-    if result.smiles is not None:  # a column of a table counts by its own index
-        result = replace(result, smiles=list(result.smiles))
-    return result
+    try:
+        result = replace(result, level=learned_level(result.level))
+    except ValueError as error:
+        raise DatasetError(f"dataset {name!r}: {error}") from None
+    if result.smiles is None:
+        return result
+    if result.level is not Level.GRAPH:
+        raise DatasetError(
+            f"dataset {name!r} has labels of {result.level}s, which SMILES do not carry; "
+            "give graphs"
+        )
+    # A column of a table counts by its own index.
+    return replace(result, smiles=list(result.smiles))
 
 
 def code_hash(function: Callable[..., Any]) -> str:

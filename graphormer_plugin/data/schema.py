@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from graphormer_plugin.data.columns import Level, is_missing
+
 # The joint type of all bond columns is a mixed-radix number up to this many values,
 # so that it fits a byte together with 0 = no bond.
 MAX_RADIX_TYPES = 254
@@ -25,7 +27,6 @@ LARGEST, SMALLEST = float(_FLOAT32.max), float(_FLOAT32.tiny)  # with all its di
 LOG = "log10 "  # begins the name of a target that is the decadic logarithm of a value
 
 TARGET_KINDS = ("regression", "binary", "multiclass")
-TARGET_LEVELS = ("graph", "node")
 TARGET_SCALES = ("standardise", "none")  # of regression targets in training
 
 
@@ -156,7 +157,7 @@ class TargetSchema:
         unit: Unit of what was measured for a regression, for example ``eV``; empty for
             classes. `units` has the unit of each target.
         kind: ``regression``, ``binary`` (0/1, a column per task) or ``multiclass``.
-        level: ``graph`` or ``node``.
+        level: What has a label.
         num_classes: Number of classes of a multiclass target, else 0.
         mean: Mean per column of the training split's present labels (regression); empty
             where models are trained on the targets as they are.
@@ -168,16 +169,17 @@ class TargetSchema:
     names: list[str]
     unit: str = ""
     kind: str = "regression"
-    level: str = "graph"
+    level: Level = Level.GRAPH
     num_classes: int = 0
     mean: list[float] = field(default_factory=list)
     std: list[float] = field(default_factory=list)
     class_names: list[list[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for word, known in ((self.kind, TARGET_KINDS), (self.level, TARGET_LEVELS)):
-            if word not in known:
-                raise ValueError(f"targets are {word!r}, expected {'|'.join(known)}")
+        if self.kind not in TARGET_KINDS:
+            expected = "|".join(TARGET_KINDS)
+            raise ValueError(f"targets are {self.kind!r}, expected {expected}")
+        object.__setattr__(self, "level", Level(self.level))  # JSON has a word
         if self.class_names and len(self.class_names) != len(self.names):
             text = f"class names {self.class_names}, expected a list for each of"
             raise ValueError(f"{text} {self.names}")
@@ -216,14 +218,14 @@ class TargetSchema:
 
     def first_wrong(self, labels: np.ndarray) -> tuple[int, int] | None:
         """Row and column of the first label that is not `expected`; None if all are. Labels
-        [n, C] are floats, NaN where missing, or integers of nodes, below 0 where missing.
+        [n, C] are floats or integers; for the missing ones see `is_missing`.
         Without ``num_classes``, a class may be any number."""
         if self.kind == "regression":
             wrong = beyond_float32(labels)
         else:
             count = 2 if self.kind == "binary" else self.num_classes or math.inf
             wrong = (labels != np.floor(labels)) | (labels < 0) | (labels >= count)
-            wrong &= labels >= 0 if labels.dtype.kind == "i" else ~np.isnan(labels)
+            wrong &= ~is_missing(labels)
         places = np.argwhere(wrong)
         return (int(places[0, 0]), int(places[0, 1])) if len(places) else None
 
@@ -266,7 +268,8 @@ class TargetSchema:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; names of classes only if there are some."""
         names = {"class_names": self.class_names} if self.class_names else {}
-        return names | {n: v for n, v in vars(self).items() if n != "class_names"}
+        rest = {n: v for n, v in vars(self).items() if n != "class_names"}
+        return names | rest | {"level": str(self.level)}
 
 
 def mean_of_defined(values: Sequence[float]) -> float:

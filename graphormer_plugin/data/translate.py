@@ -36,7 +36,7 @@ def translate_stores(
         target = translate_target(part, targets, name)
         shards.append(columns | {"target": target})
     if isinstance(store, ShardedStore):
-        return ShardColumns(shards, store.first), None
+        return ShardColumns(shards, store.first, store.targets.level), None
     return columns, target
 
 
@@ -68,7 +68,7 @@ def translate_columns(
 
 
 def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDArray:
-    """Labels [G, C], or [sum N] of nodes, of a store in the order of another schema."""
+    """Labels [rows of their level, C] of a store in the order of another schema."""
     given = store.targets
     if {*targets.names} - {*given.names}:
         raise ValueError(
@@ -85,8 +85,7 @@ def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDA
     named = [given.classes_of(number) for number in order]
     if wanted != named:  # a copy; small integers of nodes may not hold all classes
         values = np.array(values, np.int64 if values.dtype.kind == "i" else None)
-    labels = values[:, None] if values.ndim == 1 else values
-    for column, classes, words in zip(labels.T, wanted, named, strict=True):
+    for column, classes, words in zip(values.T, wanted, named, strict=True):
         if classes and words and classes != words:
             unknown = sorted({*words} - {*classes})
             if unknown:
@@ -99,7 +98,7 @@ def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDA
             column[labelled] = place[column[labelled].astype(int)]
     if given.num_classes > targets.num_classes:
         try:
-            targets.check(labels)  # numbers mean the same
+            targets.check(values)  # numbers mean the same
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
     return values

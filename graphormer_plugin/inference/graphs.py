@@ -9,6 +9,7 @@ import torch
 from graphormer_plugin.data.batches import cut_batches
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.fields.field_cache import compute_columns
 from graphormer_plugin.data.graph_columns import columns_of_chunk
 from graphormer_plugin.data.schema import FeatureSchema
@@ -32,6 +33,7 @@ class ModelGraphs:
         columns: flat columns of the graphs, the format of a store. Features that join
             the output layer are the values of a typical molecule, until others come.
         target: labels of a `GraphCollator`, all missing at first.
+        level: what has a label.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class ModelGraphs:
             self.columns |= compute_columns(self.columns, model.batch_spec)
         self.sizes = np.diff(self.columns["node_offset"])
         self.target = np.full((len(self.sizes), 1), np.nan)
+        self.level = Level.GRAPH
         self._schema, self._spec = schema, model.batch_spec
 
     @cached_property
@@ -59,6 +62,7 @@ class ModelGraphs:
         return GraphCollator(
             self.columns,
             self.target,
+            level=self.level,
             num_bond_types=self._schema.num_bond_types,
             spec=self._spec,
         )

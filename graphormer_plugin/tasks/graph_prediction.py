@@ -20,6 +20,7 @@ from graphormer_plugin.criterions.graph_criterion import GraphCriterion
 from graphormer_plugin.criterions.log import on_cpu
 from graphormer_plugin.data.batches import BUCKET_RATIO
 from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.dataset import GraphDataset, dataset_of_split
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.fields import BatchSpec
@@ -88,7 +89,7 @@ class GraphPredictionTask(FairseqTask):
     use `load_split`, which raises ``ValueError`` and ``OSError``.
     """
 
-    level = "graph"
+    level = Level.GRAPH
 
     def __init__(self, cfg: GraphPredictionConfig, **kwargs: Any) -> None:
         super().__init__(cfg)
@@ -133,7 +134,7 @@ class GraphPredictionTask(FairseqTask):
                 raise ValueError("no dataset: give --dataset-name")
             store = open_stores(self.dataset_options())
             name, level = self.cfg.dataset_name, store.targets.level
-            if level != self.level:
+            if level is not self.level:
                 raise ValueError(
                     f"{name} has labels of {level}s; use --task {level}_prediction"
                 )
@@ -221,6 +222,7 @@ class GraphPredictionTask(FairseqTask):
                 columns,
                 target,
                 spec=self.batch_spec,
+                level=self.level,
                 num_bond_types=self.schema.num_bond_types,
                 max_nodes=self.cfg.max_nodes,
             )
@@ -402,7 +404,7 @@ class GraphPredictionTask(FairseqTask):
         for batch in evaluation.batches:
             rows = zip(batch.graph_ids, batch.output, batch.target)
             for graph, output, target in rows:
-                nodes = slice(sizes[graph] if self.level == "node" else None)
+                nodes = slice(sizes[graph] if self.level is Level.NODE else None)
                 outputs[int(graph)] = (output[nodes], target[nodes])
         write_predictions(
             self.cfg.results_path,

@@ -2,6 +2,7 @@
 
 from fairseq.tasks import register_task
 
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.tasks._config import GraphPredictionConfig
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
 
@@ -11,9 +12,9 @@ class NodePredictionTask(GraphPredictionTask):
     """Predicts a class or a value for every node.
 
     The encoders are those of `GraphPredictionTask`, with the head on each node: the model
-    returns ``[B, N, classes]``, or ``[B, N, 1]`` in regression. The target is ``[B, N]``:
+    returns ``[B, N, classes]``, or ``[B, N, 1]`` in regression. The target is ``[B, N, 1]``:
     int64 classes or float64 values. Losses and metrics leave out padding and missing labels,
     -1 or NaN.
     """
 
-    level = "node"
+    level = Level.NODE

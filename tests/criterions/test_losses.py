@@ -47,15 +47,15 @@ class Fixed(torch.nn.Module):
 
 
 def run(loss_class, targets, output, target, training=True, **more):
-    """Criterion, model, loss, size, logs of one batch."""
+    """Criterion, model, loss, size, logs of one batch; labels of nodes are [B, N]."""
     criterion = loss_class(SimpleNamespace(targets=targets)).train(training)
     model = Fixed(output)
     classes = targets.level == "node" and targets.kind == "multiclass"
-    dtype = torch.int64 if classes else torch.float64
+    target = torch.as_tensor(target, dtype=torch.int64 if classes else torch.float64)
     sample = {
         "id": torch.arange(len(target)),
         "net_input": {"batch": {}},
-        "target": torch.as_tensor(target, dtype=dtype),
+        "target": target.unsqueeze(-1) if targets.level == "node" else target,
         "ntokens": 1,
         "nsamples": len(target),
         **more,

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.fields import BatchSpec
 
 # A path of 3 nodes, one node without edges, a pair of nodes.
@@ -22,10 +23,10 @@ for array in (*COLUMNS.values(), TARGET):
 
 
 def collator(fields="x node_mask bond", columns=None, target=TARGET, **options):
-    most = options.pop("max_nodes", None)
+    more = {name: options.pop(name) for name in {"max_nodes", "level"} & options.keys()}
     spec = BatchSpec(frozenset(fields.split()), max_hop=3, **options)
     columns = COLUMNS | (columns or {})
-    return GraphCollator(columns, target, num_bond_types=3, spec=spec, max_nodes=most)
+    return GraphCollator(columns, target, num_bond_types=3, spec=spec, **more)
 
 
 def test_sample():
@@ -53,10 +54,11 @@ def test_target_survives_fp16_and_keeps_missing_values():
 def test_values_of_nodes():
     """NaN at padding, and where a value is missing."""
     values = np.array([1.5, np.nan, 70000, 2, -1, 4], dtype=np.float32)
-    target = collator("x", target=values)(np.array([2, 0]))["target"]
+    build = collator("x", target=values[:, None], level=Level.NODE)
+    target = build(np.array([2, 0]))["target"]
     assert target.dtype == torch.float64
     nan = float("nan")
-    expected = torch.tensor([[-1, 4, nan], [1.5, nan, 70000]]).double()
+    expected = torch.tensor([[[-1], [4], [nan]], [[1.5], [nan], [70000]]]).double()
     torch.testing.assert_close(target, expected, equal_nan=True)
 
 
@@ -122,7 +124,13 @@ def test_same_batches_from_forked_workers(workers):
 
 def test_classes_of_nodes():
     labels = np.array([1, 0, 2, 1, -1, 2], dtype=np.int8)
-    sample = collator("node_mask", target=labels)(np.array([2, 0, 1]))
+    build = collator("node_mask", target=labels[:, None], level=Level.NODE)
+    sample = build(np.array([2, 0, 1]))
     assert sample["target"].dtype == torch.int64
-    assert sample["target"].tolist() == [[-1, 2, -1], [1, 0, 2], [1, -1, -1]]
+    assert sample["target"].shape == (3, 3, 1)
+    assert sample["target"].squeeze(-1).tolist() == [
+        [-1, 2, -1],
+        [1, 0, 2],
+        [1, -1, -1],
+    ]
     assert sample["ntokens"] == 6

@@ -40,9 +40,10 @@ def prepared(graphs, kind="multiclass", split="", **more):
 
 def labels_of(store, split):
     spec = BatchSpec(frozenset({"x"}))
-    collator = GraphCollator(store.columns, store.target, num_bond_types=1, spec=spec)
+    kinds = {"level": store.targets.level, "num_bond_types": 1, "spec": spec}
+    collator = GraphCollator(store.columns, store.target, **kinds)
     dataset = dataset_of_split(store, split, collator, name="masked")
-    return dataset.collater(list(range(len(dataset))))["target"]
+    return dataset.collater(list(range(len(dataset))))["target"].squeeze(-1)
 
 
 def test_one_graph_is_stored_once():

@@ -82,8 +82,10 @@ class TestTargetSchema:
     def test_unknown_words(self):
         with pytest.raises(ValueError, match="regression|binary|multiclass"):
             TargetSchema(["a"], kind="ranking")
-        with pytest.raises(ValueError, match="graph|node"):
-            TargetSchema(["a"], level="edge")
+        with pytest.raises(
+            ValueError, match=r"level 'atom', expected graph\|node\|edge"
+        ):
+            TargetSchema(["a"], level="atom")
         with pytest.raises(ValueError, match="2 names for 3 classes"):
             classes = TargetSchema(["a"], kind="multiclass", num_classes=3)
             classes.with_classes([["a", "b"]])

@@ -51,11 +51,17 @@ NODES = {**CLASSES, "level": "node"}
         ([[0.5], [7], [1], [2]], "regression", BINARY, "regression, .* bin"),
         ([[0.0], [1], [1], [2]], "multiclass", NODES, "level .* graph, .* on node"),
         ([[0.0], [7], [np.nan], [2]], "multiclass", CLASSES, "label 1 of y .* 0..2"),
-        ([0, 7, -1, 2] * 2, "multiclass", NODES, "label 1 of y is 7, expected .* 0..2"),
+        (
+            [[0], [7], [-1], [2]] * 2,
+            "multiclass",
+            NODES,
+            "label 1 of y is 7, expected .* 0..2",
+        ),
     ],
 )
 def test_other_targets_are_refused(tmp_path, target, kind, schema, message):
-    store = labelled(tmp_path, target, kind=kind)
+    level = schema["level"] if len(target) == 8 else "graph"
+    store = labelled(tmp_path, target, kind=kind, level=level)
     with pytest.raises(ValueError, match=f"^d.*{message}"):
         translate_target(store, TargetSchema(["y"], **schema), "d")
 
@@ -69,13 +75,13 @@ def test_fewer_labels_than_classes(tmp_path):
 
 
 def test_words_of_nodes(tmp_path):
-    named = {"kind": "multiclass", "class_names": [["a", "b"]]}
-    store = labelled(tmp_path, [0, 1, -1, 1] * 2, **named)
+    named = {"kind": "multiclass", "class_names": [["a", "b"]], "level": "node"}
+    store = labelled(tmp_path, [[0], [1], [-1], [1]] * 2, **named)
     words = ["c"] * 200 + ["b", "a"]  # more than the integers of the store hold
     schema = TargetSchema(["y"], "", "multiclass", "node").with_classes([words])
-    expected = [201, 200, -1, 200] * 2
+    expected = [[201], [200], [-1], [200]] * 2
     assert translate_target(store, schema, "d").tolist() == expected
-    assert store.target.tolist() == [0, 1, -1, 1] * 2
+    assert store.target.tolist() == [[0], [1], [-1], [1]] * 2
 
 
 @pytest.mark.parametrize("unit, warned", [("eV", True), ("meV", False), ("", False)])

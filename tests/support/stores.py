@@ -5,6 +5,7 @@ import json
 import numpy as np
 
 from graphormer_plugin.data.chunk import FeaturisedRows, GraphChunk
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.datasets.csv_file import TableDataset
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
@@ -49,7 +50,8 @@ def write(
 ):
     """A store of chunks; ``changes`` are fields of its source."""
     values = dict(label="toy", target_names=["gap"], unit="eV", kind="regression")
-    with StoreWriter(path, node_dims, bond_dims) as writer:
+    level = Level(changes.get("level", "graph"))
+    with StoreWriter(path, node_dims, bond_dims, level=level) as writer:
         for chunk in chunks:
             writer.append(FeaturisedRows(chunk))
         splits = {name: np.array(rows) for name, rows in splits.items()}

@@ -62,7 +62,7 @@ def folder_with(tmp_path, y="y", kind="'regression'"):
 
 def test_store(tmp_path):
     store = get_store(DatasetOptions("positions", **folder_with(tmp_path)))
-    assert store.target.dtype == np.float32 and store.target.ndim == 1
+    assert store.target.dtype == np.float32 and store.target.shape[1:] == (1,)
     assert store.targets.level == "node" and store.targets.kind == "regression"
     train = np.concatenate([np.arange(length) for length in range(4, 24)])
     train = train[train != 2]

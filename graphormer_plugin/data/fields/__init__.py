@@ -13,6 +13,7 @@ numbers of a graph come from (``modules/graph_random.py``).
 from dataclasses import dataclass
 
 from cython_ext.codes import MAX_HOPS
+from graphormer_plugin.data.columns import Level
 
 
 @dataclass(frozen=True)
@@ -24,14 +25,14 @@ class Field:
         dtype: NumPy names; alternatives are separated by ``|``.
         padding: Value of the entries that belong to no node; None if there are none.
         meaning: One line.
-        per: ``graph``, ``node`` or ``pair`` of a field that a user has registered.
+        per: What has a row of a field that a user has registered; None for the others.
     """
 
     shape: str
     dtype: str
     padding: str | None
     meaning: str
-    per: str = ""
+    per: Level | None = None
 
 
 FIELDS: dict[str, Field] = {

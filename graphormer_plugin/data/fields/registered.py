@@ -20,6 +20,12 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from graphormer_plugin.data.columns import (
+    Level,
+    attribute_column,
+    register_attribute,
+    user_column,
+)
 from graphormer_plugin.data.errors import DatasetError, user_code_errors
 from graphormer_plugin.data.fields import FIELDS, BatchSpec, Field
 from graphormer_plugin.data.fields.field_cache import (
@@ -28,12 +34,17 @@ from graphormer_plugin.data.fields.field_cache import (
     Columns,
 )
 from graphormer_plugin.data.graph_columns import columns_of_graphs, edges_of_graph
-from graphormer_plugin.data.pyg_graphs import READ_ATTRIBUTES, attribute_column
 from graphormer_plugin.data.registry import code_hash, is_made_again
 
 # See `register_field`.
 Function = Callable[[SimpleNamespace], Any]
-_SHAPES = {"graph": "[B, ...]", "node": "[B, N, ...]", "pair": "[B, N, N, ...]"}
+_SHAPES = {
+    Level.GRAPH: "[B, ...]",
+    Level.NODE: "[B, N, ...]",
+    Level.PAIR: "[B, N, N, ...]",
+}
+# Columns that the function gets if the data have them.
+_FEATURES = ("x", "pos", "edge_attr", "edge_bond")
 _functions: dict[str, Function] = {}
 
 
@@ -61,21 +72,26 @@ def register_field(
             f"{'|'.join(_SHAPES)}"
         )
 
+    level = Level(per)
+
     def _register(function: Function) -> Function:
         known = _functions.get(name)
         again = known is not None and is_made_again(known, function)
         if name in FIELDS and not again:
             raise ValueError(f"field {name!r} exists already")
         _functions[name] = function
-        READ_ATTRIBUTES.update(reads)
+        for attribute in reads:
+            register_attribute(attribute)
         meaning = (function.__doc__ or name).partition("\n")[0]
-        FIELDS[name] = Field(_SHAPES[per], "float32", "0", meaning, per)
+        FIELDS[name] = Field(_SHAPES[level], "float32", "0", meaning, level)
         code = code_hash(function)
-        columns = (f"{per}.{name}", *(["pair_offset"] if per == "pair" else []))
+        columns = [user_column(level, name)]
+        if level is Level.PAIR:
+            columns.append(level.offset)
         CACHED_FIELDS[name] = CachedField(
             key=lambda spec: f"field.{name}",
-            columns=columns,
-            compute=partial(_compute, columns, function, tuple(reads)),
+            columns=tuple(columns),
+            compute=partial(_compute, name, level, function, tuple(reads)),
             version=lambda spec: code,
         )
         return function
@@ -84,7 +100,8 @@ def register_field(
 
 
 def _compute(
-    names: tuple[str, ...],
+    field: str,
+    level: Level,
     function: Function,
     reads: tuple[str, ...],
     columns: Columns,
@@ -92,8 +109,7 @@ def _compute(
     progress: str | None,
 ) -> dict[str, np.ndarray]:
     """The columns of a field, with a row for each graph, node or pair."""
-    per, _, field = names[0].partition(".")
-    dimensions = list(_SHAPES).index(per)
+    dimensions = list(_SHAPES).index(level)
     sizes = np.diff(columns["node_offset"])
     offset = np.cumsum([0, *sizes**dimensions], dtype=np.int64)
     rows = None
@@ -102,16 +118,17 @@ def _compute(
             f"the field {field} reads {lacking[0]}, which these graphs do not have; data that "
             "were prepared before the field was registered are prepared again with --rebuild"
         )
+    attributes = {read: attribute_column(read) for read in reads}
+    names = {"node_offset", "edge_offset", *_FEATURES, *attributes.values()}
+    read_columns = {name: columns[name] for name in names & columns.keys()}
     for graph in tqdm(
         range(len(sizes)), unit="graph", desc=progress, disable=not progress
     ):
         size = int(sizes[graph])
         with user_code_errors(f"the function of the field {field}"):
-            own = columns_of_graphs(columns, np.array([graph]))
-            given = {
-                n: own[n] for n in ("x", "pos", "edge_attr", "edge_bond") if n in own
-            }
-            given |= {read: own[attribute_column(read)] for read in reads}
+            found = columns_of_graphs(read_columns, np.array([graph]))
+            given = {name: found[name] for name in _FEATURES if name in found}
+            given |= {read: found[column] for read, column in attributes.items()}
             one = SimpleNamespace(
                 num_nodes=size, edge_index=edges_of_graph(columns, graph), **given
             )
@@ -126,4 +143,7 @@ def _compute(
         if rows is None:
             rows = np.empty((int(offset[-1]), *rest), np.float32)
         rows[offset[graph] : offset[graph + 1]] = values.reshape(-1, *rest)
-    return dict(zip(names, (rows, offset)))
+    computed = {user_column(level, field): rows}
+    if level is Level.PAIR:
+        computed[level.offset] = offset
+    return computed

@@ -41,6 +41,7 @@ from typing import Any
 
 import numpy as np
 
+from graphormer_plugin.data.columns import rows_of_graphs
 from graphormer_plugin.data.errors import (
     NewerStoreError,
     StoreError,
@@ -48,7 +49,6 @@ from graphormer_plugin.data.errors import (
     named_damage,
 )
 from graphormer_plugin.data.files import file_sha256, read_text
-from graphormer_plugin.data.graph_columns import columns_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.splits import SPLITS
 
@@ -83,7 +83,8 @@ class GraphStore:
     ) -> None:
         self.path = path
         self.manifest = manifest
-        self.columns = columns
+        labels = columns["target"]  # files have those of nodes in one dimension
+        self.columns = columns | {"target": labels.reshape(len(labels), -1)}
         self.splits = splits
         self.schema = FeatureSchema(**manifest["schema"])
         self.targets = TargetSchema(**manifest["targets"])
@@ -128,7 +129,7 @@ class GraphStore:
 
     @property
     def target(self) -> np.ndarray:
-        """Labels [G, C] or [sum N]."""
+        """Labels [rows of their level, C]."""
         return self.columns["target"]
 
     @property
@@ -136,13 +137,13 @@ class GraphStore:
         """This store alone; see `ShardedStore`."""
         return [self]
 
+    def label_rows(self, graph_ids: np.ndarray) -> np.ndarray:
+        """Rows of the labels of graphs."""
+        return rows_of_graphs(self.columns, graph_ids, self.targets.level)
+
     def labels(self, graph_ids: np.ndarray) -> np.ndarray:
-        """Labels of graphs [n, C], or of their nodes."""
-        if self.target.ndim == 2:
-            return np.asarray(self.target[graph_ids])
-        return columns_of_graphs(
-            {name: self.columns[name] for name in ("node_offset", "target")}, graph_ids
-        )["target"]
+        """Labels of graphs, or of their nodes, [n, C]."""
+        return np.asarray(self.target[self.label_rows(graph_ids)])
 
     def rows(self, graph_ids: np.ndarray) -> np.ndarray:
         """Rows (from 0) of the source that graphs come from.

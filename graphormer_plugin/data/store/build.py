@@ -14,6 +14,7 @@ from rdkit import rdBase
 
 from graphormer_plugin.data import smiles
 from graphormer_plugin.data.chunk import NODE_SPLITS, FeaturisedRows
+from graphormer_plugin.data.columns import Level, as_rows
 from graphormer_plugin.data.descriptors import FEATURES, rdkit_descriptors
 from graphormer_plugin.data.errors import (
     DatasetError,
@@ -136,7 +137,7 @@ def _with_defaults(
     source: DatasetSource, name: str, options: DatasetOptions
 ) -> DatasetSource:
     """A source with the choices of the options where it makes none."""
-    kind = "multiclass" if source.level == "node" else options.target_kind
+    kind = "multiclass" if source.level is Level.NODE else options.target_kind
     changed: dict[str, Any] = {"label": source.label or name}
     changed |= {"unit": source.unit or options.target_unit}
     changed |= {"kind": source.kind or kind}
@@ -265,8 +266,7 @@ def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSour
     if splits is not None:
         splits = checked_splits(splits, rows, "row")
     if not callable(target):
-        target = np.asarray(target, dtype=np.float64)
-        target = stored_labels(target[:, None] if target.ndim == 1 else target)
+        target = stored_labels(as_rows(np.asarray(target, dtype=np.float64)))
         names = list(source.target_names or default_names(target.shape[1]))
         asked = TargetSchema(names, kind=source.kind, num_classes=source.num_classes)
         describe_targets(target, asked, np.arange(rows + 1), {})
@@ -333,7 +333,8 @@ def _build_from_graphs(
         raise ValueError(f"graphs cannot be split by {options.split!r}")
     if [*source.exclude]:
         raise ValueError("exclude is for SMILES; give the other graphs only")
-    with StoreWriter(path, source.node_dims, source.bond_dims) as writer:
+    vocabularies = (source.node_dims, source.bond_dims)
+    with StoreWriter(path, *vocabularies, level=source.level) as writer:
         width, masked = 1, {name: [np.zeros(0, np.int64)] for name in NODE_SPLITS}
         for chunk in chunks_of_graphs(
             source.graphs,
@@ -344,7 +345,7 @@ def _build_from_graphs(
             progress=options.progress,
             description=label,
         ):
-            width = chunk.target.shape[1] if chunk.target.ndim == 2 else 1
+            width = chunk.target.shape[1]
             if chunk.node_split is not None:
                 first, number = writer.num_graphs, np.arange(len(chunk))
                 graph = np.repeat(first + number, chunk.num_nodes)
@@ -356,7 +357,7 @@ def _build_from_graphs(
         if len(masked["train"]) > 1:  # a graph may be in each of them
             splits = {name: np.concatenate(parts) for name, parts in masked.items()}
         else:
-            if splits is None and source.level == "node" and writer.num_graphs == 1:
+            if splits is None and source.level is Level.NODE and writer.num_graphs == 1:
                 raise ValueError(
                     "a single graph has no splits; give its Data train_mask, val_mask and "
                     "test_mask, and no --split"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import npy_header
 from graphormer_plugin.data.labels import describe_targets
@@ -37,7 +38,7 @@ def with_splits(store: GraphStore, file: Path, text: str) -> GraphStore:
     require_rows(splits, str(file), "")
     train, columns, schema = splits["train"], {}, store.schema
     target = store.target
-    if target.ndim == 2:
+    if store.targets.level is Level.GRAPH:
         counted = store.columns.get("weight", np.ones(len(store)))[train] > 0
         unlearned = np.isnan(target[train[counted]]).all(0)
         if unlearned.any():

@@ -45,14 +45,16 @@ class Column:
                 value = f"{self.name} column {column} is {largest[column]}"
                 raise ValueError(f"{value}, expected 0..{dim - 1}")
 
-    def dtype(self, dtypes: tuple[str, ...]) -> str:
-        """The first of some types of integers that holds all values; float32 for floats."""
-        if self.kind == "floats":
-            return "<f4"
-        for dtype in dtypes:
+    def dtype(self, dtypes: tuple[np.dtype, ...]) -> str:
+        """The first of some types that holds all values: float32 for floats, and for integers
+        of a column whose types are floats only."""
+        integers = [dtype for dtype in dtypes if dtype.kind in "iu"]
+        if self.kind == "floats" or not integers:
+            return np.dtype(np.float32).str
+        for dtype in integers:
             limits = np.iinfo(dtype)
             if limits.min <= self.low and self.high <= limits.max:
-                return np.dtype(dtype).str
+                return dtype.str
         raise ValueError(
             f"{self.name} has a value in {self.low}..{self.high}, expected "
             f"{limits.min}..{limits.max}"

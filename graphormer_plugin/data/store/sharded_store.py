@@ -105,26 +105,26 @@ class ShardedStore:
 
         def _labels(column: int) -> Iterator[np.ndarray]:
             for store, ids in self._training():
-                if store.target.ndim == 1:  # of nodes
-                    yield store.labels(ids)
-                else:
-                    bound = store.columns.get("bound")
-                    signs = None if bound is None else bound[ids, column]
-                    yield exact_labels(store.target[ids, column], signs)
+                bound = store.columns.get("bound")
+                signs = None if bound is None else bound[ids, column]
+                labels = store.target[store.label_rows(ids), column]
+                yield exact_labels(labels, signs)
 
         mean, std = pooled_statistics(len(targets.names), _labels)
         return dataclasses.replace(targets, mean=mean, std=std)
 
     def labels(self, graph_ids: np.ndarray) -> np.ndarray:
-        """Labels of graphs [n, C], or of their nodes."""
-        names = ("node_offset", "target")
+        """Labels of graphs, or of their nodes, [n, C]."""
+        level = self.targets.level
+        names = {"target", level.offset} & self.stores[0].columns.keys()
         shards = [{n: store.columns[n] for n in names} for store in self.stores]
-        return ShardColumns(shards, self.first).of_graphs(graph_ids)["target"]
+        return ShardColumns(shards, self.first, level).of_graphs(graph_ids)["target"]
 
     @cached_property
     def columns(self) -> ShardColumns:
         """Columns as they are stored."""
-        return ShardColumns([store.columns for store in self.stores], self.first)
+        shards = [store.columns for store in self.stores]
+        return ShardColumns(shards, self.first, self.targets.level)
 
     def rows(self, graph_ids: np.ndarray) -> np.ndarray:
         """Rows of the concatenated sources; for the shards of a table its rows."""

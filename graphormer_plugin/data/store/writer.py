@@ -13,6 +13,7 @@ import numpy as np
 
 from cython_ext import bond_dtype
 from graphormer_plugin.data.chunk import NODE_SPLITS, FeaturisedRows, GraphChunk
+from graphormer_plugin.data.columns import Level, as_rows, column_type
 from graphormer_plugin.data.errors import StoreError, counted, named_in_errors
 from graphormer_plugin.data.files import (
     atomic_write,
@@ -39,10 +40,6 @@ from graphormer_plugin.data.store import (
 )
 from graphormer_plugin.data.store.ranges import BondColumns, Column
 
-# Integer types a column may take, smallest first.
-_UNSIGNED = ("<u1", "<u2", "<i4")
-_DTYPES = {"x": ("<u1", "<i2", "<i4"), "target": ("<i1", "<i2", "<i4")}
-
 
 class StoreWriter:
     """Writes a store from chunks of graphs with bounded memory.
@@ -52,7 +49,7 @@ class StoreWriter:
     which replaces an earlier store. Wrong data and a full disk remove the temporary folder. If
     the build is stopped (a kill, Ctrl-C, too little memory), the next build of the same ``key``,
     which names everything that the graphs depend on, goes on after the finished parts. The
-    caller holds `file_lock`. See `DatasetSource` for ``node_dims`` and ``bond_dims``.
+    caller holds `file_lock`. See `DatasetSource` for ``node_dims``, ``bond_dims`` and ``level``.
     """
 
     def __init__(
@@ -61,10 +58,12 @@ class StoreWriter:
         node_dims: list[int] | None = None,
         bond_dims: list[int] | None = None,
         key: Any = None,
+        level: Level = Level.GRAPH,
     ) -> None:
         self.path = Path(path)
         self.folder = self.path.parent / f".tmp-{self.path.name}"
         self.key = key
+        self.level = level
         self.node_dims = node_dims
         self.bonds = BondColumns(bond_dims)
         self.num_graphs = 0
@@ -118,10 +117,10 @@ class StoreWriter:
         measured = {name: getattr(chunk, name) for name in ("x", "pos", "row")}
         measured |= {"edge_attr": attr if real else None} | chunk.attributes
         measured["node_split"] = chunk.node_split
-        if chunk.target is not None and chunk.target.ndim == 2:
+        if chunk.target is not None and self.level is Level.GRAPH:
             self._labels.append(chunk.target)
-        else:
-            measured["target"] = chunk.target
+        elif chunk.target is not None:
+            measured["target"] = chunk.target.squeeze(1)  # as files have it
         for name, values in measured.items():
             if values is not None:
                 dims = self.node_dims if name == "x" else None
@@ -175,8 +174,8 @@ class StoreWriter:
                 self._close(name, file, array)
         names, classes = list(source.target_names), source.num_classes
         targets, missing = describe_targets(
-            self._array("target"),
-            TargetSchema(names, source.unit, source.kind, num_classes=classes),
+            as_rows(self._array("target")),
+            TargetSchema(names, source.unit, source.kind, self.level, classes),
             self._array("node_offset"),
             splits,
             self._array("node_split"),
@@ -247,7 +246,7 @@ class StoreWriter:
     def _write_graphs(self, schema: FeatureSchema) -> None:
         """Writes the columns of the graphs from their parts."""
         graphs, edges, measured = self.num_graphs, self._num_edges, self._columns
-        ends = measured["edge_src"].dtype(_UNSIGNED)
+        ends = measured["edge_src"].dtype(column_type("edge_src").dtypes)
         bond_type = np.dtype(bond_dtype(schema.num_bond_types)).str
         files = {
             "node_offset": self._create("node_offset", "<i8", (graphs + 1,)),
@@ -258,7 +257,7 @@ class StoreWriter:
         }
         for name, column in measured.items():
             if name != "edge_src" and (name != "row" or self._rows_differ):
-                dtype = column.dtype(_DTYPES.get(name, _UNSIGNED))
+                dtype = column.dtype(column_type(name).dtypes)
                 files[name] = self._create(name, dtype, (column.rows, *column.tail))
         last = {"node_offset": 0, "edge_offset": 0}
         written = 0

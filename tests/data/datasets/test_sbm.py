@@ -144,7 +144,7 @@ def test_generated_stores(options, name, classes, symbols):
     found = targets.level, targets.kind, targets.num_outputs
     assert found == ("node", "multiclass", classes)
     assert store.schema.node_dims == [symbols] and store.schema.num_bond_types == 1
-    assert store.target.shape == (store.manifest["counts"]["nodes"],)
+    assert store.target.shape == (store.manifest["counts"]["nodes"], 1)
     assert f"{name} (generated, seed 5)" in describe(store)
     assert get_store(options(name, "generated:20", seed=6)).path != store.path
     assert get_store(options(name, "generated:20:5", seed=6)).path == store.path

@@ -8,6 +8,7 @@ from torch_geometric.data import Data
 from graphormer_plugin.data import DatasetError, DatasetSource
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.columns import COLUMNS
 from graphormer_plugin.data.fields import FIELDS, BatchSpec, registered
 from graphormer_plugin.data.fields.field_cache import (
     CACHED_FIELDS,
@@ -16,7 +17,7 @@ from graphormer_plugin.data.fields.field_cache import (
 )
 from graphormer_plugin.data.fields.registered import register_field
 from graphormer_plugin.data.graph_columns import ShardColumns, columns_of_chunk
-from graphormer_plugin.data.pyg_graphs import READ_ATTRIBUTES, chunks_of_graphs
+from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from support.stores import random_chunk, store_of, write
 
 NAMES = ("size", "degree", "product")
@@ -24,7 +25,7 @@ NAMES = ("size", "degree", "product")
 
 @pytest.fixture(autouse=True)
 def forget_fields():
-    known = FIELDS, CACHED_FIELDS, registered._functions, READ_ATTRIBUTES
+    known = FIELDS, CACHED_FIELDS, registered._functions, COLUMNS
     before = [one.copy() for one in known]
     yield
     for one, old in zip(known, before):

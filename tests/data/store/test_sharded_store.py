@@ -154,13 +154,14 @@ def test_random_graphs(rng, tmp_path, level):
         chunk.pos = rng.random((len(chunk.x), 3))
         chunk.target = None
         if level == "node":
-            chunk.target = rng.integers(0, 3, len(chunk.x))
+            chunk.target = rng.integers(0, 3, (len(chunk.x), 1))
         chunks.append(chunk)
     both = type(chunks[0]).joined(chunks)
     for name, chunk in zip(("a", "b", "both"), [*chunks, both]):
         count, more = len(chunk), {"kind": "multiclass", "num_classes": 3}
         if level == "graph":
             more = {"target": np.stack([chunk.num_nodes, chunk.num_edges], 1)}
+        more["level"] = level
         more["target_names"] = ["y"] if level == "node" else ["y", "z"]
         more["splits"] = {"train": np.arange(1, count), "valid": np.array([0])}
         more["weights"] = np.arange(count) + 1.0
@@ -170,6 +171,7 @@ def test_random_graphs(rng, tmp_path, level):
     assert several.splits["train"].tolist() == [1, 2, 3, 4, 6, 7, 8]
     spec = BatchSpec(fields=frozenset({"x", "bond", "pos", "dist"}))
     kinds = {"num_bond_types": one.schema.num_bond_types, "spec": spec}
+    kinds["level"] = one.targets.level
     ids = np.array([8, 1, 5, 0])
     expected = GraphCollator(dict(one.columns), one.target, **kinds)(ids)
     found = GraphCollator(several.columns, None, **kinds)(ids)

@@ -76,12 +76,15 @@ class TestRoundTrip:
         nodes = chunk.num_nodes.sum()
         chunk.x = rng.normal(size=(nodes, 3))
         chunk.pos = rng.normal(size=(nodes, 3))
-        chunk.target = rng.integers(0, 4, nodes)
-        store = write(tmp_path / "s", chunk, kind="multiclass", unit="")
+        chunk.target = rng.integers(0, 4, (nodes, 1))
+        more = {"kind": "multiclass", "unit": "", "level": "node"}
+        store = write(tmp_path / "s", chunk, **more)
         assert store.schema.node_dims is None and not store.schema.categorical
         assert np.array_equal(store.columns["x"], chunk.x.astype(np.float32))
         assert np.array_equal(store.columns["pos"], chunk.pos.astype(np.float32))
         assert np.array_equal(store.target, chunk.target)
+        stored = np.load(store.path / "target.npy")  # the format has one dimension
+        assert np.array_equal(stored, chunk.target[:, 0])
         assert store.targets.level == "node"
         assert store.targets.num_classes == chunk.target.max() + 1
 
@@ -139,7 +142,7 @@ class TestBadGraphs:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            (dict(edge_index=np.zeros((2, 4), int)), r"expected \[3, .* of integers"),
+            (dict(edge_index=np.zeros((2, 4), int)), r"expected \[2, 3\] of integers"),
             (dict(x=np.zeros((5, 1), int)), r"x has shape \[5, 1\] .* expected \[6, "),
             (dict(x=np.array([["a"]] * 6)), "expected .* of numbers"),
         ],
@@ -161,9 +164,9 @@ class TestBadGraphs:
     )
     def test_bad_labels_of_nodes(self, tmp_path, rng, kind, label, message):
         chunk = random_chunk(rng)
-        chunk.target = np.full(len(chunk.x), label)
+        chunk.target = np.full((len(chunk.x), 1), label)
         with pytest.raises(ValueError, match=message):
-            write(tmp_path / "s", chunk, kind=kind)
+            write(tmp_path / "s", chunk, kind=kind, level="node")
 
     def test_continuous_edge_features(self, tmp_path, rng):
         chunk = random_chunk(rng, graphs=6000, nodes=20, dims=(2**40,))
