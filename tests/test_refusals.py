@@ -51,9 +51,10 @@ convert --info a.pt --config a.json | --config only works with --from
 predict '' in.csv out.csv | CKPT: it is empty
 predict MODEL '' out.csv | INPUT.csv: it is empty
 predict MODEL in.csv out.csv --typo | --help lists
-predict --max-atoms=0 | --max-atoms: 0, expected 1 or more
-predict --batch-size=0 | --batch-size: 0, expected 1 or more
-predict --layers=x | --layers: invalid
+predict --max-atoms=0 | --max-atoms: 0, expected a whole number, 1 or more
+predict --batch-size=0 | --batch-size: 0, expected a whole number
+predict --batch-size=x | --batch-size: x, expected a whole number, 1 or more
+predict --layers=x | --layers: x, expected a whole number
 predict MODEL in.csv out.txt | out.txt: expected a name
 predict MODEL in.csv in.csv | in.csv exists already
 predict MODEL in.csv no/out.csv | no/out.csv: there is no folder
@@ -80,7 +81,7 @@ predict MODEL in.csv out.csv --shard=1/2/3 | --shard 1/2/3: expected i/n
 predict MODEL in.csv out.csv --shard=a/b | --shard a/b: expected i/n
 
 explain '' C x.svg | CKPT: it is empty
-explain --max-atoms=0 | --max-atoms: 0, expected 1 or more
+explain --max-atoms=0 | --max-atoms: 0, expected a whole number, 1 or more
 explain MODEL CCO a.jpg | a.jpg: expected a name that ends in .svg, .png, .html
 explain MODEL CCO CCN a.png | a.png is for one molecule, not 2; use .html
 explain MODEL C1CC a.png | SMILES 'C1CC': SMILES Parse Error: unclosed ring
@@ -157,7 +158,12 @@ train t.csv --seed -1 | --seed
 train t.csv --seed {2**31} | --seed {2**31}: expected {2**31 - 1} or less
 train t.csv --folds 2 | --folds 2: expected 3 or more
 train t.csv --folds 3 --ratios .5,.25,.25 | --folds and --ratios exclude
-train t.csv --lr 0 | --lr
+train t.csv --lr 0 | --lr 0.0: expected a number above 0
+train t.csv --lr inf | --lr inf: expected a number above 0, not inf
+train t.csv --target-unit \udcff | --target-unit \\udcff: expected text in UTF-8
+train t.csv --class-names no,\udcff | --class-names no,\\udcff: expected text in UTF-8
+train t.csv --out \udcff | \\udcff: expected a name in UTF-8
+preprocess --dataset-name t.csv --target-unit \udcff | --target-unit \\udcff: expected
 train t.csv --split time | --split time
 train t.csv --split column:part --folds 3 | --split column:part is one split
 train t.csv --split column:part --ratios .5,.3,.2 | is one split
@@ -173,7 +179,7 @@ train t.csv --coverage 0.5 | --interval conformal
 train t.csv --target-kind text | --target-kind
 train t.csv --out . | . holds other files; name a new folder
 train t.csv | all molecules have one scaffold, so give --split random
-train t.csv --folds 3 | 1 group cannot make 3 folds; give fewer --folds or --split random
+train t.csv --folds 3 | 1 group cannot make 3 folds; give --split random without --groups
 train t.csv --test-file in.csv --split scaffold | labels to t.csv, or give --split random
 train t.csv --groups none | --groups none: expected one of the columns
 train t.csv --log-targets x | --log-targets x: no such target, expected auto
@@ -273,7 +279,7 @@ smiles,y;C,5 nM;CC,2;CO,7 nM;CN,9 nM; | | write the numbers without nM
 smiles,y,d;C,1,2020;CC,2,2021;CO,3,04.02.2022; | --split time:d --target-columns y | '04.02.2022'
 smiles,y,d;C,1,2020;CC,2,04.02.2021;CO,3,04.02.2022; | --split time:d --target-columns y | '2020'
 smiles,y,z;C,1.5,0;CC,2,1; | --target-columns y,z | only 0 and 1 in z, other numbers in y
-smiles,y;C,1;CC,2;CO,3; | --folds 4 --split random | 3 rows cannot make 4 folds; give fewer --folds
+smiles,y;C,1;CC,2;CO,3; | --folds 4 --split random | 3 rows cannot make 4 folds; give fewer --folds,
 smiles,y;C1CC,1;CC,2; | | 1 molecule cannot be parsed (first: row 0, 'C1CC': SMILES
 smiles,y;CC,1;,2; | | no SMILES; --skip-invalid
 smiles,y;C1CC,1;C1CC,2; | --skip-invalid | none of 2 molecules can be parsed (first: row 0

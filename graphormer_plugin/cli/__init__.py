@@ -1,6 +1,7 @@
 """Shared parts of the commands: parsers, lines of output, and errors as one line."""
 
 import argparse
+import contextlib
 import functools
 import io
 import os
@@ -44,10 +45,11 @@ def at_least(least: int) -> Callable[[str], int]:
     """Type of an argument that is a whole number from ``least`` on."""
 
     def _whole_number(text: str) -> int:
-        value = int(text)
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{value}, expected {least} or more")
-        return value
+        with contextlib.suppress(ValueError):
+            if int(text) >= least:
+                return int(text)
+        message = f"{text}, expected a whole number, {least} or more"
+        raise argparse.ArgumentTypeError(message)
 
     return _whole_number
 

@@ -153,7 +153,10 @@ class TableOptions:
                 value = tuple(value)
             object.__setattr__(self, one.name, value)
             expected = ""
-            if given and not value:
+            text = "".join(value) if one.default == () else str(value)
+            if marks and not is_unicode(text):
+                expected = "text in UTF-8"
+            elif given and not value:
                 expected = "names, separated by commas"
             elif value == one.default:
                 continue
@@ -304,6 +307,11 @@ def list_of_names(names: Sequence[str]) -> str:
 def table_options(options: TableOptions, **changed: Any) -> dict[str, Any]:
     """Values of the fields of `TableOptions`, some of them changed."""
     return {one.name: getattr(options, one.name) for one in _FIELDS} | changed
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a word of a command line is text: Python reads other bytes as surrogates."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def flag_of(name: str) -> str:

@@ -155,20 +155,25 @@ def _scaffold_groups(scaffolds: Sequence[str]) -> list[list[int]]:
     return sorted(groups.values(), key=lambda g: (len(g), g[0]), reverse=True)
 
 
+LEAST_FOLDS = 3  # train, valid and test
+
+
 def folds(
     rows: int, count: int, seed: int, scaffolds: Sequence[str] | None = None
 ) -> list[dict[str, np.ndarray]]:
     """Splits of a cross-validation: each fold is test once, and the next fold valid. No
     scaffold, or other group, is in two folds: each group, the largest first and groups of a
     size in random order, joins the smallest fold."""
-    groups, what, advice = [[row] for row in range(rows)], "row", ""
+    groups, what, advice = [[row] for row in range(rows)], "row", ["add rows"]
     if scaffolds is not None:
         groups, what = _scaffold_groups(scaffolds), "group"
-        advice = " or --split random"
+        advice = ["give --split random without --groups"]
     if len(groups) < count:
+        if len(groups) >= LEAST_FOLDS:
+            advice.insert(0, "give fewer --folds")
         raise DatasetError(
-            f"{counted(len(groups), what)} cannot make {count} folds; give fewer "
-            f"--folds{advice}"
+            f"{counted(len(groups), what)} cannot make {count} folds; "
+            f"{', or '.join(advice)}"
         )
     random = np.random.Generator(np.random.PCG64(seed))
     groups = [groups[number] for number in random.permutation(len(groups))]

@@ -10,9 +10,15 @@ from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import home_path, read_text, write_text
-from graphormer_plugin.data.options import CLASS_WEIGHTS, TableOptions, flag_of, option
+from graphormer_plugin.data.options import (
+    CLASS_WEIGHTS,
+    TableOptions,
+    flag_of,
+    is_unicode,
+    option,
+)
 from graphormer_plugin.data.schema import TARGET_KINDS
-from graphormer_plugin.data.splits import Ratios
+from graphormer_plugin.data.splits import LEAST_FOLDS, Ratios
 from graphormer_plugin.heads import MAX_ROWS
 
 HEAD, FINETUNE, SCRATCH, AUTO = "head", "finetune", "scratch", "auto"
@@ -147,7 +153,9 @@ class Settings(TableOptions, Places):
         group="split",
     )
     fold_column: bool | None = option(None, "", flag=False)
-    folds: int = option(0, "cross-validation, K >= 3", metavar="K", group="split")
+    folds: int = option(
+        0, f"cross-validation, K >= {LEAST_FOLDS}", metavar="K", group="split"
+    )
     replicates: int = option(
         1,
         "repeat with K splits and seeds, --folds too; the split of a column is repeated "
@@ -210,8 +218,9 @@ class Settings(TableOptions, Places):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for path in (self.table, self.folder, *self.part_files.values()):
-            path.encode()  # ValueError: not UTF-8, which the report and commands.sh are
+        for path in (self.table, self.folder):
+            if not is_unicode(path):
+                raise DatasetError(f"{path}: expected a name in UTF-8")
         flags = ", ".join(self.training_flags)
         of_column = self.split.startswith("column:")
         conditions = [
@@ -219,7 +228,10 @@ class Settings(TableOptions, Places):
                 self.seed > MOST_SEED,
                 f"--seed {self.seed}: expected {MOST_SEED} or less",
             ),
-            (0 < self.folds < 3, f"--folds {self.folds}: expected 3 or more"),
+            (
+                0 < self.folds < LEAST_FOLDS,
+                f"--folds {self.folds}: expected {LEAST_FOLDS} or more",
+            ),
             (
                 flags and self.model == HEAD,
                 f"{flags}: no effect with --model head, which trains nothing",
@@ -229,8 +241,8 @@ class Settings(TableOptions, Places):
                 "--folds and --ratios exclude each other: valid and test are a fold each",
             ),
             (
-                self.lr is not None and not self.lr > 0,
-                f"--lr {self.lr}: expected a number above 0",
+                self.lr is not None and not 0 < self.lr < math.inf,
+                f"--lr {self.lr}: expected a number above 0, not inf",
             ),
             (
                 not 0 < self.coverage < 1,
