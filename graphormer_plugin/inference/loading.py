@@ -21,7 +21,6 @@ from graphormer_plugin.inference.checkpoint import (
 from graphormer_plugin.inference.embedding import widths
 from graphormer_plugin.inference.member import Member
 from graphormer_plugin.inference.model_folder import (
-    MODELS_FILE,
     ModelFolder,
     models_named,
 )
@@ -68,7 +67,7 @@ def ensemble(members: list[Member], models: ModelFolder) -> Predictor:
         check_agreement(members[0], other)
     targets = members[0].targets
     names = targets.names
-    with named_damage(f"{MODELS_FILE} has other targets than {listed(names)}"):
+    with named_damage(f"{models.source} has other targets than {listed(names)}"):
         scale = models.scale(targets)
         interval = models.intervals(targets)
         logs = sorted(names.index(name) for name in models.log_targets)
@@ -115,7 +114,7 @@ def load_member(
         max_atoms = int(checkpoint.state["cfg"]["task"].get("max_atoms", MAX_ATOMS))
     head, beside = head_file(path, head), domain_file(path)
     has_domain = domain and head is None and beside.exists()
-    return Member(
+    member = Member(
         model,
         checkpoint.schema,
         checkpoint.targets,
@@ -127,6 +126,12 @@ def load_member(
         name=str(path),
         vector_parts=parts,
     )
+    if member.head is not None:
+        with named_damage(f"{head} does not fit {path}"):
+            width = member.head.domain.vectors.shape[1]
+            if member.vector_width(member.head.layers) != width:
+                raise ValueError(f"layers {member.head.layers!r}, but {width} numbers")
+    return member
 
 
 def usable_device(name: str | None) -> torch.device:

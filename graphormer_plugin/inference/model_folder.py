@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.files import read_text, write_text
+from graphormer_plugin.data.files import file_sha256, read_text, write_text
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.head import HEAD_FILE
 from graphormer_plugin.heads.prediction import Interval, SpreadScale
@@ -35,6 +35,7 @@ class ModelFolder:
         coverage: share of labels in conformal intervals, see `Interval`; 0 without.
         interval: factors of these intervals by the name of the target.
         missing_labels: words of ``--missing-labels`` in training.
+        source: file of that content, for messages.
     """
 
     checkpoints: list[Path]
@@ -44,6 +45,7 @@ class ModelFolder:
     coverage: float = 0.0
     interval: dict[str, float] = field(default_factory=dict)
     missing_labels: list[str] = field(default_factory=list)
+    source: str = MODELS_FILE
 
     def __post_init__(self) -> None:
         factors = np.array([*self.spread_scale.values(), *self.interval.values()])
@@ -56,6 +58,8 @@ class ModelFolder:
             raise ValueError(
                 f"floors {floors.tolist()}, expected finite ones of 0 or more"
             )
+        if not 0 <= self.coverage < 1:
+            raise ValueError(f"coverage {self.coverage}, expected a share below 1")
 
     def scale(self, targets: TargetSchema) -> SpreadScale | None:
         """Calibration of each output [C]; None where there is none."""
@@ -78,7 +82,7 @@ class ModelFolder:
 
 
 def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
-    """The models of a folder, none of whose heads is missing."""
+    """The models of a folder, none of whose heads is missing or another's."""
     path = Path(folder, MODELS_FILE)
     if not path.exists():
         raise FileNotFoundError(
@@ -86,14 +90,21 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         )
     with invalid_checkpoint_errors(path):
         content = json.loads(read_text(path))
-        names, heads = content.pop("models"), content.pop("heads", [])
+        names, heads = content.pop("models"), content.pop("heads", {})
         for name in [*names, *heads]:
             if Path(name).is_absolute() or ".." in Path(name).parts:
                 raise ValueError(f"{name!r}, expected a name inside the folder")
-        models = ModelFolder([Path(folder, name) for name in names], **content)
-    for head in (Path(folder, name) for name in heads):
+        digests = {Path(folder, name): digest for name, digest in heads.items()}
+        checkpoints = [Path(folder, name) for name in names]
+        models = ModelFolder(checkpoints, source=str(path), **content)
+    for head, digest in digests.items():
         if not head.exists():
             raise FileNotFoundError(f"{head}, which {path} names, is missing")
+        if file_sha256(head) != digest:
+            raise ValueError(
+                f"{head} is not the head that {path} belongs to: perhaps of another "
+                "table; copy both from one folder, or train again"
+            )
     return models
 
 
@@ -112,9 +123,12 @@ def write_folder(
     folder: str | os.PathLike[str], checkpoints: Sequence[str], **content: Any
 ) -> None:
     """Write `MODELS_FILE`: checkpoints relative to the folder, the heads that lie beside
-    them, and further fields of a `ModelFolder`."""
-    beside = dict.fromkeys(str(Path(one).with_name(HEAD_FILE)) for one in checkpoints)
-    heads = [name for name in beside if Path(folder, name).exists()]
+    them with their digests, and further fields of a `ModelFolder`."""
+    heads = {}
+    for checkpoint in checkpoints:
+        name = str(Path(checkpoint).with_name(HEAD_FILE))
+        if name not in heads and Path(folder, name).exists():
+            heads[name] = file_sha256(Path(folder, name))
     content = {"models": checkpoints, "heads": heads, **content}
     content = {name: value for name, value in content.items() if value}
     write_text(Path(folder, MODELS_FILE), json.dumps(content, indent=1) + "\n")

@@ -78,7 +78,8 @@ class RunOptions:
         digests = [file_sha256(file) for file in files]
         if self.user_data_dir is not None:
             digests.append(folder_hash(home_path(self.user_data_dir)))
-        folder = dataclasses.asdict(models) | {"checkpoints": len(models.checkpoints)}
+        folder = dataclasses.asdict(models)
+        folder |= {"checkpoints": len(models.checkpoints), "source": ""}
         options = dataclasses.asdict(self)
         parts = [options, table.digest, dataclasses.asdict(rows), digests, folder]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

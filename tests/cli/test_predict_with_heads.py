@@ -16,8 +16,7 @@ from graphormer_plugin.heads import kernels
 from graphormer_plugin.heads.domain import domain_file, read_domain, save_domain
 from graphormer_plugin.heads.head import read_head
 from graphormer_plugin.heads.kernels import raw_features
-from graphormer_plugin.inference import loading, model_folder
-from graphormer_plugin.inference import predictor as predictor_module
+from graphormer_plugin.inference import loading, member, model_folder
 from graphormer_plugin.inference.model_folder import write_folder
 from support.tables import rows
 
@@ -112,7 +111,7 @@ def test_a_molecule_is_parsed_once(folder, monkeypatch):
     watch(kernels, "morgan_counts", described)
     watch(model_folder, "read_folder", folders)
     watch(loading, "read_checkpoint", loaded)
-    watch(predictor_module, "layer_vectors", batches)
+    watch(member, "layer_vectors", batches)
     assert main([".", "in.csv", "out.csv", "--quiet", "--workers", "0"]) == 0
     assert parsed == NEW and len(folders) == len(batches) == 1 and len(loaded) == 2
     assert [len(mols) for mols in described] == [len(NEW) - 1]  # one is refused
@@ -160,12 +159,14 @@ WRONG_FOLDERS = """
 [] | is damaged.*TypeError
 {"models": ["x.pt"], "spread": {}} | is damaged.*unexpected keyword argument
 {"models": ["../x.pt"]} | '../x.pt', expected a name inside the folder
-{"models": ["x.pt"], "heads": ["/tmp/head.npz"]} | '/tmp/head.npz', expected a name inside
+{"models": ["x.pt"], "heads": {"/tmp/head.npz": ""}} | '/tmp/head.npz', expected a name inside
 {"models": ["x.pt"], "interval": {"a": 0}} | factors .0., expected finite ones above 0
 {"models": ["x.pt"], "spread_scale": {"a": Infinity}} | factors .inf., expected finite
 {"models": ["x.pt"], "spread_floor": {"a": NaN}} | floors .nan., expected finite ones of
+{"models": ["x.pt"], "coverage": "a", "interval": {}} | models.json is damaged.*TypeError
+{"models": ["x.pt"], "coverage": 1} | models.json is damaged.*coverage 1, expected a share
 {"models": ["gone.pt"]} | gone.pt: no such file
-{"models": ["x.pt"], "heads": ["x/head.npz"]} | x/head.npz, which .*models.json names, is
+{"models": ["x.pt"], "heads": {"x/head.npz": ""}} | x/head.npz, which .*models.json names, is
 """
 
 
@@ -185,6 +186,28 @@ def test_a_folder_of_other_targets(folder, content):
     write_folder(".", [MEMBER], **content)
     with pytest.raises(ValueError, match="models.json has other targets than a, b"):
         hub.load(".")
+
+
+def test_an_exchanged_head(folder):
+    """All heads on one start fit its checkpoint; the folder knows its own."""
+    write_folder(".", [MEMBER])
+    hub.load(".")
+    head = fit_head(MEMBER, TRAIN, -LABELS, names=["a", "b"], unit="K", blocks=BLOCKS)
+    head.save("member1/head.npz")
+    hub.load(MEMBER)
+    with pytest.raises(
+        ValueError, match="member1/head.npz is not the head that models"
+    ):
+        hub.load(".")
+
+
+@pytest.mark.parametrize("layers", ["x", 99, None])
+def test_a_head_of_other_layers(folder, layers):
+    head = read_head("member1/head.npz")
+    head.layers = layers
+    head.save("member1/head.npz")
+    with pytest.raises(ValueError, match="member1/head.npz does not fit member1/check"):
+        hub.load(MEMBER)
 
 
 def test_models_that_are_not_a_folder(folder, refused):
@@ -218,7 +241,7 @@ def meta(name, value):
         ("dual", None, "damaged: KeyError: 'dual'"),
         ("meta", np.array("{"), "damaged: JSONDecodeError"),
         ("meta", meta("version", 2), "damaged: .*version 2, expected 1"),
-        ("meta", meta("blocks", ["pixels"]), "damaged: KeyError"),
+        ("meta", meta("blocks", ["vectors", "pixels", "scores"]), "damaged: KeyError"),
         ("meta", meta("atoms", [1]), "damaged: .*not enough values"),
         ("meta", meta("checkpoint", "x"), "belongs to another checkpoint"),
         (
