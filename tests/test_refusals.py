@@ -27,6 +27,7 @@ FILES = {
     "none.txt": "\n",
     "few.smi": "C methane\n",
     "csv.smi": "smiles;y\nCCO;1\n",
+    "list.txt": "CCO ethanol\nC\n",
     "t.XLS": "",
     "many.smi": "C\n" * (MAX_MOLECULES + 1),
     "o.npy": "mine",
@@ -63,7 +64,7 @@ predict MODEL empty.csv out.csv | empty.csv: the file is empty
 predict MODEL head.csv out.csv | head.csv: there are no rows
 predict MODEL none.smi out.csv | none.smi: there are no molecules
 predict MODEL none.sdf out.csv | none.sdf: there are no molecules
-predict MODEL short.csv out.csv | short.csv: row 1 (line 3) has 1 cells
+predict MODEL short.csv out.csv | short.csv: row 1 (line 3) has 1 cell, exp
 predict MODEL two.csv out.csv | two.csv: which column
 predict MODEL in.csv out.csv --smiles-column mol | in.csv: no column 'mol'
 predict MODEL in.csv out.csv --layers 2 | --layers and --grpe-fingerprint belong
@@ -185,6 +186,7 @@ train t.csv --groups none | --groups none: expected one of the columns
 train t.csv --log-targets x | --log-targets x: no such target, expected auto
 train t.csv --split random --interval conformal | 3 labels in valid, --coverage 0.9 takes 9
 train few.smi | no labels; save them as CSV
+train list.txt | list.txt: SMILES and names, no labels; save them
 """
 # Content of a table (; ends a line), flags of graphormer-preprocess, words of the line.
 TABLES = """
@@ -222,7 +224,7 @@ smiles,y;C,yes;C,1; | --target-kind binary | 'yes' is not a number
 smiles,y;C,yes;C,no; | | 'yes' is not a number
 smiles,y;C,low;C,top; | --target-kind binary --class-names low,high | 'top' is not one of
 smiles,y;C,low;C,top; | --target-kind binary | 2 words ('low', 'top') of two classes: give --class
-smiles,y;C,active; | --target-kind binary | 1 words ('active') of two classes
+smiles,y;C,active; | --target-kind binary | 1 word ('active') of two classes
 smiles,y;C,a;C,b;C,c; | --target-kind binary | 3 words ('a', 'b', 'c') of two classes
 smiles,y;C,a;C,b;C,c; | --target-kind binary | or give --target-kind multiclass
 smiles,y;C,a; | --target-kind binary --class-names a,b,c | two classes, not --class-names a,b,c
@@ -231,12 +233,12 @@ smiles,y;C,1;C,0; | --target-kind binary --class-names a,b | targets that are wo
 smiles,y,w;C,1,;C,2,1;C,3,1; | --weight-column w | column 'w': a weight is a number
 smiles,y,w;C,1,0;C,2,0;C,3,0; | --weight-column w | all weights in column 'w' are 0
 smiles,y,w;C,1,a; | --extra-columns w | row 0 (line 2), column 'w': 'a' is not a number
-smiles,y,unit;C,1,nM;C,2,mg/l; | --target-columns y --target-unit nM | row 1 (line 3), column 'unit': a lab
-smiles,y,unit;C,1,nM;C,2,; | --target-columns y --target-unit uM | row 1 (line 3), column 'unit': a lab
+smiles,y,unit;C,1,nM;C,2,mg/l; | --target-columns y --target-unit nM | (line 3), column 'unit': a
+smiles,y,unit;C,1,nM;C,2,; | --target-columns y --target-unit uM | (line 3), column 'unit': a label
 smiles,y;C,1; | --extra-columns y --target-columns y | named twice, or in --extra-columns
 smiles,a,b;C,1,inf;C,2,3; | --target-columns all | column 'b': 'inf' is not a number that fits
 smiles,n;C,0;C,1; | --target-columns all | no column of numbers but 'n', which only
-smiles,y;C,1;;C; | | row 1 (line 4) has 1 cells, expected 2
+smiles,y;C,1;;C; | | row 1 (line 4) has 1 cell, expected 2
 smiles,y;C,1,2; | | row 0 (line 2) has 3 cells, expected 2
 smiles,y;,1; | | row 0 (line 2), column 'smiles': no SMILES
 smiles,y;C,;C,nan;C,NULL; | | have no label at all

@@ -4,8 +4,11 @@ import logging
 from typing import Any
 
 import numpy as np
+import torch
 from fairseq.data import FairseqDataset
 from numpy.typing import NDArray
+from torch.utils._pytree import tree_map
+from torch.utils.data import get_worker_info
 
 from graphormer_plugin.data.batches import (
     BUCKET_RATIO,
@@ -14,10 +17,26 @@ from graphormer_plugin.data.batches import (
     describe_graphs,
 )
 from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.errors import SHARED_MEMORY
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.sharded_store import ShardedStore
 
 logger = logging.getLogger(__name__)
+
+
+def in_shared_memory(batch: Any) -> Any:
+    """A batch whose tensors are in the memory that processes share, where the queue of a data
+    worker would move them. OSError if that memory is full: the queue's thread would lose the
+    batch, for which the training would wait forever."""
+    try:
+        return tree_map(lambda x: x.share_memory_() if torch.is_tensor(x) else x, batch)
+    except RuntimeError as error:
+        if "shared memory" not in str(error):
+            raise
+        advice = "is full; free it, or give --num-workers 0"
+        raise OSError(
+            f"{SHARED_MEMORY}, where data workers put batches, {advice}"
+        ) from None
 
 
 class GraphDataset(FairseqDataset):
@@ -71,7 +90,8 @@ class GraphDataset(FairseqDataset):
         """Batch of the given positions of the split; see `GraphCollator`."""
         graphs = self.graph_ids[np.asarray(samples, dtype=np.int64)]
         try:
-            return self.collator(graphs, self.split)
+            batch = self.collator(graphs, self.split)
+            return batch if get_worker_info() is None else in_shared_memory(batch)
         except MemoryError:
             batch = describe_graphs(graphs, self.all_sizes)
             text = f"out of memory in a batch of {batch}"

@@ -1,6 +1,7 @@
 """Errors of the data layer. Each carries one line that a user can act on."""
 
 import contextlib
+import errno
 import os
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import tqdm
 
+SHARED_MEMORY = "/dev/shm"
 PACKAGE = str(Path(__file__).parents[1])
 
 
@@ -67,6 +69,9 @@ def error_line(error: BaseException, arguments: Sequence[str]) -> str:
     """Message of an error in one line, which names the files among the arguments of the
     command if the memory was not enough, and the error is not one of this package."""
     text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, OSError) and error.args[:1] == (errno.ENOSPC,):
+        if error.filename is None:  # of a lock that processes share, not of a file
+            text += f"; free a disk, perhaps {SHARED_MEMORY}, which processes share"
     if not is_out_of_memory(error) or (type(error) is MemoryError and str(error)):
         return text
     files = ", ".join(filter(os.path.exists, arguments)) or "the input"

@@ -182,7 +182,8 @@ def _shared_molecules(
             seen[groups[splits[other]]] = True
         if count := int(seen[groups[rows]].sum()):
             shared.append(
-                f"{count:,} of {len(rows):,} rows of {name} are molecules that "
+                f"{count:,} of {counted(len(rows), 'row')} of {name} "
+                f"{'is a molecule' if count == 1 else 'are molecules'} that "
                 f"{' or '.join(others)} has too"
             )
     if not shared:

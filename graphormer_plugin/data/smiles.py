@@ -18,6 +18,7 @@ from cython_ext.molecule import CODES
 from graphormer_plugin.data.chunk import MoleculeGraph, Parser
 
 MAP_NUMBER = re.compile(r":\d+\]")  # atom map, such as [CH3:1]
+UNREADABLE = "# "  # begins a reason in place of a SMILES, from a file of other records
 HEAVY_HYDROGEN = re.compile(r"\[[23]H|/i")  # in a SMILES, or isotopes of an InChI
 
 
@@ -254,6 +255,8 @@ def mol_of_smiles(smiles: str) -> Any:
     if RDKit refuses it, or text follows it."""
     if not smiles:
         raise ValueError("no SMILES")
+    if smiles.startswith(UNREADABLE):
+        raise ValueError(smiles.removeprefix(UNREADABLE))
     if smiles.startswith("InChI="):
         mol = Chem.MolFromInchi(smiles)
     else:

@@ -80,7 +80,9 @@ def fold_metrics(folders: Sequence[Path], metric: str = "") -> tuple[str, pd.Dat
         columns[FOREST] = table[table.model == FOREST]["value"]
     values = pd.DataFrame(columns).apply(pd.to_numeric, errors="coerce").dropna()
     if len(values) < 2:
-        raise DatasetError(f"{metric} has a value in fewer than two test folds")
+        raise DatasetError(
+            f"{metric} has a value in fewer than two test folds; train with --folds 5"
+        )
     return metric, values
 
 

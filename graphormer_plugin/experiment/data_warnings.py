@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import ks_2samp
 
-from graphormer_plugin.data.errors import counted, listed
+from graphormer_plugin.data.errors import agreed, counted, listed
 from graphormer_plugin.data.label_warnings import warnings_about
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.table import SPLIT
@@ -40,8 +40,9 @@ def experiment_warnings(
     if draws_valid:
         of_column = table.split.startswith("column:")
         how = "at random by --seed" if of_column else f"by --split {table.split}"
-        many = counted(len(splits[0]["valid"]), "molecule")
-        lines.append(f"{many} of train are valid, drawn {how}")
+        count = len(splits[0]["valid"])
+        many = f"{counted(count, 'molecule')} of train {agreed(count, 'are')} valid"
+        lines.append(f"{many}, drawn {how}")
     is_one = table.times is not None or given and not draws_valid
     if is_one and settings.replicates > 1:
         source = "the files" if settings.valid_file else table.split
@@ -50,7 +51,8 @@ def experiment_warnings(
         )
     if unlabelled := int(np.isnan(table.labels).all(1).sum()):
         lines.append(
-            f"{counted(unlabelled, 'molecule')} without a label take no part; "
+            f"{counted(unlabelled, 'molecule')} without a label "
+            f"{agreed(unlabelled, 'take')} no part; "
             "graphormer-predict with the folder predicts them"
         )
     salts = [text for text in table.smiles if "." in text.split()[0]]
@@ -88,11 +90,12 @@ def stereo_twins(table: LabelledMolecules, split: Split) -> list[str]:
     fitted, test = np.concatenate([split[part] for part in FIT_SPLITS]), split["test"]
     keys, flat = np.array(table.keys), np.array(table.constitutions)
     twins = np.isin(flat[test], flat[fitted]) & ~np.isin(keys[test], keys[fitted])
+    count = int(twins.sum())
     return [
-        f"{twins.sum():,} of {len(test):,} rows of test differ from molecules of train or "
-        "valid in stereo marks alone, so that metrics look better than they are; --split "
-        "scaffold keeps them together"
-    ] * bool(twins.any())
+        f"{count:,} of {counted(len(test), 'row')} of test {agreed(count, 'differ')} from "
+        "molecules of train or valid in stereo marks alone, so that metrics look better "
+        "than they are; --split scaffold keeps them together"
+    ] * bool(count)
 
 
 def undefined_metrics(table: LabelledMolecules, split: Split) -> list[str]:

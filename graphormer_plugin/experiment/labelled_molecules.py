@@ -197,8 +197,8 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     given_split, folds = given_folds(given_split, options)
     bounds = None if source.bounds is None else source.bounds[rows]
     if bounds is not None:
-        count = counted(np.count_nonzero(bounds), "label")
-        read.warnings.append(f"{count} are bounds, which no metric counts")
+        count = counted(np.count_nonzero(bounds), "label", "are")
+        read.warnings.append(f"{count} bounds, which no metric counts")
     labelled = LabelledMolecules(
         smiles=[source.smiles[row] for row in rows],
         smiles_column=options.smiles_column,
@@ -233,7 +233,8 @@ def given_folds(
         return split, []
     if {name for name, rows in split.items() if len(rows)} - {*names} or len(names) < 3:
         raise DatasetError(
-            f"{options.name}: --split {options.split} has {len(names)} folds"
+            f"{options.name}: --split {options.split} has "
+            f"{counted(len(names), 'fold')}"
             f"{' and words' * any(len(split.get(n, ())) for n in SPLITS)}, expected three or "
             "more numbers, or train|valid|test"
         )
@@ -280,7 +281,7 @@ def parse_molecules(
                 values += piece.extras[name]
     if failures and not (settings.skip_invalid and rows):
         row, text, reason = failures[0]
-        count, advice = f"none of {len(failures):,} molecules can", ""
+        count, advice = f"none of {counted(len(failures), 'molecule')} can", ""
         if rows:
             count = f"{counted(len(failures), 'molecule')} cannot"
             advice = ", or leave them out with --skip-invalid"

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.smiles import mol_of_any_smiles
 from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.experiment.experiment import TITLES, Experiment
@@ -151,7 +152,7 @@ def molecules_text(table: LabelledMolecules) -> str:
     """How many molecules there are, and how many of them have a label if not all."""
     labelled = int((~np.isnan(table.labels)).any(1).sum())
     some = "" if labelled == len(table) else f" ({labelled:,} with a label)"
-    return f"{len(table):,} molecules{some}"
+    return f"{counted(len(table), 'molecule')}{some}"
 
 
 def label_table(table: LabelledMolecules, split: Split) -> list[list[str]]:

@@ -159,9 +159,9 @@ def worse_than_baselines(
                     continue
                 *_, own = models
                 values = [mean_of_defined(models[x][metric]) for x in (own, baseline)]
+                texts = [spread_text([value], metric) for value in values]
                 sign = 1 if metric in RISING else -1
-                if sign * values[0] < sign * values[1]:
-                    texts = [spread_text([value], metric) for value in values]
+                if sign * values[0] < sign * values[1] and texts[0] != texts[1]:
                     worse.append(f"{name} ({texts[0]}, {texts[1]})")
             if worse:
                 lines.append(

@@ -17,6 +17,7 @@ import torch
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
+from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.featurise import num_workers
 from graphormer_plugin.data.files import file_lock, file_sha256, folder_hash, home_path
 from graphormer_plugin.data.row_ranges import Shard
@@ -174,9 +175,7 @@ def _write_parts(
                 bar.update(len(part.cells))
         rate = (rows.total - done) / (time.monotonic() - started)
         without = f", {failed:,} without prediction" if failed else ""
-        counts = (
-            f"{rows.total:,} rows{without}; {names_and_unit(run.predictor.targets)}"
-        )
+        counts = f"{counted(rows.total, 'row')}{without}; {names_and_unit(run.predictor.targets)}"
         summary = f"{output}: {counts}; {rate:,.0f} molecules/s"
         if text := scores.text(lines.warning):
             summary += f"\n{text}"
@@ -192,7 +191,7 @@ def _write_parts(
         if parts.count:
             complete = min(parts.count * rows.size, rows.total)
             lines.error(
-                f"the first {complete:,} rows are kept, the same command goes on"
+                f"the first {counted(complete, 'row', 'are')} kept, the same command goes on"
             )
         raise
     lines.result(summary)

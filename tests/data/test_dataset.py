@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
 from graphormer_plugin.data.batches import bucket_of_sizes, cut_batches
-from graphormer_plugin.data.dataset import GraphDataset
+from graphormer_plugin.data.dataset import GraphDataset, in_shared_memory
 from graphormer_plugin.data.iterator import batch_iterator
 
 SIZES = np.random.default_rng(0).integers(1, 60, size=501).astype(np.int32)
@@ -26,6 +27,20 @@ def make(shuffle=True, seed=1, ratio=0.1, rows=None, sizes=SIZES):
 
 def batches_of(dataset, epoch=1, **limits):
     return list(batch_iterator(dataset, epoch=epoch, **limits).frozen_batches)
+
+
+def test_batches_of_data_workers_are_in_shared_memory(monkeypatch):
+    batch = {"id": torch.arange(3), "net_input": {"x": torch.ones(2)}, "nsamples": 3}
+    shared = in_shared_memory(batch)
+    assert shared["net_input"]["x"].is_shared() and shared["nsamples"] == 3
+    assert shared["id"].tolist() == [0, 1, 2]
+
+    def full(tensor):
+        raise RuntimeError("unable to allocate shared memory(shm) for file </torch_1>")
+
+    monkeypatch.setattr(torch.Tensor, "share_memory_", full)
+    with pytest.raises(OSError, match="/dev/shm, .* is full; free it"):
+        in_shared_memory(batch)
 
 
 @pytest.mark.parametrize("shuffle", [True, False])

@@ -76,7 +76,7 @@ def test_contradicting_labels():
 
 def test_same_molecule_in_train_and_elsewhere():
     (text,) = warnings([[1, 2, 3, 4, 1, 6]], [1, 2, 3, 4, 1, 6])
-    assert text.startswith("1 of 1 rows of valid are molecules that train has too")
+    assert text.startswith("1 of 1 row of valid is a molecule that train has too")
     assert "test" not in text.split(",")[0]
     assert text.endswith("; drop the duplicates, or give --split scaffold")
 

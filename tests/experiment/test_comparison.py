@@ -158,3 +158,4 @@ def test_what_cannot_be_compared(folders, capsys, change, message):
     assert main(["a", "b", "out.png"]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"error: {message}") and error.count("\n") == 1
+    assert (change == "folds") == ("train with --folds" in error)

@@ -84,4 +84,4 @@ def test_stereoisomers_on_both_sides(write):
     asked = settings(write(rows, ["smiles", "y", "part"]), split="column:part")
     split = {"train": np.arange(2, 9), "valid": np.array([0]), "test": np.array([1])}
     text = "\n".join(experiment_warnings(read_table(asked), [split], asked))
-    assert "1 of 1 rows of test differ from molecules of train or valid in" in text
+    assert "1 of 1 row of test differs from molecules of train or valid in" in text

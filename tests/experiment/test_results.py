@@ -164,6 +164,8 @@ def test_a_row_for_each_endpoint_and_model(endpoints):
     assert "\n\nMean over 2 endpoints (* best)\nmodel          nrmse " in text
     assert "\nz         head           20  400.000 " in text
     (line,) = worse_than_baselines(table, found)
+    found["y"]["head"]["rmse"] = [found["y"]["random forest"]["rmse"][0] + 1e-5]
+    assert worse_than_baselines(table, found) == [line]
     assert line == (
         "the model is worse than the random forest in rmse: z (400.000, 100.000)"
     )

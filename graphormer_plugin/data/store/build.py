@@ -19,6 +19,7 @@ from graphormer_plugin.data.descriptors import FEATURES, rdkit_descriptors
 from graphormer_plugin.data.errors import (
     DatasetError,
     StoreError,
+    agreed,
     counted,
     listed,
     user_code_errors,
@@ -383,8 +384,9 @@ def _report_invalid(
     write_csv(file, [("row", "smiles", "reason"), *failures])
     if not skip:
         raise _invalid_error(len(failures), file, [row for row, *_ in failures])
-    many = counted(len(failures), "molecule")
-    logger.warning("%s cannot be parsed and are left out, listed in %s", many, file)
+    many = counted(len(failures), "molecule", "cannot")
+    are = agreed(len(failures), "are")
+    logger.warning("%s be parsed and %s left out, listed in %s", many, are, file)
 
 
 def _invalid_error(count: int, file: Path, rows: Sequence[int] = ()) -> DatasetError:

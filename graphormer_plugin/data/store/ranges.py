@@ -22,7 +22,9 @@ class Column:
         self.kind = "" if dims is None else "integers"
         self.tail: tuple[int, ...] = () if dims is None else (len(dims),)
         self.rows = self.low = self.high = 0
-        self.largest = np.zeros(self.tail, np.int64)  # largest value of each column of integers
+        self.largest = np.zeros(
+            self.tail, np.int64
+        )  # largest value of each column of integers
 
     def measure(self, values: np.ndarray) -> None:
         """Takes further rows; ValueError if they are of another kind or shape, or beyond the

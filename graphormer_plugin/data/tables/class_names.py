@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from graphormer_plugin.data.errors import listed
+from graphormer_plugin.data.errors import counted, listed
 
 # Words for class 1 of a binary target, and what makes a word the opposite of another.
 POSITIVE = frozenset(
@@ -37,7 +37,7 @@ def class_order(words: Collection[str], kind: str, asked: Sequence[str]) -> list
     orders = [[no, yes] for no in found for yes in found if _is_opposite(no, yes)]
     if len(found) != 2 or not orders:
         raise ValueError(
-            f"{len(found)} words ({shown}) of two classes: give --class-names with the "
+            f"{counted(len(found), 'word')} ({shown}) of two classes: give --class-names with the "
             "word of class 0 and the word of class 1, such as inactive,active; or give "
             "--target-kind multiclass, or name missing labels with --missing-labels"
         )

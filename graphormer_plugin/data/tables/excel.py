@@ -4,7 +4,7 @@ import importlib.util
 from collections.abc import Iterator, Sequence
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.tables.table import Table, readable
+from graphormer_plugin.data.tables.table import Table, readable, rows_above_header
 
 
 class ExcelTable(Table):
@@ -31,8 +31,11 @@ class ExcelTable(Table):
         sheet = sheet.loc[used.any(1), used.any(0)]
         if sheet.empty:
             raise self.error("the first sheet is empty")
-        self.lines = [*zip(sheet.index + 1, sheet.to_numpy().tolist())][1:]
-        return sheet.iloc[0].tolist()
+        rows = sheet.to_numpy().tolist()
+        above = rows_above_header(rows)
+        self.note_titles(above)
+        self.lines = [*zip(sheet.index + 1, rows)][above + 1 :]
+        return rows[above]
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
         """See `Table.rows`; lines are the rows of the sheet."""

@@ -12,11 +12,17 @@ from rdkit.Chem import rdDepictor
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write, write_csv
-from graphormer_plugin.data.smiles import mol_of_smiles
+from graphormer_plugin.data.smiles import UNREADABLE, is_molecule, mol_of_smiles
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.excel import ExcelTable
 from graphormer_plugin.data.tables.parquet import ParquetTable, write_parquet
-from graphormer_plugin.data.tables.table import CsvTable, Table, TextTable
+from graphormer_plugin.data.tables.table import (
+    CsvTable,
+    Table,
+    TextTable,
+    is_header,
+    readable,
+)
 
 END_OF_RECORD = "$$$$"
 END_OF_BLOCK = "M  END"
@@ -72,7 +78,17 @@ def open_table(path: Path) -> Table:
         return ExcelTable(path)
     if end == ".parquet" or path.is_dir():
         return ParquetTable(path)
+    if path.suffix.lower() == ".txt" and is_list_of_smiles(path):
+        return SmilesTable(path)
     return CsvTable(path)
+
+
+def is_list_of_smiles(path: Path) -> bool:
+    """Whether the first line of a text is a SMILES, perhaps with a name, and not a header."""
+    with readable(path), open(path, encoding="utf-8-sig", errors="replace") as lines:
+        first = next(filter(str.strip, lines), "")
+    smiles, *_ = first.split() or [""]
+    return not is_header([first]) and is_molecule(smiles)
 
 
 class SdfTable(TextTable):
@@ -188,13 +204,26 @@ def items(record: Sequence[str]) -> dict[str, str]:
 
 
 def smiles_of_record(record: Sequence[str]) -> str:
-    """SMILES of a record's mol block; empty if RDKit refuses it."""
+    """SMILES of a record's mol block. If RDKit refuses the molecule, so that it will refuse the
+    SMILES for the same reason, it is written as it stands; if RDKit cannot read the block, the
+    reason stands in place of a SMILES, see `UNREADABLE`."""
     ends = [at for at, line in enumerate(record) if line.startswith(END_OF_BLOCK)]
     if not ends:
-        return ""
+        return UNREADABLE + "the record has no mol block"
+    block = "\n".join(record[: ends[0] + 1]) + "\n"
     with rdBase.BlockLogs():
-        mol = Chem.MolFromMolBlock("\n".join(record[: ends[0] + 1]) + "\n")
-    return "" if mol is None else Chem.MolToSmiles(mol)
+        mol = Chem.MolFromMolBlock(block)
+        if mol is None:
+            mol = Chem.MolFromMolBlock(block, sanitize=False)
+    if mol is not None:
+        return Chem.MolToSmiles(mol)
+    from graphormer_plugin.data.featurise import captured_rdkit_log  # it imports joblib
+
+    with captured_rdkit_log() as messages:
+        Chem.MolFromMolBlock(block)
+    # RDKit prints a frame of stars and "Post-condition Violation" above some reasons.
+    words = (text for text in messages if text.strip("* ") and "Violation" not in text)
+    return UNREADABLE + next(words, SdfTable.no_smiles)
 
 
 def write_table(

@@ -11,13 +11,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
-from graphormer_plugin.data.errors import DatasetError, listed, named_damage
+from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
 from graphormer_plugin.data.files import file_sha256, open_to_read
 from graphormer_plugin.data.tables.cells import shown
 
 SPLIT = "split"  # in any case; a target only if it is named
 csv.field_size_limit(1 << 24)  # Python's own limit of 131,072 cuts a mol block
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+MOST_ABOVE = 8  # rows above a header; our choice
 NOT_UTF8 = re.compile("[\udc80-\udcff]")  # Python's escapes of other bytes
 # Columns that name a molecule, in any case; the first one in a table counts.
 NAMES = (
@@ -123,6 +124,11 @@ class Table:
         lower = {name.lower(): name for name in self.header if name != smiles_column}
         return [lower[name] for name in NAMES if name in lower][:1]
 
+    def note_titles(self, count: int) -> None:
+        """Note rows above the header that are not read."""
+        if count:
+            self.notes[f"{counted(count, 'row')} above the header skipped"] = None
+
     def _has(self) -> str:
         return f"the header has {listed_columns(self.header)}"
 
@@ -173,17 +179,21 @@ class CsvTable(TextTable):
         tabs = self.path.name.lower().removesuffix(".gz").endswith(".tsv")
         usual = "\t" if tabs else ","
         with self.open_lines() as lines:
-            first, second = (*itertools.islice(filter(str.strip, lines), 2), "", "")[:2]
-        named = re.match('"?sep=(.)', first)  # a line of Excel's
+            some = (line for line in lines if line.strip("\r\n"))
+            start = [*itertools.islice(some, MOST_ABOVE + 2)]
+        named = re.match('"?sep=(.)', start[0]) if start else None  # a line of Excel's
         self.lines_above = 1 if named else 0
-        self.delimiter = next(
-            (
-                delimiter
-                for delimiter in ([named[1]] if named else [usual, *SEPARATORS])
-                if len(next(csv.reader([first], delimiter=delimiter), [])) > 1
-            ),
-            usual,
-        )
+        start = start[self.lines_above :]
+        self.delimiter, titles = usual, 0
+        for delimiter in [named[1]] if named else [usual, *SEPARATORS]:
+            rows = [*csv.reader(start, delimiter=delimiter)]
+            above = rows_above_header(rows)
+            if len(rows) > above and len(rows[above]) > 1:
+                self.delimiter, titles = delimiter, above
+                break
+        first, second = (*start[titles:], "", "")[:2]
+        self.lines_above += titles
+        self.note_titles(titles)
         _, header = next(
             itertools.islice(self._lines(), self.lines_above, None), (0, [])
         )
@@ -208,7 +218,7 @@ class CsvTable(TextTable):
         for row, (line, cells) in enumerate(lines):
             if len(cells) != len(self.header):
                 raise self.error(
-                    f"row {row} (line {line}) has {len(cells)} cells, expected "
+                    f"row {row} (line {line}) has {counted(len(cells), 'cell')}, expected "
                     f"{len(self.header)} as the header"
                 )
             yield row, line, [cells[place] for place in places]
@@ -224,6 +234,22 @@ class CsvTable(TextTable):
             except csv.Error as error:
                 line = f"line {reader.line_num}: {error}"
                 raise self.error(f"{line}; check the quotes there and before") from None
+
+
+def is_header(cells: Sequence[str]) -> bool:
+    """Whether a row has the name of a column of molecules."""
+    names = [cell.lower() for cell in cells if "=" not in cell]  # an InChI has it
+    return any("smiles" in name or "inchi" in name for name in names)
+
+
+def rows_above_header(rows: Sequence[Sequence[str]]) -> int:
+    """Number of rows, such as a title, above the header in the first rows of a table: the header
+    names a column of molecules, and has more cells than each row above it."""
+    filled = [sum(1 for cell in row if cell.strip()) for row in rows]
+    for number, row in enumerate(rows[: MOST_ABOVE + 1]):
+        if is_header(row) and filled[number] > max(filled[:number], default=1):
+            return number
+    return 0
 
 
 @contextlib.contextmanager

@@ -123,6 +123,53 @@ def test_other_endings(tmp_path, ending):
     assert smiles == expected
 
 
+TITLED = ["", "smiles,y,z", "CCO,1.5,2", "C,2,3"]
+
+
+@pytest.mark.parametrize(
+    "above", [["Assays of May"], ["Assays of May,,"], ["A,May", "", ",,"]]
+)
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_title_above_the_header(tmp_path, above, separator):
+    text = "\n".join([*above, *TITLED]).replace(",", separator)
+    table = open_table(write_file(tmp_path / "table.csv", text))
+    assert table.header == ["smiles", "y", "z"]
+    assert [cells for *_, cells in table.rows(["y"])] == [["1.5"], ["2"]]
+    assert any("above the header skipped" in note for note in table.notes)
+    sheet = pandas.DataFrame([line.split(",") for line in [*above, *TITLED]])
+    sheet.to_excel(tmp_path / "table.xlsx", index=False, header=False)
+    table = open_table(tmp_path / "table.xlsx")
+    assert table.header[:2] == ["smiles", "y"] and table.count() == 2
+
+
+@pytest.mark.parametrize(
+    "text, header",
+    [
+        (",smiles\n0,CCO\n", ["", "smiles"]),
+        ("Structure,\nInChI=1S/CH4/h1H4,x\n", ["Structure", ""]),
+        ("name,y\nsmiles,2\n", ["name", "y"]),
+    ],
+)
+def test_the_first_line_is_the_header(tmp_path, text, header):
+    table = open_table(write_file(tmp_path / "table.csv", text))
+    assert table.header == header and not table.notes
+
+
+@pytest.mark.parametrize(
+    "text, header",
+    [
+        ("CCO ethanol\nC methane\n", ["smiles", "name"]),
+        ("CCO\nC\n", ["smiles"]),
+        ("SN\tsmiles\n1\tCCO\n", ["SN", "smiles"]),
+        ("smiles,y\nC,1\n", ["smiles", "y"]),
+    ],
+)
+def test_a_text_of_smiles_or_of_cells(tmp_path, text, header):
+    table = open_table(write_file(tmp_path / "list.txt", text))
+    assert table.header == header
+    assert table.count() == text.count("\n") - (header[0] in text)
+
+
 def test_an_sdf_in_the_old_encoding_of_windows(tmp_path):
     """The format states none; µ and ° are frequent in units."""
     record = sdf_record(ROWS[2]).replace("1.5", "5 µM – 20 °C") + sdf_record(ROWS[3])
@@ -167,7 +214,7 @@ def test_all_targets_but_the_numbers_of_rows(tmp_path, index, caplog):
     path.write_text(f"{index},smiles,a,b\n" + "".join(rows))
     store = prepared(path, target_columns="all")
     assert store.targets.names == ["a", "b"]
-    (text,) = caplog.messages
+    (text,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert f"all leaves out {index!r}, which only numbers the rows" in text
 
 
@@ -178,7 +225,7 @@ def test_all_leaves_out_a_column_with_a_word(tmp_path, shard, caplog):
     path.write_text("smiles,a,b,c\n" + "".join(rows))
     store = prepared(path, target_columns="all", shard=shard)
     assert store.targets.names == ["b"]
-    (text,) = caplog.messages
+    (text,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert "all leaves out 'a', where '>9' is not a number; name it" in text
 
 
@@ -210,11 +257,23 @@ class TestSdf:
     def test_unreadable_record(self, tmp_path):
         path = tmp_path / "table.sdf"
         records = [sdf_record(row) for row in ROWS]
-        message = "row 3 .*column 'smiles': RDKit cannot read the mol block"
-        for record in (sdf_record(ROWS[3], BROKEN), "$$$$\n"):
+        pentavalent = Chem.MolFromSmiles("CC(C)(C)(C)C", sanitize=False)
+        reasons = {
+            sdf_record(ROWS[3], BROKEN): "Element 'Xx' not found",
+            "$$$$\n": "the record has no mol block",
+            sdf_record(
+                ROWS[3], Chem.MolToMolBlock(pentavalent)
+            ): "valence for atom # 1 C, 5",
+        }
+        for record, reason in reasons.items():
             path.write_text("".join([*records[:3], record, *records[4:]]))
-            with pytest.raises(DatasetError, match=message):
+            with pytest.raises(DatasetError, match="row 3; reasons in") as error:
                 prepared(path, target_columns="NR-A")
+            (file,) = re.findall("reasons in (.*?)\\)", str(error.value))
+            ((_, smiles, text),) = [*csv.reader(open(file))][1:]
+            assert reason in text and (smiles == "CC(C)(C)(C)C") == (
+                "valence" in reason
+            )
             store = prepared(path, target_columns="NR-A", skip_invalid=True)
             assert len(store) == 9 and 4 not in store.target
 
