@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 import pandas
 from numpy.typing import NDArray
+from pandas.api.types import infer_dtype
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
@@ -38,9 +39,13 @@ from graphormer_plugin.heads.prediction import Prediction
 from graphormer_plugin.inference.loading import load, usable_device
 from graphormer_plugin.inference.model_folder import MODELS_FILE, read_folder
 from graphormer_plugin.inference.molecules import Molecules, RowReader, read_rows
-from graphormer_plugin.inference.prediction_columns import prediction_columns
+from graphormer_plugin.inference.prediction_columns import (
+    free_names,
+    prediction_columns,
+)
 from graphormer_plugin.inference.table_run import REASON
 
+NO_LABELS = ("complex", "date", "datetime", "datetime64", "timedelta", "timedelta64")
 WEIGHT_COLUMN = "sample_weight"  # in the table that fairseq-train reads
 
 
@@ -152,16 +157,18 @@ class MoleculeEstimator:
 
     def predict_table(self, X: Any) -> pandas.DataFrame:
         """The columns that ``graphormer-predict`` writes: predictions, their spread,
-        ``in_domain`` and ``reason``, with the index of a Series or table X."""
+        ``in_domain`` and ``reason``, with the index of a Series or table X. As there, a
+        name that a target has already ends in ``_predicted``."""
         predicted, rows, reasons = self._estimate(X)
         of = self.predictor_
         shown = {"logs": of.logs, "interval": of.interval}
         columns = prediction_columns(of.targets, *predicted, **shown)
-        table = pandas.DataFrame({column.name: column.cells for column in columns})
-        numbers = [column.name for column in columns if column.is_number]
+        names = free_names([*(column.name for column in columns), REASON], [])
+        table = pandas.DataFrame({n: one.cells for n, one in zip(names, columns)})
+        numbers = [n for n, one in zip(names, columns) if one.is_number]
         table[numbers] = table[numbers].apply(pandas.to_numeric)
         table = table.set_axis(rows).reindex(range(len(X)))
-        table[REASON] = [reasons.get(row, "") for row in range(len(X))]
+        table[names[-1]] = [reasons.get(row, "") for row in range(len(X))]
         return table.set_axis(X.index) if hasattr(X, "iloc") else table
 
     def score(self, X: Any, y: Any) -> float:
@@ -406,4 +413,10 @@ def _targets(y: Any) -> pandas.DataFrame:
     table = pandas.DataFrame(y)
     number = "y{}" if len(table.columns) > 1 else "y"
     names = [number.format(n) if isinstance(n, int) else str(n) for n in table]
+    for name, (_, column) in zip(names, table.items(), strict=True):
+        kind = infer_dtype(column)
+        if kind in NO_LABELS:  # NumPy would make numbers of them
+            raise ValueError(
+                f"{name} has labels of type {kind}, expected numbers or classes"
+            )
     return table.set_axis(names, axis=1)

@@ -1,6 +1,7 @@
 """Estimators of molecules, as scikit-learn and pandas use them."""
 
 import pickle
+from datetime import date
 
 import numpy as np
 import pandas
@@ -156,6 +157,20 @@ def test_missing_and_bad_values():
     assert model.predict([]).shape == (0, 3)
 
 
+def test_a_target_called_reason():
+    """Neither it nor one called as another's spread is overwritten."""
+    y = pandas.DataFrame({"reason": Y, "a": -Y, "a_std": 2 * Y})
+    model = MoleculeRegressor().fit(SMILES, y)
+    values, std = model.predict(SMILES, return_std=True)
+    with pytest.warns(UserWarning, match="1 of 25 molecules"):
+        table = model.predict_table([*SMILES, ""])
+    names = ["reason", "reason_std", "a", "a_std", "a_std_predicted", "a_std_std"]
+    assert [*table] == [*names, "in_domain", "reason_predicted"]
+    shown = table[["reason", "a", "a_std_predicted"]].to_numpy()[:-1]
+    np.testing.assert_allclose(shown, values, rtol=1e-5)
+    assert table["reason_predicted"].tolist() == len(SMILES) * [""] + ["no SMILES"]
+
+
 @pytest.mark.parametrize(
     ("options", "x", "y", "message"),
     [
@@ -166,6 +181,9 @@ def test_missing_and_bad_values():
         ({}, SMILES, 24 * [">100"], "could not convert string to float: '>100'"),
         ({}, SMILES, 24 * [1.0], "fewer than 2 different labels"),
         ({}, SMILES, 23 * [1.0] + [np.inf], "label 23 of y is inf"),
+        ({}, SMILES, Y + 1j, "y has labels of type complex, expected numbers"),
+        ({}, SMILES, np.arange(24).astype("M8[D]"), "y has labels of type datetime64"),
+        ({}, SMILES, 24 * [date(2020, 1, 1)], "y has labels of type date"),
         ({}, np.array([SMILES, SMILES]).T, Y, "X has 2 columns"),
         ({}, [1] * 24, Y, "row 0 of X is 1, expected a SMILES"),
         ({}, "CCO", Y, r"give \['CCO'\]"),

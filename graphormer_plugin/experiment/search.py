@@ -70,8 +70,12 @@ def search(experiment: Experiment) -> Training:
             checkpoint.unlink()
         return (max if rises else min)(values, default=worst)
 
+    # A module of Optuna's; as text, a name with ? or % would be another one.
+    from sqlalchemy.engine import URL
+
+    database = URL.create("sqlite", database=str(folder.resolve() / "trials.db"))
     study = optuna.create_study(
-        storage=f"sqlite:///{folder.resolve()}/trials.db",
+        storage=database.render_as_string(),
         study_name="trials",
         load_if_exists=True,
         direction="maximize" if rises else "minimize",

@@ -38,7 +38,11 @@ def test_a_damaged_file_is_named(tmp_path):
     for _ in range(2):  # made, then read
         saved = saved_arrays(path, lambda: arrays, shapes)
         assert list(saved) == ["a"] and np.array_equal(saved["a"], np.arange(1000))
-    wrong = [{"a": (999,)}, {"a": (1000, 1)}, {"b": (1000,)}]  # shapes for other molecules
+    wrong = [
+        {"a": (999,)},
+        {"a": (1000, 1)},
+        {"b": (1000,)},
+    ]  # shapes for other molecules
     for shapes in wrong:
         with pytest.raises(ValueError, match="features.npz is damaged; remove it"):
             saved_arrays(path, dict, shapes)

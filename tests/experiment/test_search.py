@@ -28,7 +28,7 @@ def search(tmp_path, monkeypatch):
         def train(self, line):
             found = values_of(len(search.tried), line["trial"])
             search.tried.append(line["trial"])
-            folder = tmp_path / line["save_dir"]
+            folder = search.folder / line["save_dir"]
             folder.mkdir(parents=True, exist_ok=True)
             failed = isinstance(found, Exception)
             lines = [
@@ -46,14 +46,16 @@ def search(tmp_path, monkeypatch):
         kind, name = ("multiclass", "accuracy") if rises else ("regression", "rmse")
         table = molecules_of(np.arange(4.0)[:, None], kind=kind)
         split = dict.fromkeys(("train", "valid", "test"), np.arange(4))
-        experiment = experiment_of(table, [split], tmp_path, trials=trials, **options)
+        experiment = experiment_of(
+            table, [split], search.folder, trials=trials, **options
+        )
         bar = tqdm(disable=True, total=0)
         more = {} if start else {"start": None}
         return searching.search(
             replace(experiment, warn=search.warned.append, bar=bar, **more)
         )
 
-    search.tried, search.warned = [], []
+    search.folder, search.tried, search.warned = tmp_path, [], []
     return search
 
 
@@ -85,6 +87,18 @@ def test_the_best_options_of_all_trials_also_after_a_kill(search, tmp_path):
     (tmp_path / "trials").rename(tmp_path / "before")
     for _ in range(2):  # anew, then from the database
         assert search(5, best_without) == best and search.tried == before
+
+
+def test_folders_whose_names_mean_something_in_a_url(search, tmp_path):
+    """Each has its own database."""
+    names = ["a", "a%20b", "a?b", "a?c"]
+    for name in names:
+        search.folder = tmp_path / name
+        search.folder.mkdir()
+        search.tried.clear()
+        search(1, best_without)
+        assert len(search.tried) == 1 and (search.folder / "trials/trials.db").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
 def test_what_is_not_varied(search):
