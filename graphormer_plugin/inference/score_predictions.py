@@ -18,8 +18,8 @@ class TableScores:
     """Metrics of each target that a table has labels of.
 
     Args:
-        logs: Numbers of the targets that models learn as logarithms.
-        missing: Words of cells that are missing labels, beside an empty cell and the like.
+        logs: numbers of the targets that models learn as logarithms.
+        missing: words of cells that are missing labels, beside an empty cell and the like.
     """
 
     def __init__(

@@ -57,7 +57,7 @@ def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
     """A metric of a target; NaN if it is undefined.
 
     Args:
-        predicted: Values or probabilities [n]; probabilities of classes [n, classes].
+        predicted: values or probabilities [n]; probabilities of classes [n, classes].
     """
     known = ~np.isnan(labels)
     predicted, labels = predicted[known].astype(np.float64), labels[known]
@@ -76,7 +76,7 @@ def scores(
     `NRMSE`.
 
     Args:
-        spread: Standard deviation of each target in train [T].
+        spread: standard deviation of each target in train [T].
     """
     of_targets = [predicted] if targets.kind == "multiclass" else predicted.T
     by_metric = {

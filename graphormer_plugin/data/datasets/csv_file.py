@@ -60,12 +60,12 @@ class Labels:
     """Rows of a table, read in one pass.
 
     Attributes:
-        source: Molecules, targets, weights, extra columns and splits.
-        warnings: Lines about probable mistakes, and about options without effect.
-        others: Columns that are neither SMILES, split nor target.
-        cells: Cells of ``others``, a list per row; empty if they are not asked for.
-        times: Time of each row for a split by time; None for other splits.
-        parts: The tables that were read, each with the numbers of its rows.
+        source: molecules, targets, weights, extra columns and splits.
+        warnings: lines about probable mistakes, and about options without effect.
+        others: columns that are neither SMILES, split nor target.
+        cells: cells of ``others``, a list per row; empty if they are not asked for.
+        times: time of each row for a split by time; None for other splits.
+        parts: the tables that were read, each with the numbers of its rows.
     """
 
     source: DatasetSource
@@ -95,10 +95,10 @@ def read_labels(
     Errors name the row, from 0 as in predictions, and the line of the file, from 1.
 
     Args:
-        explore: Take the only column of numbers as the target if none is named, and keep
+        explore: take the only column of numbers as the target if none is named, and keep
             the cells of all other columns.
-        find_kind: Find the kind of the targets instead of taking it from the options.
-        more: Further tables, whose rows follow.
+        find_kind: find the kind of the targets instead of taking it from the options.
+        more: further tables, whose rows follow.
     """
     whole = options.shard.is_whole
     if table.no_labels:

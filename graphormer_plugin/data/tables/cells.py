@@ -115,12 +115,12 @@ class ParsedColumn:
     """Cells of a column, as numbers.
 
     Attributes:
-        values: Number of each cell, NaN for words and for missing cells.
-        words: Rows of cells that are not numbers, by text.
-        missing: Texts of cells that the user's patterns call missing.
-        classes: Names of classes that would otherwise mean a missing cell, such as none.
-        bounds: With ``censored``, 1 for a cell such as >100 and -1 for <0.1; else 0.
-        has_commas: Whether cells such as 1,5 are numbers, see `read_commas`.
+        values: number of each cell, NaN for words and for missing cells.
+        words: rows of cells that are not numbers, by text.
+        missing: texts of cells that the user's patterns call missing.
+        classes: names of classes that would otherwise mean a missing cell, such as none.
+        bounds: 1 for a cell such as >100 and -1 for <0.1 if ``censored``; else 0.
+        has_commas: whether cells such as 1,5 are numbers, see `read_commas`.
     """
 
     has_commas = False

@@ -58,16 +58,16 @@ class Roles:
     """Which column of a table is what.
 
     Attributes:
-        smiles: Column of the SMILES.
-        split: Column of the split, or None.
-        relations: Columns that say whether labels are bounds, by candidate.
-        units: Columns of the units of labels, by candidate.
-        conditions: Columns whose names say that they tell how labels were measured.
-        extras: Columns of numbers that models read beside the molecule.
-        weight: List of the column of weights; empty without weights.
-        time: List of the column of a split by time; empty for other splits.
-        free: Columns that can be targets without being named.
-        candidates: Targets; or all columns that may turn out to be targets when they are
+        smiles: column of the SMILES.
+        split: column of the split, or None.
+        relations: columns that say whether labels are bounds, by candidate.
+        units: columns of the units of labels, by candidate.
+        conditions: columns whose names say that they tell how labels were measured.
+        extras: columns of numbers that models read beside the molecule.
+        weight: list of the column of weights; empty without weights.
+        time: list of the column of a split by time; empty for other splits.
+        free: columns that can be targets without being named.
+        candidates: targets; or all columns that may turn out to be targets when they are
             read, for ``all`` and where ``explore`` leaves the choice open.
     """
 

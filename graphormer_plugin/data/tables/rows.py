@@ -35,13 +35,13 @@ class TableRows:
     """The rows of tables that follow each other and have the same columns, read in one pass.
 
     Args:
-        part: First row, and the row after the last; None: to the end.
-        others: Columns whose cells are kept as text, with decimal points in numbers.
+        part: first row, and the row after the last; None: to the end.
+        others: columns whose cells are kept as text, with decimal points in numbers.
 
     Attributes:
-        starts: First row of each table.
-        unsplit: Number of rows with an empty cell in the column of the split.
-        notes: Lines about the way the tables are read, where it is unusual.
+        starts: first row of each table.
+        unsplit: number of rows with an empty cell in the column of the split.
+        notes: lines about the way the tables are read, where it is unusual.
     """
 
     def __init__(
