@@ -1,12 +1,19 @@
 """Probable mistakes in the data of an experiment, a line each."""
 
+import contextlib
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
+from rdkit import Chem, rdBase
+from rdkit.Chem.MolStandardize.rdMolStandardize import TautomerEnumerator
+from rdkit.Chem.rdMolDescriptors import CalcMolFormula
+from rdkit.Chem.rdMolHash import HashFunction, MolHash
 from scipy.stats import ks_2samp
 
 from graphormer_plugin.data.errors import agreed, counted, listed
 from graphormer_plugin.data.label_warnings import warnings_about
+from graphormer_plugin.data.smiles import Featuriser, molecule_key
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.table import SPLIT
 from graphormer_plugin.experiment.labelled_molecules import (
@@ -21,6 +28,7 @@ from graphormer_plugin.inference.scores import MAIN, is_defined
 # Labels of test lie elsewhere if their distribution function and that of train and valid are
 # farther apart than this, and chance explains it with less than this probability (our choice).
 SHIFTED, CHANCE = 0.3, 1e-3
+MOST_TAUTOMERS, FEWEST_TAUTOMERS = 0.05, 200  # molecules with a canonical tautomer
 
 
 def experiment_warnings(
@@ -70,6 +78,7 @@ def experiment_warnings(
         none = {*range(table.targets.num_classes)} - {*table.labels.ravel().tolist()}
         if none:
             lines.append(f"no molecule has class {listed(sorted(none))}")
+    keys = tautomer_keys(table, settings.largest_fragment)
     unread = dict(zip(table.extra_names, zip(*table.extras)))
     for number, split in enumerate(splits, 1):
         texts = warnings_about(
@@ -77,7 +86,7 @@ def experiment_warnings(
             drawn=not given and not table.folds and table.times is None,
             unread={n: c for n, c in unread.items() if n not in used},
         )
-        texts += stereo_twins(table, split)
+        texts += stereo_twins(table, split) + tautomers(table, split, keys)
         for text in texts + undefined_metrics(table, split) + label_shift(table, split):
             if number > 1 and text not in lines:
                 text = f"{settings.run_name(number)}: {text}"
@@ -96,6 +105,48 @@ def stereo_twins(table: LabelledMolecules, split: Split) -> list[str]:
         "molecules of train or valid in stereo marks alone, so that metrics look better "
         "than they are; --split scaffold keeps them together"
     ] * bool(count)
+
+
+def tautomer_keys(
+    table: LabelledMolecules, largest_fragment: bool = False
+) -> NDArray[np.uint64]:
+    """Keys of the molecules that their tautomers share, for molecules with the formula and
+    the skeleton of another; their `constitutions` for all others.
+
+    RDKit's canonical tautomer takes about as long as all features of a molecule. Only a
+    share `MOST_TAUTOMERS` of the molecules, at least `FEWEST_TAUTOMERS`, gets one.
+    """
+    keys = np.array(table.constitutions, np.uint64)
+    rows_of: dict[tuple[str, str], list[int]] = {}
+    featuriser = Featuriser(False, largest_fragment)
+    with rdBase.BlockLogs():
+        mols = [featuriser.mol_as_written(text) for text in table.smiles]
+        for row, mol in enumerate(mols):
+            skeleton = MolHash(Chem.Mol(mol), HashFunction.ElementGraph)
+            rows_of.setdefault((CalcMolFormula(mol), skeleton), []).append(row)
+        shared = [rows for rows in rows_of.values() if len({*keys[rows].tolist()}) > 1]
+        canonicalize = TautomerEnumerator().Canonicalize
+        most = max(FEWEST_TAUTOMERS, int(MOST_TAUTOMERS * len(table)))
+        for row in [row for rows in shared for row in rows][:most]:
+            with contextlib.suppress(ValueError):  # RDKit may refuse a rare valence
+                mol = canonicalize(mols[row])
+                keys[row] = molecule_key(Chem.MolToSmiles(mol, isomericSmiles=False))
+    return keys
+
+
+def tautomers(
+    table: LabelledMolecules, split: Split, keys: NDArray[np.uint64]
+) -> list[str]:
+    """A warning about test molecules that are tautomers of fitted ones, by `tautomer_keys`."""
+    fitted, test = np.concatenate([split[part] for part in FIT_SPLITS]), split["test"]
+    flat = np.array(table.constitutions)
+    same = np.isin(keys[test], keys[fitted]) & ~np.isin(flat[test], flat[fitted])
+    if not same.any():
+        return []
+    return [
+        f"{same.sum():,} of {len(test):,} rows of test are tautomers of molecules of train or "
+        "valid, so that metrics look better than they are; write each compound in one form"
+    ]
 
 
 def undefined_metrics(table: LabelledMolecules, split: Split) -> list[str]:

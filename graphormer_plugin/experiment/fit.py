@@ -162,8 +162,10 @@ def trained_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     split = experiment.splits[member.run]
     learned = ~np.isnan(table.trained_labels(split, bounds=True))
     rows = learned.any(1)
-    smiles = [table.smiles[row] for row in split["train"][rows]]
-    save_training_domain(best, smiles, experiment.device, learned[rows])
+    fitted = split["train"][rows]
+    smiles = [table.smiles[row] for row in fitted]
+    extra = None if table.extra is None else table.extra[fitted]
+    save_training_domain(best, smiles, experiment.device, learned[rows], extra)
     predictor = hub.load(best).to(experiment.device)
     return predictor.estimate(experiment.molecules, extra=table.extra)
 

@@ -63,6 +63,8 @@ class Explainer:
             raise ValueError(f"--target {target}: expected one of {', '.join(names)}")
         self.name = target or names[0]
         self.output = names.index(self.name)
+        values = zip(predictor.extra_columns, predictor.typical_extra.tolist())
+        self.numbers = ", ".join(f"{name} {value:.6g}" for name, value in values)
         self.training = TrainingMolecules(checkpoints, self.name, predictor.featuriser)
         self.attention = attention or layer is not None or bool(channels or atoms)
         self.layer, self.channels, self.atoms = layer, channels, atoms
@@ -92,8 +94,10 @@ class Explainer:
             "contributions do not add up to it. An environment is an atom with its "
             "neighbours. Atoms are numbered in the order of the SMILES."
         )
-        if names := self.predictor.extra_columns:
-            text += f" {', '.join(names)} have their mean over the training molecules."
+        if self.numbers:
+            text += (
+                f" Predictions are at {self.numbers}, means of the training molecules."
+            )
         if not self.training.mols:
             text += " The training molecules are not known."
         if not self.attention:
@@ -109,8 +113,7 @@ class Explainer:
         """Explain the prediction for a single molecule."""
         predictor, targets = self.predictor, self.predictor.targets
         (smiles,) = molecules.sources
-        typical = np.full((1, len(predictor.extra_columns)), np.nan)
-        prediction = predictor.estimate(molecules, extra=typical)
+        prediction = predictor.estimate(molecules, extra=predictor.typical_extra[None])
         (row,) = prediction.values
         if not np.isfinite(row).all():
             raise NoPredictionError(f"{smiles}: the prediction is not finite")
@@ -118,6 +121,8 @@ class Explainer:
         unit = targets.units[output].replace("dimensionless", "")
         std = None if prediction.std is None else prediction.std[0]
         text = f"{self.name}: {describe(targets, output, row, std)}"
+        if self.numbers:
+            text += f" at {self.numbers}"
         outcome = float(row[output])
         if targets.kind == "multiclass":
             output = int(row.argmax())

@@ -47,7 +47,7 @@ def contributions(
     name = predictor.featuriser.removesuffix("_largest_fragment")
     schemas = [member.schema for member in predictor.members]
     read, _ = read_rows(RowReader(name, schemas, mol.GetNumAtoms()), smiles)
-    extra = np.full((len(read), len(predictor.extra_columns)), np.nan)
+    extra = np.tile(predictor.typical_extra, (len(read), 1))
     values = np.full(len(smiles), np.nan)
     values[read.chunk.row] = predictor.predict(read, extra=extra)[:, output]
     known = {"": np.nan, **dict(zip(smiles, values.tolist(), strict=True))}

@@ -9,9 +9,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.smiles import identity_of
 from graphormer_plugin.heads import MAX_ROWS
 from graphormer_plugin.heads.array_file import weights_digest
-from graphormer_plugin.heads.domain import Domain, domain_file, save_domain
+from graphormer_plugin.heads.domain import Domain, domain_file, ranges_of, save_domain
 from graphormer_plugin.heads.fit import (
     BLOCKS,
     check,
@@ -112,6 +113,7 @@ def save_training_domain(
     smiles: Sequence[str],
     device: torch.device | str = "cpu",
     labelled: NDArray[np.bool_] | None = None,
+    extra: NDArray | None = None,
 ) -> Path:
     """Write the domain of the training molecules beside a checkpoint without head, so that
     predictions say how like them a molecule is (see `Domain`).
@@ -119,6 +121,7 @@ def save_training_domain(
     Args:
         smiles: training molecules; of more than `MAX_ROWS` a sample.
         labelled: which labels [n, T] they have; None: all.
+        extra: numbers [n, K] of the model's `extra_columns`.
     """
     rows = sample(np.arange(len(smiles)), MAX_ROWS, np.random.default_rng(1))
     predictor = load(checkpoint, head=None, domain=False).to(device)
@@ -126,6 +129,12 @@ def save_training_domain(
     vectors = predictor.embed(molecules, layers=1)  # predictions have the same
     labelled = None if labelled is None else labelled[rows]
     domain = Domain.of(vectors, molecules.described, labelled)
+    if len(rows) < len(smiles):
+        domain.molecules = np.unique(
+            [*map(identity_of, predictor.read(smiles).described)]
+        )
+    if extra is not None:
+        domain.ranges = ranges_of(extra)
     path = domain_file(checkpoint)
     save_domain(domain, path, weights_digest(read_checkpoint(checkpoint).weights))
     return path

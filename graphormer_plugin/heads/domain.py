@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from graphormer_plugin.data.errors import counted
+from graphormer_plugin.data.smiles import identity_of
 from graphormer_plugin.heads.array_file import Contents, reading, write_arrays
 from graphormer_plugin.heads.kernels import Floats, Reference, mean_squared_differences
 from graphormer_plugin.heads.prediction import IN_DOMAIN
@@ -20,7 +21,8 @@ VERSION = 1
 CHUNK = 512  # molecules whose distances are in memory at a time
 NEAR = 64  # nearest molecules that are searched for a label before all are
 OUTSIDE_QUANTILE = 0.05  # a molecule with a lower score is outside of the domain
-OUTSIDE, SIZE = "outside", "size"  # keys of `outside_domain`, beside elements
+# Keys of `outside_domain`, beside elements.
+OUTSIDE, SIZE, FITTED, COLUMN = "outside", "size", "fitted", "column:"
 # Distance below which two vectors belong to the same molecule: float32 rounds differently
 # from batch to batch.
 DUPLICATE_DISTANCE = 1e-4
@@ -34,7 +36,8 @@ class Domain:
     standardised vectors. A molecule's score is the share of training molecules whose
     nearest neighbour in the training set is at least as far away as its own: 0.5 is as
     typical as a training molecule, 0 is farther out than any. Several rows of a molecule do
-    not count as neighbours. Where targets have labels of different molecules, each target
+    not count as neighbours. A number beside the molecule that is outside of the training's
+    range makes the score 0. Where targets have labels of different molecules, each target
     has a score of its own, among its molecules.
 
     Attributes:
@@ -46,6 +49,10 @@ class Domain:
         atoms: heavy atoms of the smallest and of the largest training molecule.
         labelled: whether a molecule has a label of each target [n, T]; None where all
             targets have labels of the same molecules.
+        molecules: `identity_of` of the molecules that the model was fitted to, ascending;
+            empty where they are not known.
+        ranges: least and largest of each number that the model reads beside a molecule
+            [K, 2], NaN where all are missing; [0, 2] where they are not known.
     """
 
     vectors: NDArray[np.float32]
@@ -53,6 +60,10 @@ class Domain:
     elements: list[int]
     atoms: tuple[int, int]
     labelled: NDArray[np.bool_] | None = None
+    molecules: NDArray[np.uint64] = field(
+        default_factory=lambda: np.empty(0, np.uint64)
+    )
+    ranges: Floats = field(default_factory=lambda: np.empty((0, 2)))
     reference: Reference = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -64,9 +75,10 @@ class Domain:
         vectors: NDArray,
         mols: Sequence[Any],
         labelled: NDArray[np.bool_] | None = None,
+        extra: Floats | None = None,
     ) -> "Domain":
-        """Domain of n >= 1 training molecules (RDKit), by their vectors [n, D] and by which
-        of the labels [n, T] they have."""
+        """Domain of n >= 1 training molecules (RDKit), by their vectors [n, D], by which
+        of the labels [n, T] they have, and by the numbers beside them [n, K]."""
         if labelled is not None and (labelled == labelled[:, :1]).all():
             labelled = None
         elements = {atom.GetAtomicNum() for mol in mols for atom in mol.GetAtoms()}
@@ -78,7 +90,15 @@ class Domain:
         if labelled is not None:
             nearest[~labelled] = np.inf
         atoms = min(sizes), max(sizes)
-        return cls(vectors, np.sort(nearest, 0), sorted(elements), atoms, labelled)
+        return cls(
+            vectors,
+            np.sort(nearest, 0),
+            sorted(elements),
+            atoms,
+            labelled,
+            np.unique(np.array([*map(identity_of, mols)], np.uint64)),
+            ranges_of(np.empty((len(mols), 0)) if extra is None else extra),
+        )
 
     def score(self, vectors: NDArray) -> Floats:
         """Scores of molecules [q], with `labelled` [q, T], by their vectors [q, D]."""
@@ -109,10 +129,16 @@ class Domain:
         outside = not low <= mol.GetNumHeavyAtoms() <= high
         return sorted(numbers - set(self.elements)), outside
 
+    def is_beyond(self, extra: Floats) -> NDArray[np.bool_]:
+        """Whether each number [q, K] is outside of the training's range."""
+        low, high = self.ranges.T if len(self.ranges) else (-np.inf, np.inf)
+        return (extra < low) | (extra > high)
+
     def contents(self) -> Contents:
         """JSON values and arrays for a file."""
         meta = {"elements": self.elements, "atoms": list(self.atoms)}
-        arrays = {"vectors": self.vectors, "nearest": self.nearest}
+        names = ("vectors", "nearest", "molecules", "ranges")
+        arrays = {name: getattr(self, name) for name in names}
         if self.labelled is not None:
             arrays["labelled"] = self.labelled
         return meta, arrays
@@ -123,31 +149,63 @@ class Domain:
     ) -> "Domain":
         """Inverse of `contents`."""
         low, high = meta["atoms"]
+        names = ("labelled", "molecules", "ranges")
+        known = {name: arrays[name] for name in names if name in arrays}
         vectors, nearest = arrays["vectors"], arrays["nearest"]
-        labelled = arrays.get("labelled")
-        return cls(vectors, nearest, meta["elements"], (low, high), labelled)
+        return cls(vectors, nearest, meta["elements"], (low, high), **known)
+
+
+def ranges_of(extra: Floats) -> Floats:
+    """Least and largest of each column of numbers [n, K], NaN of a column without any."""
+    if not extra.shape[1]:
+        return np.empty((0, 2))
+    ends = np.stack([np.fmin.reduce(extra), np.fmax.reduce(extra)], 1)
+    return ends.astype(np.float64)
+
+
+def is_fitted(domains: Sequence[Domain], mols: Sequence[Chem.Mol]) -> NDArray[np.bool_]:
+    """Whether a model was fitted to each molecule; stereoisomers are other molecules."""
+    known = np.array([key for domain in domains for key in domain.molecules], np.uint64)
+    keys = map(identity_of, mols if len(known) else [])
+    return np.isin(np.array([*keys], np.uint64), known)
 
 
 def outside_domain(
-    domains: Sequence[Domain], mols: Sequence[Chem.Mol], in_domain: Floats
+    domains: Sequence[Domain],
+    mols: Sequence[Chem.Mol],
+    in_domain: Floats,
+    columns: Sequence[str] = (),
+    extra: Floats | None = None,
 ) -> Counter[str]:
-    """Count molecules that are unlike the training molecules.
+    """Count molecules that models were fitted to, or that are unlike these.
 
     Args:
         domains: domains of the models; an element and a size count if none of the models
             has seen them.
         in_domain: their scores, mean over the models; of several targets [q, T] the
             largest counts.
+        columns: names of the K numbers ``extra`` [q, K] beside each molecule.
 
     Returns:
-        Number of molecules whose score is below `OUTSIDE_QUANTILE` (`OUTSIDE`), that are
-        smaller or larger than all training molecules (`SIZE`), and that have an unseen
-        element (its symbol).
+        Number of molecules
+
+        - that a model was fitted to (`FITTED`);
+        - that are smaller or larger than all training molecules (`SIZE`);
+        - that have an unseen element (its symbol);
+        - that have a number outside of the range of all models (`COLUMN` and its name);
+        - whose score is below `OUTSIDE_QUANTILE` for another reason (`OUTSIDE`).
     """
     symbol = Chem.GetPeriodicTable().GetElementSymbol
     far = in_domain < OUTSIDE_QUANTILE
     far = far if far.ndim == 1 else far.all(1)
-    counts = Counter({OUTSIDE: int(far.sum())})
+    counts: Counter[str] = Counter()
+    if len(columns):
+        beyond = np.all([domain.is_beyond(extra) for domain in domains], 0)
+        far &= ~beyond.any(1)
+        for name, count in zip(columns, beyond.sum(0).tolist(), strict=True):
+            counts[COLUMN + name] = count
+    counts[OUTSIDE] = int(far.sum())
+    counts[FITTED] = int(is_fitted(domains, mols).sum())
     for mol in mols:
         unseen = [domain.unseen(mol) for domain in domains]
         elements = set.intersection(*({*numbers} for numbers, _ in unseen))
@@ -156,13 +214,30 @@ def outside_domain(
     return counts
 
 
-def domain_warnings(counts: Counter[str], domains: Sequence[Domain]) -> list[str]:
-    """One line for each kind of molecules in the counts of `outside_domain`."""
+def domain_warnings(
+    counts: Counter[str],
+    domains: Sequence[Domain],
+    rows: int,
+    columns: Sequence[str] = (),
+) -> list[str]:
+    """One line for each kind of molecules in the counts of `outside_domain` of ``rows``."""
     lines = []
+    if counts[FITTED]:
+        lines.append(
+            f"the model was fitted to the molecules of {counts[FITTED]:,} of "
+            f"{counted(rows, 'row')}: their errors are smaller than those of new molecules"
+        )
+    for at, name in enumerate(columns):
+        if count := counts[COLUMN + name]:
+            ends = np.array([domain.ranges[at] for domain in domains])
+            lines.append(
+                f"{name} beyond the trained range {ends[:, 0].min():g} to "
+                f"{ends[:, 1].max():g} in {counted(count, 'row')}"
+            )
     elements = [
         f"{symbol} (in {counted(count, 'molecule')})"
         for symbol, count in counts.most_common()
-        if symbol not in (OUTSIDE, SIZE)
+        if symbol not in (OUTSIDE, SIZE, FITTED) and not symbol.startswith(COLUMN)
     ]
     if elements:
         lines.append(f"no training molecule has {', '.join(elements)}")

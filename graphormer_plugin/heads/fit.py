@@ -79,7 +79,9 @@ def fit_on_features(
         classes = np.arange(schema.num_classes)
         labels = np.where(np.isnan(labels), np.nan, labels == classes)
         weights = None if weights is None else np.tile(weights, len(classes))
-    domain = Domain.of(raw["vectors"], [*map(as_mol, molecules)], labelled)
+    domain = Domain.of(
+        raw["vectors"], [*map(as_mol, molecules)], labelled, raw.get("extra")
+    )
     rng = np.random.default_rng(seed)
     processes = GaussianProcesses(
         schema.kind, raw, blocks, labels, weights, bounds, rng

@@ -141,10 +141,14 @@ class Head:
         """Predict from features of q molecules by block, see `raw_features`; always with
         ``vectors``, [q, D] of the checkpoint from its last `layers`."""
         blocks = {*self.read_blocks, "vectors"}
-        return self._prediction(
+        prediction = self._prediction(
             self._compared({name: raw[name][part] for name in blocks})
             for part in _parts(len(raw["vectors"]))
         )
+        if "extra" in self.blocks:
+            beyond = self.domain.is_beyond(raw["extra"]).any(1)
+            prediction.in_domain[beyond] = 0
+        return prediction
 
     def _prediction(self, compared: Iterable[Mapping[str, Floats]]) -> Prediction:
         """Prediction from `_compared` of each piece of the molecules."""

@@ -71,6 +71,14 @@ class Member:
         name = self.arch or type(self.model).__name__
         return name if self.head is None else f"{name}, head: {self.head}"
 
+    @property
+    def typical_extra(self) -> np.ndarray:
+        """Means of `extra_columns` over the training molecules [columns]."""
+        if self.head is not None and self.extra_columns:
+            return np.nanmean(self.head.raw["extra"], 0)
+        means = dict(zip(self.schema.graph_features, self.schema.graph_mean))
+        return np.array([means[name] for name in self.extra_columns])
+
     def estimate(
         self,
         molecules: Molecules,
@@ -98,7 +106,9 @@ class Member:
             batch_size,
         )
         values = values_of(joined[:, :width], self.targets)
-        return Prediction(values, None, self.domain.score(joined[:, width:]))
+        score = self.domain.score(joined[:, width:])
+        score[self.domain.is_beyond(numbers).any(1)] = 0
+        return Prediction(values, None, score)
 
     def _by_head(
         self,

@@ -10,7 +10,7 @@ import torch
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.pyg_graphs import edge_kind_of
 from graphormer_plugin.data.schema import LOG
-from graphormer_plugin.heads.domain import Domain
+from graphormer_plugin.heads.domain import Domain, is_fitted
 from graphormer_plugin.heads.prediction import (
     Interval,
     Prediction,
@@ -102,6 +102,12 @@ class Predictor:
         return [m.domain for m in self.members if m.domain is not None]
 
     @property
+    def typical_extra(self) -> np.ndarray:
+        """Means of `extra_columns` over the training molecules [columns]; of several members
+        their mean."""
+        return np.mean([member.typical_extra for member in self.members], 0)
+
+    @property
     def has_spread(self) -> bool:
         """Whether predictions have standard deviations."""
         return len(self.members) > 1 or self.members[0].head is not None
@@ -187,6 +193,11 @@ class Predictor:
             raise ValueError("predictions of nodes have neither spread nor domain")
         molecules = self.read(inputs, smiles)
         return self._together(molecules, batch_size, extra, True)
+
+    def is_fitted(self, molecules: Molecules) -> np.ndarray:
+        """Whether a model was fitted to each molecule, bool [q]; False where that is not
+        known."""
+        return is_fitted(self.domains, molecules.described)
 
     def _together(
         self, molecules: Molecules, batch_size: int, extra: Extra, domain: bool

@@ -195,7 +195,9 @@ def _write_parts(
             )
         raise
     lines.result(summary)
-    for line in domain_warnings(outside, run.predictor.domains):
+    predictor = run.predictor
+    columns = predictor.extra_columns
+    for line in domain_warnings(outside, predictor.domains, rows.total, columns):
         lines.warning(line)
     if failed == rows.total > 0:
         where = f"; the reasons are in column {run.names[-1]!r}"

@@ -182,7 +182,13 @@ class TableRun:
             if found.in_domain is not None:
                 mols = list(itertools.compress(molecules.described, kept))
                 domains = self.predictor.domains
-                outside = outside_domain(domains, mols, found.in_domain)
+                outside = outside_domain(
+                    domains,
+                    mols,
+                    found.in_domain,
+                    self.predictor.extra_columns,
+                    extra[rows[kept]],
+                )
         lines = [
             [*old, *added, reasons.get(row, "")]
             for row, (old, added) in enumerate(zip(block.cells, cells.tolist()))

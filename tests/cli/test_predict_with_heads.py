@@ -50,7 +50,8 @@ def test_head(folder, capsys):
     assert main([MEMBER, "in.csv", "out.csv", "--quiet"]) == 0
     out, err = capsys.readouterr()
     assert "5 rows, 1 without prediction; a, b (K)" in out
-    first, second, third = err.splitlines()
+    fitted, first, second, third = err.splitlines()
+    assert "fitted to the molecules of 2 of 5 rows" in fitted
     assert "Br (in 1 molecule)" in first
     assert "1 molecule smaller or larger" in second and "2 to 13 heavy" in second
     assert "in_domain < 0.05" in third
@@ -270,7 +271,8 @@ def test_domain_of_a_checkpoint_without_head(folder, capsys):
     assert save_training_domain(MEMBER, TRAIN) == domain_file(MEMBER)
     domain = read_domain(domain_file(MEMBER))
     assert main([MEMBER, "in.csv", "out.csv", "--quiet"]) == 0
-    assert "Br (in 1 molecule)" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "Br (in 1 molecule)" in err and "molecules of 2 of 5 rows" in err
     found = rows()
     assert list(found[0]) == ["smiles", "gap", "in_domain", "reason"]
     predictor = hub.load(MEMBER)

@@ -38,6 +38,7 @@ def test_server(tmp_path, monkeypatch):
     found = [float(first[name]) for name in ("y", "y_std", "in_domain")]
     assert found == pytest.approx(expected, rel=1e-5)
     assert first["smiles"] == "CCO" and "reason" not in first
+    assert first["fitted"] and not ask(["c1ccccc1"]).json()[0]["fitted"]
     assert "201 atoms" in ask(["C" * 201]).json()[0]["reason"]
     assert ask(["C" * 2001]).status_code == ask(["C"] * 1001).status_code == 422
 

@@ -7,7 +7,7 @@ import pytest
 
 from graphormer_plugin.experiment.data_warnings import experiment_warnings
 from graphormer_plugin.experiment.labelled_molecules import read_table
-from support.labelled_molecules import PARTS, settings
+from support.labelled_molecules import PARTS, settings, splits_of
 
 BOTH, ONE, NONE = [0, 1, 0, 1, 0, 1], [0, 1, 0, 1, 1, 1], [0, 1, 0, 1, "", ""]
 NUMBERS = [0.5, 1, 2, 3, 4, 5]
@@ -85,3 +85,18 @@ def test_stereoisomers_on_both_sides(write):
     split = {"train": np.arange(2, 9), "valid": np.array([0]), "test": np.array([1])}
     text = "\n".join(experiment_warnings(read_table(asked), [split], asked))
     assert "1 of 1 row of test differs from molecules of train or valid in" in text
+
+
+def test_tautomers_in_two_splits(write):
+    """A pyridone in train and its hydroxypyridine in test are one compound; an isomer with
+    the same formula is another, and stereoisomers are told of by another line."""
+    ends = ["C", "CC", "CO", "CF", "C#N", "c2ccccc2"]
+    rows = [(f"O=C1C=C({end})C=CN1", k, "train") for k, end in enumerate(ends)]
+    rows += [("CCCO", 6, "train"), ("C[C@H](F)Cl", 7, "train"), ("CCCl", 8, "valid")]
+    rows += [(f"Oc1cc({end})ccn1", k, "test") for k, end in enumerate(ends[:4])]
+    rows += [("CC(C)O", 5, "test"), ("C[C@@H](F)Cl", 6, "test")]
+    asked = settings(write(rows, ["smiles", "y", "part"]), split="column:part")
+    table = read_table(asked)
+    lines = experiment_warnings(table, splits_of(table, asked), asked)
+    (line,) = [line for line in lines if "tautomers" in line]
+    assert line.startswith("4 of 6 rows of test are tautomers of molecules of train")

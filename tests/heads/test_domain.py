@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
+from graphormer_plugin.data.files import read_arrays
 from graphormer_plugin.heads.domain import (
     NEAR,
     Domain,
@@ -116,10 +117,40 @@ def test_molecules_unlike_the_training_of_all_models():
     domains = [domain("CCBr", "CCCO"), domain("CCCl", "CCCCCO")]
     mols = [Chem.MolFromSmiles(s) for s in ("CBr", "CCCBr", "CCCCCN", "CCCCCCC")]
     counts = outside_domain(domains, mols, np.ones(4))
-    assert counts == {"outside": 0, "size": 2, "N": 1}
-    assert domain_warnings(counts, domains) == [
+    assert +counts == {"size": 2, "N": 1}
+    assert domain_warnings(counts, domains, 4) == [
         "no training molecule has N (in 1 molecule)",
         "2 molecules smaller or larger than all training molecules, which have 3 to 6 "
         "heavy atoms",
     ]
     assert outside_domain(domains[:1], mols, np.ones(4))["size"] == 3
+
+
+def test_fitted_molecules_and_numbers_beyond_their_range(rng, tmp_path):
+    """A head remembers both; what an older file lacks is not told."""
+    smiles, raw = features(30, rng, ["vectors"])
+    raw["extra"] = np.stack([np.arange(30.0), np.full(30, np.nan)], 1)
+    raw["extra"][3, 0] = np.nan
+    head = fitted(raw, smiles, labels(raw, rng), extra_columns=["time", "pH"])
+    path = tmp_path / "head.npz"
+    head.save(path)
+    domain = read_head(path).domain
+    extra = np.array([[29, 7], [29.5, 7], [-1, 7], [np.nan, 7], [0, 7]])
+    expected = np.array([0, 1, 1, 0, 0], bool)
+    assert np.array_equal(domain.is_beyond(extra).any(1), expected)
+    new = {"vectors": raw["vectors"][:5], "extra": extra}
+    score = head.predict_features(new).in_domain
+    assert np.array_equal(score == 0, expected)
+    mols = [Chem.MolFromSmiles(text) for text in ("OCC", "CCO", "CCC", "N", smiles[9])]
+    counts = outside_domain([domain], mols, score, ["time", "pH"], extra)
+    assert +counts == {"fitted": 3, "column:time": 2, "size": 1}
+    first, second, _ = domain_warnings(counts, [domain], 5, ["time", "pH"])
+    assert first.startswith("the model was fitted to the molecules of 3 of 5 rows: ")
+    assert second == "time beyond the trained range 0 to 29 in 2 rows"
+    arrays = read_arrays(path)
+    del arrays["molecules"], arrays["ranges"]
+    np.savez(path, **arrays)
+    older = read_head(path).domain
+    assert not older.is_beyond(extra).any()
+    counts = outside_domain([older], mols, score, ["time", "pH"], extra)
+    assert not counts["fitted"] and not counts["column:time"]
