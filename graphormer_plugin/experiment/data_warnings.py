@@ -141,11 +141,13 @@ def tautomers(
     fitted, test = np.concatenate([split[part] for part in FIT_SPLITS]), split["test"]
     flat = np.array(table.constitutions)
     same = np.isin(keys[test], keys[fitted]) & ~np.isin(flat[test], flat[fitted])
-    if not same.any():
+    count = int(same.sum())
+    if not count:
         return []
     return [
-        f"{same.sum():,} of {len(test):,} rows of test are tautomers of molecules of train or "
-        "valid, so that metrics look better than they are; write each compound in one form"
+        f"{count:,} of {counted(len(test), 'row')} of test {agreed(count, 'have')} a tautomer "
+        "in train or valid, so that metrics look better than they are; write each compound "
+        "in one form"
     ]
 
 
