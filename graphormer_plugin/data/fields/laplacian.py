@@ -12,10 +12,13 @@ several that are equal up to 1e-6). The basis of an eigenspace of several dimens
 LAPACK's for the numbering of the nodes: arbitrary, but the same in every computation.
 
 Small graphs are decomposed by LAPACK, many of one size at a time; connected components above
-`DENSE_NODES` by ARPACK (`scipy.sparse.linalg.eigsh`).
+`DENSE_NODES` by ARPACK (`scipy.sparse.linalg.eigsh`), with a factorised matrix if that is
+sparse.
 """
 
-from collections.abc import Iterator, Mapping
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,14 @@ _ENTRIES_AT_ONCE = 1 << 20  # elements of matrices decomposed together
 
 # Largest component with a dense solver; see examples/speed/README.md for the crossing.
 DENSE_NODES = 1024
+
+# Mean entries of a row, one more than the mean degree, from which on the matrix is not
+# factorised: factors of random graphs fill up, and their eigenvalues are far enough apart
+# for products with the matrix alone. A grid, with 5, is factorised.
+ITERATED_ROW = 6
+ITERATIONS = (
+    300  # restarts; a graph that needs more, such as a wide strip, is factorised
+)
 
 
 def laplacian_eigenvectors(
@@ -118,6 +129,15 @@ def _smallest(laplacian: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
     if n <= max(DENSE_NODES, 4 * count):
         values, vectors = np.linalg.eigh(laplacian.toarray())
         return values[:count], vectors[:, :count]
+    if laplacian.nnz >= ITERATED_ROW * n:
+        with contextlib.suppress(linalg.ArpackNoConvergence):
+            return _lanczos(
+                laplacian,
+                count,
+                lambda vector: 2 * vector - laplacian @ vector,
+                lambda largest: 2 - largest,
+                ITERATIONS,
+            )
     # A path, which has the smallest eigenvalue above 0, has it near 5 / n^2.
     shift = 1.0 / n**2
     factors = linalg.splu(
@@ -126,27 +146,58 @@ def _smallest(laplacian: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
         diag_pivot_thresh=0.0,
         options={"SymmetricMode": True},
     )
+    return _lanczos(
+        laplacian, count, factors.solve, lambda largest: 1 / largest - shift
+    )
+
+
+def _lanczos(
+    laplacian: Any,
+    count: int,
+    apply: Callable[[np.ndarray], np.ndarray],
+    eigenvalues: Callable[[np.ndarray], np.ndarray],
+    iterations: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """`_smallest` by Lanczos' method.
+
+    Args:
+        apply: product with a positive function of the Laplacian that falls with it.
+        eigenvalues: those of the Laplacian from those of the function.
+        iterations: most restarts, else scipy's `ArpackNoConvergence`; None: scipy's.
+    """
+    from scipy.sparse import linalg
+
+    n = laplacian.shape[0]
     known = np.zeros((n, 0))
     values = np.zeros(0)
     random = np.random.default_rng(n)
+    # ARPACK draws when few eigenvalues are distinct; scipy before 1.17 takes no generator.
+    draws = "rng" in inspect.signature(linalg.eigsh).parameters
+    options = {"rng": random} if draws else {}
 
-    def inverse(vector: np.ndarray) -> np.ndarray:
-        """The inverse of the shifted Laplacian, on the complement of known vectors."""
+    def product(vector: np.ndarray) -> np.ndarray:
+        """The function on the complement of known vectors."""
         vector = vector - known @ (known.T @ vector)
-        vector = factors.solve(vector)
+        vector = apply(vector)
         return vector - known @ (known.T @ vector)
 
     # Lanczos from one start may find one copy of a multiple eigenvalue: it starts again
     # beside the known vectors until nothing smaller is left.
     while True:
-        operator = linalg.LinearOperator((n, n), matvec=inverse, dtype=np.float64)
-        inverted, vectors = linalg.eigsh(
-            operator, count, which="LA", v0=random.standard_normal(n)
+        operator = linalg.LinearOperator((n, n), matvec=product, dtype=np.float64)
+        largest, vectors = linalg.eigsh(
+            operator,
+            count,
+            which="LA",
+            v0=random.standard_normal(n),
+            maxiter=iterations,
+            **options,
         )
         known, _ = np.linalg.qr(np.concatenate([known, vectors], 1))
         last = np.sort(values)[count - 1] if len(values) >= count else np.inf
-        values = np.concatenate([values, 1 / inverted - shift])
-        if 1 / inverted.max() - shift >= last * (1 - 1e-9):
+        found = eigenvalues(largest)
+        values = np.concatenate([values, found])
+        if found.min() >= last * (1 - 1e-9):
             break
     # One basis, in the order of the eigenvalues.
     values, rotation = np.linalg.eigh(known.T @ (laplacian @ known))

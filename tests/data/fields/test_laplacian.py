@@ -118,9 +118,10 @@ LARGE = {
 }
 
 
+@pytest.mark.parametrize("iterated_row", [0, 100], ids=["iterated", "factorised"])
 @pytest.mark.parametrize("k", [1, 5, 12])
 @pytest.mark.parametrize("name", LARGE)
-def test_sparse_solver_is_the_dense_one(monkeypatch, name, k):
+def test_sparse_solver_is_the_dense_one(monkeypatch, name, k, iterated_row):
     """Eigenvalues; vectors of simple ones; the projection on the space of a multiple one
     that k does not cut; of one that it cuts, that the vectors lie in the dense space.
     """
@@ -128,6 +129,7 @@ def test_sparse_solver_is_the_dense_one(monkeypatch, name, k):
     matrix, columns = laplacian(n, edges), columns_of((n, edges))
     dense = laplacian_eigenvectors(columns, k).astype(np.float64)
     monkeypatch.setattr(module, "DENSE_NODES", 30)
+    monkeypatch.setattr(module, "ITERATED_ROW", iterated_row)
     found = laplacian_eigenvectors(columns, k).astype(np.float64)
     assert np.array_equal(found, laplacian_eigenvectors(columns, k))  # always the same
     values, vectors = np.linalg.eigh(matrix)
@@ -153,6 +155,15 @@ def test_sparse_solver_is_the_dense_one(monkeypatch, name, k):
             rest = found[:, inside] - space @ (space.T @ found[:, inside])
             assert np.abs(rest).max() < 5e-6
         start = end
+
+
+def test_slow_convergence_is_factorised(monkeypatch):
+    n, edges = LARGE["path"]
+    monkeypatch.setattr(module, "DENSE_NODES", 30)
+    expected = laplacian_eigenvectors(columns_of((n, edges)), 3)
+    monkeypatch.setattr(module, "ITERATED_ROW", 0)
+    monkeypatch.setattr(module, "ITERATIONS", 1)
+    assert np.array_equal(laplacian_eigenvectors(columns_of((n, edges)), 3), expected)
 
 
 @pytest.mark.slow
