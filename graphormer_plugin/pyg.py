@@ -114,8 +114,8 @@ def graph_loader(
     """A loader of graphs in batches of the fields that a model reads.
 
     Args:
-        graphs: a list or an `InMemoryDataset` of `Data`; without `y` in the first of
-            them, all labels are missing.
+        graphs: a list or an `InMemoryDataset` of `Data`; if none of them has `y`, all
+            labels are missing.
         model: made by `build_model`, or read from a checkpoint (`hub.load(path).model`).
         split: `train`, `valid` or `test`: labels of nodes outside its mask are missing
             (`train_mask`, `val_mask`, `test_mask` of `Data`); empty: none are.
@@ -200,7 +200,9 @@ def _prepared(
     if model.schema.graph_features:
         names = ", ".join(model.schema.graph_features[:3])
         raise ValueError(f"the model reads {names}, which `Data` cannot give")
-    labelled = len(graphs) > 0 and getattr(graphs[0], "y", None) is not None
+    if hasattr(graphs, "to_data_list"):  # a Batch
+        graphs = graphs.to_data_list()
+    labelled = any(getattr(graph, "y", None) is not None for graph in graphs)
     values = targets.kind == "regression"
     edge_kind = edge_kind_of(model.schema)
     chunk = _chunk(graphs, targets.level, values, edge_kind, labelled)

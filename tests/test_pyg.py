@@ -1,11 +1,13 @@
 """Graphs of PyG to batches and models, without a store."""
 
+import copy
 import types
 
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Data, InMemoryDataset
+from torch_geometric.data import Data, HeteroData, InMemoryDataset
+from torch_geometric.loader import DataLoader
 
 from graphormer_plugin import hub, models
 from graphormer_plugin.criterions.l1_loss import L1Loss
@@ -212,6 +214,60 @@ def test_without_labels():
     loss = GraphLoss(model.targets)(model(batch), target.expand(-1, 2))
     loss.backward()
     assert loss == 0 and target.isnan().all()
+
+
+def test_all_graphs_are_looked_at(caplog):
+    """Not only the first: for labels, weights of edges, and names that nothing reads."""
+    graphs = trees()
+    model = made("grpe_small", graphs)
+    graphs[2].extra = torch.zeros(3)
+    graph_loader(graphs, model)
+    assert "attributes that nothing reads: extra;" in caplog.text
+    del graphs[0].y
+    with pytest.raises(ValueError, match="graph 0: Data has no y"):
+        graph_loader(graphs, model)
+    for graph in (graphs := trees()):
+        del graph.edge_attr
+    graphs[1].edge_weight = torch.ones(graphs[1].num_edges)
+    with pytest.raises(ValueError, match="graph 1: edge_weight is not read; give it"):
+        build_model("grpe_small", graphs)
+
+
+def test_heterogeneous_graphs_and_batches_of_pyg():
+    graphs = trees()
+    model = made("grpe_small", graphs)
+    with pytest.raises(ValueError, match=r"graph 0: HeteroData .* data.to_homogeneous"):
+        build_model("grpe_small", [HeteroData()])
+    for batch in DataLoader(graphs, batch_size=4):
+        ((_, target),) = graph_loader(batch, model, batch_size=4)
+        assert torch.equal(target, batch.y)
+        with pytest.raises(TypeError, match="graph_loader"):
+            model(batch)
+
+
+def test_parallel_edges_with_real_features():
+    """Sparse architectures read each of them; models of pairs cannot."""
+    graphs = trees()
+    for graph in graphs:
+        graph.edge_attr = graph.edge_attr.double()
+    twice = copy.copy(graphs[0])
+    twice.edge_index = torch.cat([twice.edge_index, twice.edge_index], 1)
+    twice.edge_attr = torch.cat([twice.edge_attr, twice.edge_attr + 1])
+    order = torch.arange(twice.num_edges).flip(0)
+    flipped = copy.copy(twice)
+    flipped.edge_index = twice.edge_index[:, order]
+    flipped.edge_attr = twice.edge_attr[order]
+    for arch in ("gt_zinc", "gine", "gatedgcn"):
+        torch.manual_seed(1)
+        model = build_model(arch, [twice, *graphs], encoder_layers=2).eval()
+        ((batch, _),) = graph_loader([twice, flipped, graphs[0]], model, batch_size=3)
+        one, other, single = model(batch)
+        torch.testing.assert_close(one, other)
+        assert (one - single).abs().max() > 1e-4
+    for arch in ("grpe_small", "graphormer_slim", "cgt_zinc"):
+        model = made(arch, [twice, *graphs])
+        with pytest.raises(ValueError, match="graph 1: two edges from node .* gt_zinc"):
+            graph_loader([graphs[0], twice], model)
 
 
 def test_model_of_a_checkpoint(tmp_path):

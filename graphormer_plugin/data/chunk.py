@@ -45,8 +45,7 @@ class GraphChunk:
         x: Categories from 0 (integers) or features (floats) [sum n, F].
         edge_index: int [2, sum e], node numbers within each graph.
         edge_attr: Categories from 0 (integers) or features (floats) [sum e, columns];
-            None if edges carry nothing. Edges with features are distinct: no two have
-            the same ends.
+            None if edges carry nothing.
         target: Labels [rows of their level, C]: of graphs float, of nodes classes (int) or
             values (float); None if given later.
         pos: float32 [sum n, 3] or None.
@@ -115,8 +114,6 @@ class GraphChunk:
             if table is not None:
                 graphs = graphs_of_rows[column_type(name).level]
                 _check_table(name, table, graphs, first)
-        if self.edge_attr is not None and self.edge_attr.dtype.kind == "f":
-            self._check_distinct_edges(first)
 
     def _check_ends(self, graphs: np.ndarray, first: int) -> None:
         """Edges join nodes of their graph."""
@@ -134,18 +131,6 @@ class GraphChunk:
             raise ValueError(
                 f"graph {first + graphs[edge]}: edge_index names node {ends[end, edge]}, "
                 f"expected 0..{num_nodes[edge] - 1}"
-            )
-
-    def _check_distinct_edges(self, first: int) -> None:
-        graph = np.repeat(np.arange(len(self)), self.num_edges)
-        rows = np.stack([graph, *self.edge_index], 1)
-        rows = rows[np.lexsort(rows.T[::-1])]
-        twice = (rows[1:] == rows[:-1]).all(1)
-        if twice.any():
-            graph, source, target = rows[int(twice.argmax())]
-            raise ValueError(
-                f"graph {first + graph}: two edges from node {source} to node {target}; "
-                "edges with real features must be distinct"
             )
 
 

@@ -85,6 +85,7 @@ def chunks_of_graphs(
     )
     # The first graph that has columns, whose columns all others must have.
     first: dict[str, tuple[int, str]] = {}
+    unread: set[str] = set()
     numbered = enumerate(bar)
     while True:
         with user_code_errors("the iterable of graphs"):
@@ -93,8 +94,7 @@ def chunks_of_graphs(
             break
         parts = []
         for number, data in block:
-            if number == 0 and hasattr(data, "to_dict"):
-                _check_attributes(data, description)
+            unread |= _unread_attributes(data, number)
             part = _arrays(data, number, level, values, with_target, edge_kind)
             masked = masks and level is Level.NODE
             if masked and getattr(data, "train_mask", None) is not None:
@@ -104,6 +104,13 @@ def chunks_of_graphs(
         chunk = GraphChunk.joined(parts)
         chunk.check(first=block[0][0])
         yield chunk
+    if unread:
+        logger.warning(
+            "%s: attributes that nothing reads: %s; register_field(..., reads=[...]) makes "
+            "fields of them",
+            description,
+            listed(sorted(unread)),
+        )
 
 
 def _check_columns(
@@ -133,24 +140,26 @@ def _columns(array: np.ndarray | None, name: str) -> str:
     return f"{counted(row_width(array), 'column')}{kind}"
 
 
-def _check_attributes(data: Any, description: str) -> None:
-    """Checks which attributes the first graph has."""
+def _unread_attributes(data: Any, number: int) -> set[str]:
+    """Attributes with numbers that nothing reads; an error for those of edges that are to be
+    ``edge_attr``, and for graphs with several types of nodes."""
+    if hasattr(data, "to_homogeneous"):
+        raise DatasetError(
+            f"graph {number}: {type(data).__name__} has several types of nodes or edges; "
+            "give data.to_homogeneous()"
+        )
+    if not hasattr(data, "to_dict"):
+        return set()
     given = data.to_dict()
     unread = given.keys() - {*_READ} - registered_attributes().keys()
-    unread = sorted(n for n in unread if hasattr(given[n], "__array__"))
-    for name in unread:
-        if name in _OF_EDGES and given.get("edge_attr") is None:
+    unread = {name for name in unread if hasattr(given[name], "__array__")}
+    for name in _OF_EDGES:
+        if name in unread and given.get("edge_attr") is None:
             raise DatasetError(
-                f"graph 0: {name} is not read; give it as edge_attr (floats are real "
-                "features, integers are categories)"
+                f"graph {number}: {name} is not read; give it as edge_attr (floats are "
+                "real features, integers are categories)"
             )
-    if unread:
-        logger.warning(
-            "%s: attributes that nothing reads: %s; register_field(..., reads=[...]) makes "
-            "fields of them",
-            description,
-            listed(unread),
-        )
+    return unread
 
 
 def _arrays(

@@ -118,6 +118,11 @@ class GraphModel(nn.Module):
         Regression has the scale of training (standardised, or the target's unit).
         `perturb` [B, N, D] is added to the encoded node features (FLAG).
         """
+        if hasattr(batch, "to_data_list"):
+            raise TypeError(
+                "a batch of PyG's DataLoader lacks the fields that the model reads; make "
+                "batches with graphormer_plugin.pyg.graph_loader(graphs, model)"
+            )
         x = self.encoder(batch, perturb)
         if self.level == "node":
             return self.head(self.nodes(x))

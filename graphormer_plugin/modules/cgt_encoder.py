@@ -230,7 +230,10 @@ class CGTEncoder(Encoder):
     @property
     def field_options(self) -> dict[str, Any]:
         """See `Encoder`."""
-        options = {"max_hop": self.pairs.max_hop}
+        options = {
+            "max_hop": self.pairs.max_hop,
+            "distinct_edges": self.pairs.edges is not None,
+        }
         if self.pairs.rings != "none":
             options["max_ring_size"] = self.max_ring_size
             options["substructures"] = self.substructures

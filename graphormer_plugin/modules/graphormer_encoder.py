@@ -278,7 +278,7 @@ class GraphormerEncoder(Encoder):
         if "lap_pe" in fields:
             options["lap_pe_dim"] = self.lap_pe_dim
         if self.number_edges:
-            options["number_edges"] = True
+            options |= {"number_edges": True, "distinct_edges": True}
         return joined_options(options, *self.attn_bias.further.field_options)
 
     def forward(

@@ -279,7 +279,7 @@ class GRPEEncoder(Encoder):
     @property
     def field_options(self) -> dict[str, Any]:
         """See `Encoder`."""
-        own = {"max_hop": self.max_hop}
+        own = {"max_hop": self.max_hop, "distinct_edges": self.reads_edge_features}
         return joined_options(own, *self.pair_terms.field_options)
 
     @property

@@ -102,6 +102,8 @@ class BatchSpec:
         lap_pe_dim: ``k`` of ``lap_pe``.
         max_ring_size: Largest number of nodes of a ``ring``, 3 or more.
         substructures: Kind of sets behind ``ring``, a name registered in rings.py.
+        distinct_edges: The model reads real features of edges as features of pairs: no two
+            edges of a graph may have the same ends.
         number_edges: ``bond`` and ``path_bond`` have numbers of edges, from 1, in the
             order of ``edge_attr``, instead of bond types.
     """
@@ -113,6 +115,7 @@ class BatchSpec:
     lap_pe_dim: int = 0
     max_ring_size: int = 0
     substructures: str = "rings"
+    distinct_edges: bool = False
     number_edges: bool = False
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from cython_ext.columns import RING_COLUMNS
+from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.fields.laplacian import laplacian_eigenvectors
 from graphormer_plugin.data.fields.rings import substructure_sets, substructures
@@ -85,6 +86,7 @@ CACHED_FIELDS: dict[str, CachedField] = {
 
 def compute_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
     """Compute in memory the columns that the fields of `spec` need besides `columns`."""
+    _check_edges(columns, spec)
     made = {}
     for field in sorted(spec.fields & CACHED_FIELDS.keys()):
         made |= CACHED_FIELDS[field].compute(columns, spec, None)
@@ -99,6 +101,7 @@ def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]
     processes ask at once, the first computes and the others wait. Where this user cannot
     write, each process computes them in memory, with a warning.
     """
+    _check_edges(store.columns, spec)
     made = {}
     for field in sorted(spec.fields & CACHED_FIELDS.keys()):
         cached = CACHED_FIELDS[field]
@@ -110,6 +113,26 @@ def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]
         kept = _kept(folder, cached, record)
         made |= kept or _computed(folder, store, field, spec, record)
     return made
+
+
+def _check_edges(columns: Columns, spec: BatchSpec) -> None:
+    """DatasetError for two edges with the same ends, if the model needs distinct ones. They
+    are neighbours in the order of the columns."""
+    if not spec.distinct_edges:
+        return
+    source, target = columns["edge_src"], columns["edge_dst"]
+    offset = columns["edge_offset"]
+    twice = (source[1:] == source[:-1]) & (target[1:] == target[:-1])
+    first = offset[(offset > 0) & (offset < len(source))]
+    twice[first - 1] = False  # edges of two graphs
+    if twice.any():
+        edge = int(twice.argmax())
+        graph = int(np.searchsorted(offset, edge, side="right")) - 1
+        raise DatasetError(
+            f"graph {graph}: two edges from node {source[edge]} to node {target[edge]}; "
+            "this architecture reads real features of distinct edges only, unlike gt_zinc "
+            "or gine"
+        )
 
 
 def _computed(

@@ -36,7 +36,6 @@ def of(*graphs, **changes):
 
 of_three = partial(of, *[graph()] * 3)
 LONE = graph(edge_index=torch.zeros(2, 0, dtype=torch.long), edge_attr=None)
-REAL, TWICE = graph(edge_attr=torch.full((2, 1), 0.5)), torch.tensor([[1, 1], [2, 2]])
 CONTENTS = {
     "graphs": dict(graphs=[graph()] * 4),
     "smiles": dict(smiles=["C"] * 4, targets=[1.0] * 4),
@@ -246,10 +245,6 @@ class TestSources:
             (
                 of(graph(y=torch.tensor([0, -1, -7])), level="node"),
                 "graph 0: y has class -7, expected -1 and above",
-            ),
-            (
-                of(REAL, REAL, graph(edge_attr=REAL.edge_attr, edge_index=TWICE)),
-                "graph 2: two edges from node 1 to node 2; .* must be distinct",
             ),
         ],
     )
