@@ -44,11 +44,11 @@ def components() -> dict[str, list[str]]:
 
     from graphormer_plugin import tasks  # noqa: F401  (registers)
     from graphormer_plugin.data.registry import DATASETS
-    from graphormer_plugin.models import ARCHITECTURES
+    from graphormer_plugin.models import list_architectures
 
     return {
         "tasks": ours(TASK_REGISTRY),
-        "architectures": sorted(ARCHITECTURES),
+        "architectures": list_architectures(),
         "criterions": ours(REGISTRIES["criterion"]["registry"]),
         "datasets": sorted(DATASETS),
     }

@@ -2,12 +2,13 @@
 from the current folder."""
 
 import contextlib
+import fnmatch
 import gc
 import importlib
 import os
 import pkgutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 
 
@@ -16,6 +17,20 @@ def import_modules(package: ModuleType) -> None:
     for module in pkgutil.iter_modules(package.__path__):
         if not module.name.startswith("_"):
             importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    """Sorted names that match one of some patterns of `fnmatch`; all without a pattern.
+
+    >>> matching(["grpe_small", "gt_zinc", "grpe_tiny"], ["grpe_*", "*zinc"])
+    ['grpe_small', 'grpe_tiny', 'gt_zinc']
+    """
+    chosen = [*patterns] or ["*"]
+    return sorted(
+        name
+        for name in names
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in chosen)
+    )
 
 
 def import_nothing_from_current_folder() -> None:

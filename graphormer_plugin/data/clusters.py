@@ -8,7 +8,7 @@ from rdkit.DataStructs import BulkTanimotoSimilarity
 from rdkit.ML.Cluster import Butina
 from rdkit.SimDivFilters.rdSimDivPickers import LeaderPicker
 
-from graphormer_plugin.data.smiles import Featuriser
+from graphormer_plugin.data.smiles import OGBFeaturiser
 
 DISTANCE = 0.35  # Tanimoto distance of neighbours (our choice)
 # Molecules; RDKit's matrix of all distances takes 8 bytes for each pair.
@@ -22,7 +22,7 @@ def clusters_of(
     ``most`` molecules join the most similar of RDKit's leaders, which are no neighbours of
     each other. The order of the molecules decides ties."""
     generator = GetMorganGenerator(radius=2, fpSize=2048)
-    read = Featuriser(largest_fragment=largest_fragment).mol
+    read = OGBFeaturiser(largest_fragment=largest_fragment).mol
     prints = [generator.GetFingerprint(read(text)) for text in smiles]
     if len(prints) > most:
         picked = LeaderPicker().LazyBitVectorPick(prints, len(prints), DISTANCE)

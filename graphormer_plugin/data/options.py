@@ -16,7 +16,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.schema import TARGET_KINDS
-from graphormer_plugin.data.smiles import Featuriser
+from graphormer_plugin.data.smiles import OGBFeaturiser
 
 # Memory grows with the square of the atoms. Our choice: all benchmarks are below it.
 MAX_ATOMS = 1000
@@ -168,9 +168,9 @@ class TableOptions:
                 raise DatasetError(f"{flag_of(one.name)} {given}: expected {expected}")
 
     @property
-    def featuriser(self) -> Featuriser:
+    def featuriser(self) -> OGBFeaturiser:
         """The reader of the molecules."""
-        return Featuriser(self.canonical_smiles, self.largest_fragment)
+        return OGBFeaturiser(self.canonical_smiles, self.largest_fragment)
 
     @property
     def split_file(self) -> Path | None:

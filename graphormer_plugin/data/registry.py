@@ -32,6 +32,7 @@ from typing import Any
 from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.columns import Level, learned_level
 from graphormer_plugin.data.errors import DatasetError, error_place, user_code_errors
+from graphormer_plugin.data.featurisers import featuriser_named
 from graphormer_plugin.data.files import file_sha256, folder_hash
 from graphormer_plugin.data.options import DatasetOptions, flag_of
 from graphormer_plugin.data.splits import SPLITS
@@ -71,7 +72,7 @@ class DatasetSource:
         bond_dims: The same for bond columns.
         edge_kind: ``category`` or ``real``: what ``edge_attr`` of graphs is; empty: floats
             are real features, integers are categories.
-        featuriser: Key of `datasets.FEATURISERS` that makes such graphs of SMILES. The
+        featuriser: Name of the `Featuriser` that makes such graphs of SMILES. The
             default is ogb for SMILES with the default parser, else none.
         exclude: Rows of SMILES that are known to be unusable and are left out silently.
             Not for graphs.
@@ -253,6 +254,7 @@ def _as_source(result: Any, name: str) -> DatasetSource:
         )
     try:
         result = replace(result, level=learned_level(result.level))
+        featuriser_named(result.featuriser)
     except ValueError as error:
         raise DatasetError(f"dataset {name!r}: {error}") from None
     if result.smiles is None:

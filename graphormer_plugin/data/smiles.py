@@ -5,7 +5,7 @@ import hashlib
 import importlib.util
 import re
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +107,10 @@ def edges_of_mol(mol: Any) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Featuriser:
-    """How SMILES become graphs with OGB's features. Checkpoints carry its name.
+class OGBFeaturiser:
+    """The `Featuriser` of SMILES with OGB's features.
 
-    >>> str(Featuriser(canonical=True, largest_fragment=True))
+    >>> OGBFeaturiser(canonical=True, largest_fragment=True).name
     'ogb_canonical_largest_fragment'
 
     Attributes:
@@ -121,14 +121,25 @@ class Featuriser:
     canonical: bool = False
     largest_fragment: bool = False
 
-    def __str__(self) -> str:
+    @property
+    def name(self) -> str:
+        """See `Featuriser`."""
         canonical = "_canonical" * self.canonical
         return "ogb" + canonical + "_largest_fragment" * self.largest_fragment
 
-    @classmethod
-    def named(cls, name: str) -> "Featuriser":
-        """The featuriser of a name; for names of other graphs, the default."""
-        return OGB.get(name, cls())
+    @property
+    def dims(self) -> tuple[list[int], list[int]]:
+        """See `Featuriser`."""
+        return feature_dims()
+
+    def read(self, text: str) -> MoleculeGraph:
+        """See `Featuriser`."""
+        mol = self.mol(text)
+        return graph_of_mol(mol)._replace(extras={"mol": mol})
+
+    def mols(self, text: str) -> list[Any]:
+        """See `Featuriser`."""
+        return [self.mol(text)]
 
     def mol(self, smiles: str) -> Any:
         """RDKit molecule; ValueError if RDKit refuses it."""
@@ -140,31 +151,39 @@ class Featuriser:
         mol = mol_of_smiles(smiles)
         if HEAVY_HYDROGEN.search(smiles):
             mol = without_hydrogens(mol)
+        return self.part(mol)
+
+    def part(self, mol: Any) -> Any:
+        """See `Featuriser`."""
         return choose_fragment(mol) if self.largest_fragment else mol
 
+    def plain(self) -> "OGBFeaturiser":
+        """See `Featuriser`."""
+        return replace(self, canonical=False)
 
-_EVERY = [Featuriser(one, other) for one in (False, True) for other in (False, True)]
-OGB = {str(featuriser): featuriser for featuriser in _EVERY}
+    def whole(self) -> "OGBFeaturiser":
+        """See `Featuriser`."""
+        return replace(self, largest_fragment=False)
 
 
 def parse_smiles(
     smiles: str,
     scaffold: bool = False,
     identity: bool = False,
-    how: Featuriser = OGB["ogb"],
+    featuriser: OGBFeaturiser = OGBFeaturiser(),
 ) -> MoleculeGraph:
     """Graph of a SMILES with OGB's features; several fragments make a disconnected graph.
     Its ``extras`` have what is asked for: the Bemis-Murcko ``scaffold``, or the ``identity``
     (`identity_of`) and the ``constitution``, the `molecule_key` without stereo marks.
     """
-    mol = how.mol_as_written(smiles)
+    mol = featuriser.mol_as_written(smiles)
     extras: dict[str, Any] = {}
     if identity:
         extras["identity"] = identity_of(mol)
         extras["constitution"] = molecule_key(
             Chem.MolToSmiles(mol, isomericSmiles=False)
         )
-    if how.canonical:
+    if featuriser.canonical:
         mol = from_canonical(mol)
     if scaffold:
         extras["scaffold"] = murcko_scaffold(mol)
@@ -245,9 +264,13 @@ def choose_fragment(mol: Any) -> Any:
     return parent
 
 
-def smiles_parser(scaffold: bool = False, how: Featuriser = OGB["ogb"]) -> Parser:
+def smiles_parser(
+    scaffold: bool = False, featuriser: OGBFeaturiser = OGBFeaturiser()
+) -> Parser:
     """The default parser, which workers can receive; see `parse_smiles`."""
-    return functools.partial(parse_smiles, scaffold=scaffold, identity=True, how=how)
+    return functools.partial(
+        parse_smiles, scaffold=scaffold, identity=True, featuriser=featuriser
+    )
 
 
 def mol_of_smiles(smiles: str) -> Any:

@@ -18,7 +18,6 @@ from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.descriptors import COMPUTED, MORGAN_BITS
 from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
 from graphormer_plugin.data.files import atomic_write, read_arrays
-from graphormer_plugin.data.smiles import OGB
 from graphormer_plugin.experiment.labelled_molecules import (
     FIT_SPLITS,
     LabelledMolecules,
@@ -173,7 +172,7 @@ class Experiment:
                 f"--model head: {listed(self.unfit)} has too few different labels in "
                 "train; leave it out or give another --model"
             )
-        if self.model == HEAD and self.start.featuriser not in OGB:
+        if self.model == HEAD and not self.start.reads_ogb:
             raise DatasetError(
                 f"{self.start.path} reads other features than those of OGB, which a head "
                 "needs; give another --start, or --model finetune"
@@ -308,7 +307,7 @@ class Experiment:
     @cached_property
     def molecules(self) -> Molecules:
         """Graphs and RDKit's molecules, parsed once for all models."""
-        return self.parsed or read(self.table.smiles, str(self.settings.featuriser))
+        return self.parsed or read(self.table.smiles, self.settings.featuriser.name)
 
     @cached_property
     def features(self) -> dict[str, np.ndarray]:

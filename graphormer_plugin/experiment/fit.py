@@ -183,7 +183,7 @@ def head_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     seed = settings.seed + member.run
     state = start_state(start)
     task_state = state["task_state"]
-    task_state["featuriser"] = str(settings.featuriser)
+    task_state["featuriser"] = settings.featuriser.name
     state["cfg"]["task"]["max_atoms"] = settings.max_atoms
     save_dir.mkdir(parents=True, exist_ok=True)
     write_file(state, save_dir / BEST)

@@ -17,7 +17,7 @@ from graphormer_plugin.data.labels import exact_labels
 from graphormer_plugin.data.options import DatasetOptions, table_options
 from graphormer_plugin.data.registry import DatasetSource
 from graphormer_plugin.data.schema import LOG, TargetSchema
-from graphormer_plugin.data.smiles import Featuriser, smiles_parser
+from graphormer_plugin.data.smiles import OGBFeaturiser, smiles_parser
 from graphormer_plugin.data.splits import FOLD, SPLITS, splits_of_graphs
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.class_names import check_numbers
@@ -262,7 +262,7 @@ def parse_molecules(
     rows: list[int] = []
     parsed: dict[str, list] = {"scaffold": [], "identity": [], "constitution": []}
     failures: list[tuple[int | str, str, str]] = []
-    parser = smiles_parser(True, Featuriser(False, settings.largest_fragment))
+    parser = smiles_parser(True, OGBFeaturiser(False, settings.largest_fragment))
     for piece in featurise(
         read.source.smiles,
         LimitedParser(parser, settings.max_atoms),

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.featurisers import featuriser_named
 from graphormer_plugin.data.files import file_sha256, home_path
+from graphormer_plugin.data.smiles import OGBFeaturiser
 from graphormer_plugin.experiment.settings import SCRATCH, Settings
 from graphormer_plugin.finetune.importers import checkpoint_of, import_published
 from graphormer_plugin.finetune.published import PUBLISHED, Published, load_pretrained
@@ -19,7 +21,7 @@ from graphormer_plugin.inference.checkpoint import (
     read_checkpoint,
     slim,
 )
-from graphormer_plugin.models import ARCHITECTURES
+from graphormer_plugin.models import ARCHITECTURES, list_architectures
 
 START_PATHS = ("finetune_from_model", "pretrained_dir")  # options that are paths
 
@@ -46,10 +48,15 @@ class Start:
 
     @property
     def featuriser(self) -> str:
-        """Key of `FEATURISERS`; empty if the weights are for graphs of another source."""
+        """Name of the `Featuriser`; empty if the weights are for graphs of another source."""
         if self.published is not None:
             return "ogb"
         return read_checkpoint(self.path).state["task_state"].get("featuriser", "")
+
+    @property
+    def reads_ogb(self) -> bool:
+        """Whether the weights are for graphs with OGB's features."""
+        return isinstance(featuriser_named(self.featuriser), OGBFeaturiser)
 
     @functools.cached_property
     def sha256(self) -> str:
@@ -109,5 +116,5 @@ def check_arch(name: str, where: str = "") -> None:
     """Raise DatasetError for an architecture that this package does not have."""
     if name not in ARCHITECTURES:
         raise DatasetError(
-            f"{where}unknown --arch {name}, expected one of {', '.join(sorted(ARCHITECTURES))}"
+            f"{where}unknown --arch {name}, expected one of {', '.join(list_architectures())}"
         )

@@ -44,7 +44,7 @@ def contributions(
     rests = [without(mol, atoms) for _, atoms in parts]
     # Equal rests are predicted once. A rest may be several fragments, which all count.
     smiles = [molecules.texts[0], *sorted({*rests} - {""})]
-    name = predictor.featuriser.removesuffix("_largest_fragment")
+    name = molecules.featuriser.whole().name
     schemas = [member.schema for member in predictor.members]
     read, _ = read_rows(RowReader(name, schemas, mol.GetNumAtoms()), smiles)
     extra = np.tile(predictor.typical_extra, (len(read), 1))

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from rdkit import Chem
 
+from graphormer_plugin.data.featurisers import featuriser_named
 from graphormer_plugin.data.files import read_text
 from graphormer_plugin.data.schema import LOG
 from graphormer_plugin.data.smiles import mol_of_any_smiles
@@ -49,7 +50,8 @@ class TrainingMolecules:
             for of_row in kept if is_log else ():
                 of_row[1] = unlogged_cell(float(of_row[1]))
             found += kept
-        texts = smiles_of([cells[0] for cells in found], featuriser)
+        smiles = [cells[0] for cells in found]
+        texts = smiles_of(smiles, featuriser_named(featuriser))
         self.mols = [mol_of_any_smiles(text) for text in texts]
         self.labels = np.array([cells[1] for cells in found])
         self.names = ["".join(cells[2:]) for cells in found]

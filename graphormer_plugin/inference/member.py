@@ -32,7 +32,7 @@ class Member:
 
     Args:
         targets: targets of the model.
-        featuriser: key of `FEATURISERS`, the function that made graphs of SMILES for the
+        featuriser: name of the `Featuriser` that made graphs of SMILES for the
             training; empty if the model takes graphs only.
         max_atoms: atoms of the largest molecule that the commands read. The methods have
             no limit.

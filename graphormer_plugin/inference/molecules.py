@@ -1,7 +1,6 @@
 """Molecules and graphs that are read once, for all models and kernels that need them."""
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -10,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from graphormer_plugin.data.chunk import GraphChunk, MoleculeGraph, Parser
-from graphormer_plugin.data.datasets import FEATURISERS
+from graphormer_plugin.data.chunk import GraphChunk, MoleculeGraph
 from graphormer_plugin.data.descriptors import rdkit_descriptors
 from graphormer_plugin.data.errors import user_code_errors
 from graphormer_plugin.data.featurise import (
@@ -20,16 +18,12 @@ from graphormer_plugin.data.featurise import (
     joined_graphs,
     parse,
 )
+from graphormer_plugin.data.featurisers import Featuriser, featuriser_named
 from graphormer_plugin.data.graph_columns import check_features
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.smiles import (
-    OGB,
-    Featuriser,
-    choose_fragment,
-    feature_dims,
     from_canonical,
-    graph_of_mol,
     mol_of_any_smiles,
     without_hydrogens,
 )
@@ -49,7 +43,7 @@ class Molecules:
 
     chunk: GraphChunk | None
     sources: Sequence[Any]
-    featuriser: str
+    featuriser: Featuriser
     parsed: Sequence[Chem.Mol | None] = ()
     _features: dict[str, NDArray] = field(default_factory=dict, repr=False)
 
@@ -61,9 +55,14 @@ class Molecules:
         return {**self.__dict__, "parsed": ()}
 
     @property
-    def how(self) -> Featuriser:
-        """The featuriser; the default for graphs that are not of SMILES."""
-        return Featuriser.named(self.featuriser)
+    def is_canonical(self) -> bool:
+        """Whether nodes have an order of their own, see `from_canonical`."""
+        return self.featuriser.plain() != self.featuriser
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether graphs may lack fragments of their molecules."""
+        return self.featuriser.whole() != self.featuriser
 
     @cached_property
     def described(self) -> list[Chem.Mol]:
@@ -75,7 +74,8 @@ class Molecules:
         if len(self.sources) < len(self):
             raise ValueError("the model reads descriptors: give SMILES of the graphs")
         parsed: Sequence[Chem.Mol | None] = self.parsed
-        if self.how == Featuriser(largest_fragment=True) or not parsed:
+        read_again = self.is_partial and not self.is_canonical
+        if read_again or not parsed:
             parsed = [None] * len(self)
         if None not in parsed:
             return list(parsed)
@@ -93,7 +93,7 @@ class Molecules:
     def texts(self) -> list[str]:
         """SMILES of the molecules that the graphs show."""
         is_parsed = self.parsed and None not in self.parsed
-        if is_parsed and self.how.largest_fragment:
+        if is_parsed and self.is_partial:
             return [Chem.MolToSmiles(mol) for mol in self.parsed]
         return smiles_of(self.sources, self.featuriser)
 
@@ -101,16 +101,15 @@ class Molecules:
         """The molecule of a graph, its atoms in the order of the source."""
         mol = self.sources[number]
         if isinstance(mol, str):
-            return self.how.mol_as_written(mol)
-        mol = without_hydrogens(mol)
-        return choose_fragment(mol) if self.how.largest_fragment else mol
+            return _mol_as_written(mol, self.featuriser)
+        return self.featuriser.part(without_hydrogens(mol))
 
     def to_source_order(
         self, of_nodes: Sequence[NDArray], axes: Sequence[int], first: int = 0
     ):
         """Arrays whose ``axes`` are the nodes of each graph, from ``first`` on, in the
         order of the atoms of the source; see `from_canonical`."""
-        if not self.how.canonical or len(self.sources) < len(self):
+        if not self.is_canonical or len(self.sources) < len(self):
             return of_nodes
         results = []
         for number, values in enumerate(of_nodes):
@@ -133,15 +132,10 @@ class Molecules:
         return self._features[block]
 
 
-def _with_molecule(read: Callable[[str], Chem.Mol], smiles: str) -> MoleculeGraph:
-    mol = read(smiles)
-    return graph_of_mol(mol)._replace(extras={"mol": mol})
-
-
-# Featurisers that leave RDKit's molecule as it was read.
-_KEEPING = {
-    name: functools.partial(_with_molecule, how.mol) for name, how in OGB.items()
-}
+def _mol_as_written(text: str, featuriser: Featuriser) -> Chem.Mol:
+    """The molecule of a text, its atoms in the order of the text."""
+    (mol,) = featuriser.plain().mols(text)
+    return mol
 
 
 def written_order(mol: Chem.Mol) -> NDArray:
@@ -151,23 +145,12 @@ def written_order(mol: Chem.Mol) -> NDArray:
     return np.array(mol.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"], int)
 
 
-def parser_of(featuriser: str, max_atoms: int | None = None) -> Parser:
-    """Function of `FEATURISERS` that turns a SMILES of at most ``max_atoms`` into a graph,
-    whose extras have RDKit's molecule ``mol`` where it was kept."""
-    if featuriser not in FEATURISERS:
-        raise ValueError(
-            "the checkpoint does not say how SMILES become the graphs that the model "
-            "was trained on; give graphs with the same features"
-        )
-    parser = _KEEPING.get(featuriser, FEATURISERS[featuriser])
-    return parser if max_atoms is None else LimitedParser(parser, max_atoms)
-
-
 def read(
-    inputs: Sequence[Any] | GraphChunk, featuriser: str, edge_kind: str = ""
+    inputs: Sequence[Any] | GraphChunk, name: str, edge_kind: str = ""
 ) -> Molecules:
-    """Read molecules and graphs; see `parser_of` for ``featuriser``, and for ``edge_kind``
-    `chunks_of_graphs`."""
+    """Read molecules and graphs for models of the featuriser ``name``; see `chunks_of_graphs`
+    for ``edge_kind``."""
+    featuriser = featuriser_named(name)
     if isinstance(inputs, str):
         raise ValueError(f"expected a list of SMILES, got one: give [{inputs!r}]")
     if isinstance(inputs, GraphChunk):
@@ -182,7 +165,7 @@ def read(
             try:
                 if isinstance(item, str):
                     kind = f"SMILES {number}, {item!r}"
-                    graph = parse(item, parser_of(featuriser), messages)
+                    graph = parse(item, featuriser.read, messages)
                     mol = graph.extras.get("mol")
                 elif isinstance(item, Chem.Mol):
                     kind = f"molecule {number}"
@@ -222,26 +205,25 @@ def read_rows(
     chunk = joined_graphs(list(graphs.values()), list(graphs)) if graphs else None
     parsed = [graph.extras.get("mol") for graph in graphs.values()]
     sources = [smiles[row] for row in graphs]
-    return Molecules(chunk, sources, reader.name, parsed), reasons
+    return Molecules(chunk, sources, reader.featuriser, parsed), reasons
 
 
 def graph_of_molecule(
-    mol: Chem.Mol, featuriser: str, messages: list[str]
+    mol: Chem.Mol, featuriser: Featuriser, messages: list[str]
 ) -> MoleculeGraph:
     """Graph of an RDKit molecule, as of its SMILES, with the atoms in the molecule's order
     unless the featuriser is canonical; without positions and explicit hydrogens."""
     messages.clear()
-    parser = parser_of(featuriser.replace("_canonical", ""))  # its SMILES is
+    plain = featuriser.plain()  # the molecule's SMILES is canonical
+    parser = plain.read
     try:
         mol = without_hydrogens(mol)  # checks valences and finds aromatic rings, too
     except ValueError as error:
         raise ValueError(messages[0] if messages else str(error)) from None
-    how = Featuriser.named(featuriser)
-    if how.largest_fragment:
-        mol = choose_fragment(mol)
+    mol = featuriser.part(mol)
     smiles = Chem.MolToSmiles(mol)
     graph = parse(smiles, parser, messages)
-    if how.canonical:
+    if plain != featuriser:
         return graph
     atoms = np.array(mol.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"])
     x = np.empty_like(graph.x)
@@ -249,22 +231,23 @@ def graph_of_molecule(
     return graph._replace(x=x, edge_index=atoms[graph.edge_index])
 
 
-def check_vocabulary(graph: Any, featuriser: str, messages: list[str]) -> None:
+def check_vocabulary(graph: Any, featuriser: Featuriser, messages: list[str]) -> None:
     """Raise ValueError for a graph with other codes than a model was trained on: 6 is carbon
     for PyG's ``from_smiles`` and nitrogen for OGB. A graph names its code in
     ``vocabulary``, or is compared with the graph of its ``smiles``."""
-    featuriser = featuriser.replace("_canonical", "")
-    vocabulary, smiles = (getattr(graph, n, None) for n in ("vocabulary", "smiles"))
-    if featuriser in ("", vocabulary):
+    plain = featuriser.plain()
+    vocabulary = getattr(graph, "vocabulary", None)
+    smiles = getattr(graph, "smiles", None)
+    if plain.name in ("", vocabulary):
         return
     if vocabulary is not None:
         defect = (
-            f"its vocabulary is {vocabulary!r}, the model was trained on {featuriser!r}"
+            f"its vocabulary is {vocabulary!r}, the model was trained on {plain.name!r}"
         )
     elif not isinstance(smiles, str):
-        defect = f"it does not say what its codes mean: set vocabulary = {featuriser!r}"
+        defect = f"it does not say what its codes mean: set vocabulary = {plain.name!r}"
     else:
-        expected = parse(smiles, parser_of(featuriser), messages)
+        expected = parse(smiles, plain.read, messages)
         if np.array_equal(np.asarray(graph.x), expected.x):
             return
         defect = f"its atom features differ from those of the training for {smiles!r}"
@@ -273,7 +256,7 @@ def check_vocabulary(graph: Any, featuriser: str, messages: list[str]) -> None:
     )
 
 
-def smiles_of(inputs: Sequence[Any], featuriser: str) -> list[str]:
+def smiles_of(inputs: Sequence[Any], featuriser: Featuriser) -> list[str]:
     """SMILES of the molecules that the graphs of some inputs show."""
     texts = []
     for number, item in enumerate(inputs):
@@ -283,27 +266,27 @@ def smiles_of(inputs: Sequence[Any], featuriser: str) -> list[str]:
         if not isinstance(text, str):
             raise ValueError(f"input {number} does not say which molecule it is")
         texts.append(text)
-    how = Featuriser.named(featuriser)
-    if how == Featuriser():
+    if featuriser == featuriser.plain().whole():
         return texts
-    return [Chem.MolToSmiles(how.mol_as_written(text)) for text in texts]
+    return [Chem.MolToSmiles(_mol_as_written(text, featuriser)) for text in texts]
 
 
 class RowReader:
     """Parser of a table's SMILES: makes graphs that all models of a predictor can read.
 
     Args:
+        name: name of the featuriser.
         schemas: vocabularies of the models.
     """
 
     def __init__(
         self, name: str, schemas: Sequence[FeatureSchema], max_atoms: int
     ) -> None:
-        self.name = name
-        self.parser = parser_of(name, max_atoms)
-        # OGB's codes are within OGB's vocabularies: there is nothing to check.
-        own = feature_dims() if name.startswith("ogb") else None
-        self.schemas = [s for s in schemas if (s.node_dims, s.bond_dims) != own]
+        self.featuriser = featuriser_named(name)
+        self.parser = LimitedParser(self.featuriser.read, max_atoms)
+        # Its codes are within its own vocabularies: there is nothing to check.
+        dims = self.featuriser.dims
+        self.schemas = [s for s in schemas if (s.node_dims, s.bond_dims) != dims]
 
     def __call__(self, smiles: str) -> MoleculeGraph:
         """Raise ValueError with the reason why there is no graph."""

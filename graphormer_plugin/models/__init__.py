@@ -28,6 +28,7 @@ from graphormer_plugin.models._registry import (
     ARCHITECTURES,
     Architecture,
     for_each_architecture,
+    list_architectures,
     register_model,
 )
 
@@ -45,6 +46,7 @@ __all__ = [
     "check_targets",
     "for_each_architecture",
     "join_graph_features",
+    "list_architectures",
     "weight_layers",
     "model_config",
     "model_from_options",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from graphormer_plugin.components import matching
 from graphormer_plugin.models._base import EncoderConfig, GraphModel
 
 
@@ -49,6 +50,11 @@ def register_model(
         return model
 
     return _register
+
+
+def list_architectures(*patterns: str) -> list[str]:
+    """Names for ``--arch`` that match one of some patterns, e.g. ``grpe_*``; all without."""
+    return matching(ARCHITECTURES, patterns)
 
 
 def for_each_architecture(listener: Callable[[str, Architecture], None]) -> None:

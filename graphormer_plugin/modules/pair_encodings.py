@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphormer_plugin.components import matching
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.node_position import walk_powers
 from graphormer_plugin.modules.vocabulary import Vocabularies
@@ -89,11 +90,16 @@ def register_pair_encoding(
     return _register
 
 
+def list_pair_encodings(*patterns: str) -> list[str]:
+    """Names for ``--pair-encodings`` that match one of some patterns; all without."""
+    return matching(PAIR_ENCODINGS, patterns)
+
+
 def make_pair_encodings(names: str, vocabularies: Vocabularies) -> list[PairEncoding]:
     """Encodings by their registered names, which are separated by commas."""
     chosen = [name.strip() for name in names.split(",")] if names else []
     for name in chosen:
-        check_choice("pair encoding", name, sorted(PAIR_ENCODINGS))
+        check_choice("pair encoding", name, list_pair_encodings())
     return [PAIR_ENCODINGS[name](vocabularies) for name in chosen]
 
 

@@ -6,7 +6,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, preprocess
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.featurise import LimitedParser
-from graphormer_plugin.data.smiles import Featuriser, smiles_parser
+from graphormer_plugin.data.smiles import OGBFeaturiser, smiles_parser
 from support.tables import rows
 
 CHAIN = "C" * 20_000
@@ -35,7 +35,9 @@ def test_the_limit_comes_from_the_training(checkpoint, tmp_path):
 
 
 def test_fragments_that_are_left_out_do_not_count():
-    parser = LimitedParser(smiles_parser(True, Featuriser(largest_fragment=True)), 10)
+    parser = LimitedParser(
+        smiles_parser(True, OGBFeaturiser(largest_fragment=True)), 10
+    )
     acid = "CCCC([H])([H])C(=O)[O-]"
     assert len(parser(f"{acid}.[Na+]" + ".O" * 20).x) == 7
     with pytest.raises(ValueError, match="11 atoms, above --max-atoms 10"):

@@ -9,7 +9,7 @@ from graphormer_plugin.data import smiles as smiles_module
 from graphormer_plugin.data.datasets.nci import nci_file
 from graphormer_plugin.data.featurise import captured_rdkit_log, parse
 from graphormer_plugin.data.smiles import (
-    Featuriser,
+    OGBFeaturiser,
     feature_dims,
     graph_atom_by_atom,
     graph_of_mol,
@@ -163,7 +163,7 @@ def test_isotopes_of_hydrogen_count_as_hydrogen(text, plain):
 
 
 def test_isotopes_of_heavy_atoms_stay():
-    assert Chem.MolToSmiles(Featuriser().mol("[13CH4]")) == "[13CH4]"
+    assert Chem.MolToSmiles(OGBFeaturiser().mol("[13CH4]")) == "[13CH4]"
 
 
 @pytest.mark.parametrize("numbers", ["1", "2"])

@@ -14,6 +14,7 @@ from rdkit import Chem
 from graphormer_plugin.data.chunk import MoleculeGraph
 from graphormer_plugin.data.datasets.csv_file import read_labels
 from graphormer_plugin.data.datasets.official import BenchmarkFiles
+from graphormer_plugin.data.featurisers import register_featuriser
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
@@ -209,3 +210,38 @@ def _load_from_bytes(content: bytes) -> Any:
     import torch
 
     return torch.load(io.BytesIO(content), weights_only=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class ZincFeaturiser:
+    """The `Featuriser` of SMILES in the vocabulary of ZINC, see `parse_zinc_smiles`."""
+
+    name: str = "zinc"
+
+    @property
+    def dims(self) -> tuple[list[int], list[int]]:
+        """See `Featuriser`."""
+        return [len(ZINC_ATOM_TYPES)], [len(ZINC_BOND_TYPES)]
+
+    def read(self, text: str) -> MoleculeGraph:
+        """See `Featuriser`."""
+        return parse_zinc_smiles(text)
+
+    def mols(self, text: str) -> list[Chem.Mol]:
+        """See `Featuriser`."""
+        return [mol_of_smiles(text)]
+
+    def part(self, mol: Chem.Mol) -> Chem.Mol:
+        """See `Featuriser`."""
+        return mol
+
+    def plain(self) -> "ZincFeaturiser":
+        """See `Featuriser`."""
+        return self
+
+    def whole(self) -> "ZincFeaturiser":
+        """See `Featuriser`."""
+        return self
+
+
+register_featuriser(ZincFeaturiser())

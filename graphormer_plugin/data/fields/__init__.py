@@ -13,6 +13,7 @@ numbers of a graph come from (``modules/graph_random.py``).
 from dataclasses import dataclass
 
 from cython_ext.codes import MAX_HOPS
+from graphormer_plugin.components import matching
 from graphormer_plugin.data.columns import Level
 
 
@@ -79,6 +80,11 @@ FIELDS: dict[str, Field] = {
 """All fields of a batch, by name; `registered.register_field` adds a user's own."""
 
 
+def list_fields(*patterns: str) -> list[str]:
+    """Names of batch fields that match one of some patterns; all without."""
+    return matching(FIELDS, patterns)
+
+
 # Fields, the parameter that they need, and its range.
 _NEEDS = (
     ({"relation_index", "relations"}, "max_hop", 1, MAX_HOPS),
@@ -123,7 +129,7 @@ class BatchSpec:
         unknown = sorted(self.fields - FIELDS.keys())
         if unknown:
             raise ValueError(
-                f"unknown batch field {unknown[0]!r}, expected one of {sorted(FIELDS)}"
+                f"unknown batch field {unknown[0]!r}, expected one of {list_fields()}"
             )
         for fields, name, least, most in _NEEDS:
             value = getattr(self, name)

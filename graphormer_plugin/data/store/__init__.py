@@ -65,7 +65,7 @@ class GraphStore:
         splits: Graph ids, int64 arrays by split name, in the source's order.
         manifest: ``options``, ``source`` and ``counts`` say where the store comes from.
         warnings: Probable mistakes in the data, see `label_warnings.warnings_about`.
-        featuriser: Key of `datasets.FEATURISERS` that makes such graphs of SMILES, for
+        featuriser: Name of the `Featuriser` that makes such graphs of SMILES, for
             prediction; empty if there is none.
         fingerprint: Hash (64 hexadecimal digits) of everything that is trained on:
             columns, splits and schemas. Equal fingerprints mean the same graphs in the

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from rdkit import rdBase
 
-from graphormer_plugin.data import smiles
 from graphormer_plugin.data.chunk import NODE_SPLITS, FeaturisedRows
 from graphormer_plugin.data.columns import Level, as_rows
 from graphormer_plugin.data.descriptors import FEATURES, rdkit_descriptors
@@ -38,6 +37,7 @@ from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset, code_hash
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.smiles import smiles_parser
 from graphormer_plugin.data.splits import (
     checked_splits,
     random_split,
@@ -146,10 +146,10 @@ def _with_defaults(
         changed["splits"] = {}
     if source.smiles is not None and source.parser is None:
         by_scaffold = source.splits is None and options.split == "scaffold"
-        how = options.featuriser
-        changed["parser"] = smiles.smiles_parser(by_scaffold, how)
-        changed["featuriser"] = source.featuriser or str(how)
-        changed["node_dims"], changed["bond_dims"] = smiles.feature_dims()
+        featuriser = options.featuriser
+        changed["parser"] = smiles_parser(by_scaffold, featuriser)
+        changed["featuriser"] = source.featuriser or featuriser.name
+        changed["node_dims"], changed["bond_dims"] = featuriser.dims
     return dataclasses.replace(source, **changed)
 
 
