@@ -13,7 +13,7 @@ from scipy.stats import ks_2samp
 
 from graphormer_plugin.data.errors import agreed, counted, listed
 from graphormer_plugin.data.label_warnings import warnings_about
-from graphormer_plugin.data.smiles import Featuriser, molecule_key
+from graphormer_plugin.data.smiles import OGBFeaturiser, molecule_key
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.table import SPLIT
 from graphormer_plugin.experiment.labelled_molecules import (
@@ -118,7 +118,7 @@ def tautomer_keys(
     """
     keys = np.array(table.constitutions, np.uint64)
     rows_of: dict[tuple[str, str], list[int]] = {}
-    featuriser = Featuriser(False, largest_fragment)
+    featuriser = OGBFeaturiser(False, largest_fragment)
     with rdBase.BlockLogs():
         mols = [featuriser.mol_as_written(text) for text in table.smiles]
         for row, mol in enumerate(mols):
