@@ -191,6 +191,11 @@ class GraphPredictionTask(FairseqTask):
 
     def load_split(self, split: str) -> GraphDataset:
         """The dataset of a split; see `dataset_of_split`."""
+        if split == "train" and self.is_trained_on_store:
+            logger.warning(
+                "the checkpoint was fitted to the graphs of split train: their errors are "
+                "smaller than those of new graphs"
+            )
         return dataset_of_split(
             self.store,
             split,
@@ -238,10 +243,16 @@ class GraphPredictionTask(FairseqTask):
         for store, columns in zip(self.store.stores, self._collator.shards):
             columns |= load_or_compute(store, spec)
 
+    @property
+    def is_trained_on_store(self) -> bool:
+        """Whether a checkpoint is evaluated on the data that it was trained on."""
+        trained_on = self._trained_on or {}
+        return trained_on.get("fingerprint") == self.store.fingerprint
+
     def warn_of_other_data(self) -> None:
         """Warn if the checkpoint was trained on other data."""
         store, trained_on = self.store, self._trained_on
-        if trained_on and trained_on["fingerprint"] != store.fingerprint:
+        if trained_on and not self.is_trained_on_store:
             logger.warning(
                 "the checkpoint was trained on %s (fingerprint %s), other data than "
                 "%s (%s): rows of this evaluation may have been trained on",

@@ -469,6 +469,16 @@ def test_resuming_on_other_data_is_refused(make, error, csv):
     assert other.store.fingerprint[:12] in line and "--finetune-from-model" in line
 
 
+def test_evaluation_of_the_training_split(make, caplog):
+    task, evaluated = make(), make(True)
+    task.load_dataset("train")
+    evaluated.load_state_dict(task.state_dict())
+    evaluated.load_dataset("test")
+    assert "fitted to" not in caplog.text
+    evaluated.load_dataset("train")
+    assert "checkpoint was fitted to the graphs of split train" in caplog.text
+
+
 def test_other_data_need_the_same_targets(make, tmp_path, caplog, error):
     task, other = make(), tmp_path / "other.csv"
 
