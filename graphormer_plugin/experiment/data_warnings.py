@@ -78,6 +78,12 @@ def experiment_warnings(
         none = {*range(table.targets.num_classes)} - {*table.labels.ravel().tolist()}
         if none:
             lines.append(f"no molecule has class {listed(sorted(none))}")
+    labelled = np.flatnonzero(~np.isnan(table.labels).all(1))
+    if copies := len(labelled) - len(table.without_copies(labelled)):
+        lines.append(
+            f"{copies:,} of {counted(len(labelled), 'row')} are copies, with the molecule "
+            "and labels of another row; heads and random forests count them once"
+        )
     keys = tautomer_keys(table, settings.largest_fragment)
     unread = dict(zip(table.extra_names, zip(*table.extras)))
     for number, split in enumerate(splits, 1):

@@ -30,6 +30,7 @@ from graphormer_plugin.experiment.training import (
 from graphormer_plugin.finetune.fit_head import (
     BLOCKS,
     fit_on_features,
+    limit_warnings,
     save_training_domain,
     training_sample,
 )
@@ -64,7 +65,8 @@ def fit_run(experiment: Experiment, number: int) -> Run:
     yet."""
     table, split = experiment.table, experiment.splits[number]
     name = experiment.settings.run_name(number + 1)
-    mean = mean_labels(table.labels[fitted_rows(split)], table.targets.num_classes)
+    rows = table.without_copies(fitted_rows(split))
+    mean = mean_labels(table.labels[rows], table.targets.num_classes)
     with experiment.progress(f"{name}, random forest", FOREST_STEPS):
         forest = forest_values(experiment, number)
     return replace(fit_models(experiment, number), mean=mean, forest=forest)
@@ -112,7 +114,8 @@ def forest_values(experiment: Experiment, run: int) -> np.ndarray:
         table, settings = experiment.table, experiment.settings
         parts = list(experiment.features.values())
         split = experiment.splits[run]
-        rows, test = fitted_rows(split), split["test"]
+        rows = table.without_copies(fitted_rows(split))
+        test = split["test"]
         predicted = forest_predictions(
             np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe"),
             table.labels,
@@ -197,6 +200,7 @@ def head_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     mols = experiment.molecules.described
 
     def _fit(rows: np.ndarray) -> Head:
+        rows = table.without_copies(rows)
         weights = experiment.label_weights(rows)
         of_rows = None if weights is None else weights[rows]
         rows = rows[training_sample(table.labels[rows], seed, of_rows)]
@@ -227,5 +231,7 @@ def head_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
             )
         for all_rows, rows in zip(predicted, unseen):
             all_rows[valid] = rows
+    for line in limit_warnings(head) if member.run == 0 else ():
+        experiment.warn(line)
     head.save(save_dir / HEAD_FILE)
     return predicted

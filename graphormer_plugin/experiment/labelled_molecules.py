@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import skew
@@ -163,6 +164,18 @@ class LabelledMolecules:
         target without labels in train has none, because no model can learn it."""
         rows = split.get(part, np.array([], np.int64))
         return np.where(self.unlearned(split), np.nan, self.exact_labels[rows])
+
+    def without_copies(self, rows: np.ndarray) -> np.ndarray:
+        """The rows, without those that repeat the molecule, the labels and the other numbers
+        of an earlier one: a copy is not another measurement."""
+        molecules = self.keys or self.smiles
+        numbers = (self.labels, self.bounds, self.weights, self.extra)
+        arrays = [values for values in numbers if values is not None]
+        first: dict[tuple[Any, ...], int] = {}
+        for row in rows.tolist():
+            key = molecules[row], *(values[row].tobytes() for values in arrays)
+            first.setdefault(key, row)
+        return np.array([*first.values()], np.int64)
 
     @property
     def in_unit(self) -> TargetSchema:

@@ -108,11 +108,13 @@ def calibration(table: LabelledMolecules, runs: Sequence[Run]) -> SpreadScale:
     if not chosen or table.targets.kind != "regression":
         count = table.targets.num_outputs
         return SpreadScale(np.ones(count), np.zeros(count))
-    rows = [run.split["valid"] for run in chosen]
+    parts = [_distinct_valid(table, run) for run in chosen]
     return spread_scale(
-        np.concatenate([run.predicted.values[at] for run, at in zip(chosen, rows)]),
-        np.concatenate([run.raw_std[at] for run, at in zip(chosen, rows)]),
-        np.concatenate([table.scored_labels(run.split, "valid") for run in chosen]),
+        np.concatenate(
+            [run.predicted.values[at] for run, (at, _) in zip(chosen, parts)]
+        ),
+        np.concatenate([run.raw_std[at] for run, (at, _) in zip(chosen, parts)]),
+        np.concatenate([labels for _, labels in parts]),
     )
 
 
@@ -122,14 +124,22 @@ def conformal_interval(
     """Intervals by the errors on the validation molecules; None for a coverage of 0."""
     if not coverage:
         return None
-    rows, predicted = run.split["valid"], run.predicted
-    labels = table.scored_labels(run.split, "valid")
+    predicted = run.predicted
+    rows, labels = _distinct_valid(table, run)
     scores = np.abs(labels - predicted.values[rows])
     if predicted.std is not None:
         scores /= predicted.std[rows]
     known = (column[~np.isnan(column)] for column in scores.T)
     factors = [conformal_factor(column, coverage) for column in known]
     return Interval(coverage, np.array(factors))
+
+
+def _distinct_valid(
+    table: LabelledMolecules, run: Run
+) -> tuple[np.ndarray, np.ndarray]:
+    """Validation rows without copies, and their labels that count [rows, T]."""
+    rows = table.without_copies(run.split["valid"])
+    return rows, table.scored_labels({**run.split, "valid": rows}, "valid")
 
 
 def write_predictions(

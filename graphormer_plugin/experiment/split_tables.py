@@ -46,6 +46,7 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
         train = given.pop("train")
         order = order[np.isin(order, train)]
     keys = [table.keys[row] for row in order]
+    constitutions = [table.constitutions[row] for row in order]
     groups: Sequence[Any] | None = None
     if table.split == "scaffold":
         groups = [table.scaffolds[row] for row in order]
@@ -53,7 +54,8 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
         smiles = [table.smiles[row] for row in order]
         groups = clusters_of(smiles, settings.largest_fragment)
     elif given:
-        groups = keys  # no molecule is in train and in the valid that is drawn from it
+        # No molecule is in train and in the valid that is drawn from it.
+        groups = constitutions
     times = table.times
     if table.groups:
         check_groups(table, settings)
@@ -62,6 +64,11 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
         if times is not None:  # a group is as late as its last row
             latest = pd.Series(times).groupby(pd.Series(table.groups))
             times = latest.transform("max").to_numpy()
+    # Rows of a molecule are drawn together.
+    unit = np.arange(len(order))
+    if groups is None and times is None:
+        unit, _ = pd.factorize(np.array(constitutions, np.uint64))
+    count = len({*unit.tolist()})
     if "valid" in given:
         splits = [{"train": train, **given} for _ in seeds]
     elif table.folds:
@@ -71,9 +78,9 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
         drawn = [
             split
             for seed in seeds[: settings.replicates]
-            for split in folds(len(order), settings.folds, seed, groups)
+            for split in folds(count, settings.folds, seed, groups)
         ]
-        splits = [{name: order[at] for name, at in split.items()} for split in drawn]
+        splits = [_rows_of(split, order, unit) for split in drawn]
     else:
         labels, shares = table.labels[order], settings.ratios or RATIOS
         if given:
@@ -86,9 +93,14 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
             elif groups is not None:
                 split = scaffold_split(groups, shares, seed, labels, keys)
             else:
-                split = random_split(len(order), seed, shares)
-            splits.append({name: order[at] for name, at in split.items()} | given)
+                split = random_split(count, seed, shares)
+            splits.append({**_rows_of(split, order, unit), **given})
     return splits
+
+
+def _rows_of(split: Split, order: np.ndarray, unit: np.ndarray) -> Split:
+    """A split of units as one of rows, by the number of each row's unit."""
+    return {name: order[np.isin(unit, part)] for name, part in split.items()}
 
 
 def check_groups(table: LabelledMolecules, settings: Settings) -> None:

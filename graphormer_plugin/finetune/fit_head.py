@@ -1,5 +1,6 @@
 """Fit a head on the frozen vectors of a checkpoint, in seconds and without updates."""
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from graphormer_plugin.heads.fit import (
     BLOCKS,
     check,
     fit_on_features,
+    limit_warnings,
     training_sample,
 )
 from graphormer_plugin.heads.head import Head
@@ -26,6 +28,8 @@ from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.extra_columns import extra_values
 from graphormer_plugin.inference.loading import load
 from graphormer_plugin.inference.predictor import Predictor
+
+logger = logging.getLogger(__name__)
 
 
 def fit_head(
@@ -93,7 +97,7 @@ def fit_head(
         for block in sorted({*blocks, "vectors"})
     }
     digest = weights_digest(read_checkpoint(checkpoint).weights)
-    return fit_on_features(
+    head = fit_on_features(
         raw,
         molecules.described,
         labels,
@@ -106,6 +110,9 @@ def fit_head(
         extra_columns=list(extra),
         bounds=signs[kept],
     )
+    for line in limit_warnings(head):
+        logger.warning(line)
+    return head
 
 
 def save_training_domain(

@@ -7,17 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
+from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.labels import exact_labels
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads import MAX_ROWS
+from graphormer_plugin.heads.copies import measurements
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.gaussian_processes import GaussianProcesses
 from graphormer_plugin.heads.head import SCORES, Head
 from graphormer_plugin.heads.kernels import KERNELS, Floats, as_mol
+from graphormer_plugin.heads.marginal_likelihood import LENGTH, NOISE, WEIGHT
 from graphormer_plugin.heads.solver import sample
 
 logger = logging.getLogger(__name__)
 
+ROUNDING = 1 + 1e-6  # of a number that is at a limit
 BLOCKS = ("vectors", "fingerprint", "descriptors")  # and extra, where it is given
 
 
@@ -44,6 +48,9 @@ def fit_on_features(
     these predictions also calibrate the spread, by curves over the predicted value and
     over the spread. A label of weight w has 1 / w of the noise's variance. A label that is
     a bound gets a pseudo-label with a noise of its own, see `pseudo_labels`.
+
+    Rows of a molecule with equal features are one molecule of the head, see `measurements`;
+    its stereoisomers and tautomers are left out of predictions with it.
 
     Two classes with a rare class, and several targets of two classes, have fixed
     weights, lengths and noise, since the marginal likelihood of a few labels of a class
@@ -73,19 +80,20 @@ def fit_on_features(
     if bounds is None:
         bounds = np.zeros(labels.shape, np.int8)
     check(blocks, labels, schema, bounds)
-    labelled = None if schema.kind == "multiclass" else ~np.isnan(labels)
     if schema.kind == "multiclass":
         bounds = np.tile(bounds, schema.num_classes)
         classes = np.arange(schema.num_classes)
         labels = np.where(np.isnan(labels), np.nan, labels == classes)
         weights = None if weights is None else np.tile(weights, len(classes))
-    domain = Domain.of(
-        raw["vectors"], [*map(as_mol, molecules)], labelled, raw.get("extra")
-    )
+    raw = {name: raw[name] for name in {*blocks, "vectors"}}
+    mols = [*map(as_mol, molecules)]
+    measured = measurements(raw, mols, labels, weights, bounds)
+    raw = {name: values[measured.rows] for name, values in raw.items()}
+    labelled = None if schema.kind == "multiclass" else ~np.isnan(measured.labels)
+    mols = [mols[row] for row in measured.rows]
+    domain = Domain.of(raw["vectors"], mols, labelled, raw.get("extra"))
     rng = np.random.default_rng(seed)
-    processes = GaussianProcesses(
-        schema.kind, raw, blocks, labels, weights, bounds, rng
-    )
+    processes = GaussianProcesses(schema.kind, raw, blocks, measured, rng)
     first = processes.choose_kernels()
     return Head(
         schema,
@@ -98,6 +106,29 @@ def fit_on_features(
         first=first,
         **processes.solve(),
     )
+
+
+def limit_warnings(head: Head) -> list[str]:
+    """Lines about targets whose noise or length ended at a limit of the search."""
+    noise = head.numbers["noise"]
+    counts = head.weights > 2 * WEIGHT[0]  # else the block is switched off
+    short = ((head.lengths <= LENGTH[0] * ROUNDING) & counts).any(1)
+    names = np.resize(head.targets.names, len(noise))
+    cases = {
+        "no noise is found in {}: its labels are computed, or repeated": (
+            noise <= NOISE[0] * ROUNDING
+        ),
+        "only noise is found in {}: the features do not explain its labels": (
+            noise >= NOISE[1] / ROUNDING
+        ),
+        "each molecule resembles only itself for {}: the features hardly explain its "
+        "labels": short,
+    }
+    return [
+        text.format(listed(dict.fromkeys(names[at])))
+        for text, at in cases.items()
+        if at.any()
+    ]
 
 
 def training_sample(

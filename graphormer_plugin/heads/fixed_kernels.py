@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, lapack
 
+from graphormer_plugin.heads.copies import left_out_covariance
 from graphormer_plugin.heads.head import FirstStage
 from graphormer_plugin.heads.kernels import KERNELS, Floats, Reference
 from graphormer_plugin.heads.marginal_likelihood import (
@@ -32,12 +33,12 @@ def balanced(
     labels: Floats, rows_of: list[NDArray[np.int64]], weights: list[Floats]
 ) -> list[Floats]:
     """Weights of the labels 0 and 1 of each target, scaled so that each of its classes has
-    half of their sum; as they are for a single class."""
+    half of their sum; as they are for a single class. Labels between are mixtures."""
     result = []
     for target, (rows, weight) in enumerate(zip(rows_of, weights, strict=True)):
-        positive = labels[rows, target] > 0.5
-        of_one = np.average(positive, weights=weight)
-        share = np.where(positive, of_one, 1 - of_one)
+        label = labels[rows, target]
+        of_one = np.average(label, weights=weight)
+        share = label * of_one + (1 - label) * (1 - of_one)
         result.append(weight if (share == 1).all() else weight * 0.5 / share)
     return result
 
@@ -68,24 +69,36 @@ def first_stage(
     kernels: Sequence[Hyperparameters],
     standard: Floats,
     rows_of: list[NDArray[np.int64]],
-    precision: list[Floats],
+    ratios: list[Floats],
 ) -> tuple[FirstStage, Floats]:
     """Fit a process per target, and predict each training molecule from all others.
 
+    Args:
+        ratios: variance of the noise of each target's labels over the kernel's.
+
     Returns:
-        The processes, and the predictions [n, T], without the molecule's own label.
+        The processes, and the predictions [n, T], without the molecule's own labels.
     """
     dual, scores = np.zeros_like(standard), np.empty_like(standard)
-    for target, (rows, weight) in enumerate(zip(rows_of, precision, strict=True)):
+    for target, (rows, ratio) in enumerate(zip(rows_of, ratios, strict=True)):
         y, kernel = standard[rows, target], kernels[target]
         matrix = solver.matrix_of(kernel)
         own = matrix[np.ix_(rows, rows)]
-        own[np.diag_indices(len(rows))] += kernel.noise / weight + JITTER
+        own[np.diag_indices(len(rows))] += kernel.noise * ratio + JITTER
         factor = cholesky(own, lower=True, overwrite_a=True, check_finite=False)
         dual[rows, target] = alpha = cho_solve((factor, True), y, check_finite=False)
         scores[:, target] = matrix[:, rows] @ alpha
         root, _ = lapack.dtrtri(factor, lower=True, overwrite_c=True)
-        scores[rows, target] = y - alpha / np.einsum("ij,ij->j", root, root)
+        molecules = solver.molecules[rows]
+        errors = left_out_covariance(root, molecules) @ alpha
+        scores[rows, target] = y - errors
+        # Stereoisomers without a label are predicted without the labels of the others.
+        others = np.isin(solver.molecules, molecules)
+        others[rows] = False
+        same = molecules[:, None] == solver.molecules[others]
+        left_out = root.T @ (root @ (errors[:, None] * same))
+        beside = matrix[np.ix_(others, rows)]
+        scores[others, target] -= (beside * left_out.T).sum(1)
     weights = np.stack([kernel.weights for kernel in kernels])
     lengths = np.stack([kernel.lengths for kernel in kernels])
     return FirstStage(weights, lengths, dual), scores

@@ -12,6 +12,7 @@ from graphormer_plugin.data.labels import exact_labels
 from graphormer_plugin.heads import marginal_likelihood
 from graphormer_plugin.heads.bounds import pseudo_labels, size_beyond
 from graphormer_plugin.heads.calibration import KNOTS, spread_curves
+from graphormer_plugin.heads.copies import Measurements
 from graphormer_plugin.heads.fixed_kernels import (
     balanced,
     first_stage,
@@ -34,16 +35,16 @@ SHARED_TARGETS, SHARED_ROWS = 6, 500
 class GaussianProcesses:
     """The processes of a head, fitted to labels and features of n molecules.
 
-    A target is here a column of ``labels``: a class of a multiclass target has its own.
+    A target is here a column of labels: a class of a multiclass target has its own.
 
     Args:
-        labels: [n, T], NaN where missing; 0 and 1 for classes.
-        bounds: [n, T], see `fit_on_features`.
+        measured: its labels of classes are 0 and 1, or between where rows differ.
 
     Attributes:
         rows_of: molecules with a label, of each target.
-        trust: weights of these labels, with mean 1.
+        trust: weights of these labels; those of single measurements have mean 1.
         precision: the same; balanced for fixed kernels. 1 / precision multiplies the noise.
+        differing: variance of these labels, which are means, by how measurements differ.
         standard: labels minus ``offset``, over ``scale``.
         kernels: kernel of each target, see `choose_kernels`.
     """
@@ -53,22 +54,23 @@ class GaussianProcesses:
         kind: str,
         raw: dict[str, NDArray],
         blocks: list[str],
-        labels: Floats,
-        weights: Floats | None,
-        bounds: NDArray[np.int8],
+        measured: Measurements,
         rng: np.random.Generator,
     ) -> None:
         self.kind, self.raw, self.blocks = kind, raw, blocks
-        self.labels, self.bounds, self.rng = labels, bounds, rng
+        self.labels, self.bounds, self.rng = measured.labels, measured.bounds, rng
+        self.measured = measured
         self.references = {
             name: Reference(name, raw[name]) for name in {*blocks, "vectors"}
         }
-        self.rows_of = [np.flatnonzero(~np.isnan(y)) for y in labels.T]
-        self.trust = _relative_weights(weights, self.rows_of)
+        self.rows_of = [np.flatnonzero(~np.isnan(y)) for y in self.labels.T]
+        self.trust = _relative_weights(measured, self.rows_of)
         self.precision = self.trust
-        exact = exact_labels(labels, bounds)
+        exact = exact_labels(self.labels, self.bounds)
         self.offset, self.scale = _moments(exact, self.rows_of, self.trust)
-        self.standard = (labels - self.offset) / self.scale
+        self.standard = (self.labels - self.offset) / self.scale
+        self.spread = measured.spread / self.scale**2
+        self.differing = self.spread / np.maximum(measured.counts - 1, 1)
         self.kernels: list[Hyperparameters] = []
 
     def choose_kernels(self) -> FirstStage | None:
@@ -84,8 +86,10 @@ class GaussianProcesses:
             self.kernels = self._fitted_kernels()
         if self.kind == "multiclass" or count == 1 or self.bounds.any():
             return None
+        solver = self._solver(1)
+        ratios = [self._normal_labels(target, solver)[1] for target in range(count)]
         first, scores = first_stage(
-            self._solver(1), self.kernels, self.standard, self.rows_of, self.precision
+            solver, self.kernels, self.standard, self.rows_of, ratios
         )
         self.blocks, self.raw = [*self.blocks, SCORES], {**self.raw, SCORES: scores}
         self.references[SCORES] = Reference(SCORES, scores)
@@ -111,6 +115,9 @@ class GaussianProcesses:
     def _fitted_kernel(self, targets: Sequence[int], most: int) -> Hyperparameters:
         """Hyper-parameters of targets that share them, by at most ``most`` molecules. Where
         some labels are bounds, the others give them first, and then the pseudo-labels too.
+
+        A label that stereoisomers or tautomers of a molecule repeat counts once: it would be
+        taken as proof that labels have no noise. Different labels all count.
         """
         blocks = self.blocks
         exact_of = (self.bounds == 0) & ~np.isnan(self.standard)
@@ -120,13 +127,15 @@ class GaussianProcesses:
         ]
         labels, signs = [], []
         for target in targets:
-            present = np.flatnonzero(np.isin(rows, self.rows_of[target]))
+            present = self._one_of_each(rows, exact_of[:, target], target)
             if not exact_of[rows[present], target].any():
                 continue
-            ratio = 1 / self.trust[target][np.isin(self.rows_of[target], rows)]
-            y = self.standard[rows[present], target]
-            labels.append((present, y, ratio, 0 * ratio))
-            signs.append(self.bounds[rows[present], target])
+            chosen = rows[present]
+            ratio = 1 / self.trust[target][np.isin(self.rows_of[target], chosen)]
+            y = self.standard[chosen, target]
+            differing = self.differing[chosen, target]
+            labels.append((present, y, ratio, differing))
+            signs.append(self.bounds[chosen, target])
         exact = [
             tuple(part[sign == 0] for part in label)
             for label, sign in zip(labels, signs, strict=True)
@@ -135,11 +144,13 @@ class GaussianProcesses:
         if not any(sign.any() for sign in signs):
             return found
         matrix = weighted_sum(blocks, compared, found.weights, found.lengths)
-        for at, ((present, y, ratio, _), sign) in enumerate(zip(labels, signs)):
+        for at, ((present, y, ratio, differing), sign) in enumerate(zip(labels, signs)):
             own = matrix[np.ix_(present, present)]
-            y, noise = pseudo_labels(own, y, found.noise * ratio, sign)
+            noise = found.noise * ratio + differing
+            y, noise = pseudo_labels(own, y, noise, sign)
             # Keep this noise fixed: uninformative bounds would drive it to its minimum.
-            labels[at] = present, y, ratio * (sign == 0), noise * (sign != 0)
+            fixed = np.where(sign == 0, differing, noise)
+            labels[at] = present, y, ratio * (sign == 0), fixed
         return marginal_likelihood.fit(blocks, compared, labels)
 
     def _sample(
@@ -156,8 +167,27 @@ class GaussianProcesses:
         uncertain = np.setdiff1d(labelled, certain)
         return np.union1d(rows, sample(uncertain, most - len(rows), self.rng))
 
+    def _one_of_each(
+        self, rows: NDArray[np.int64], exact: NDArray[np.bool_], target: int
+    ) -> NDArray[np.int64]:
+        """Places in ``rows`` of each label of a molecule under a condition, exact labels before
+        bounds."""
+        places = np.flatnonzero(np.isin(rows, self.rows_of[target]))
+        places = places[np.argsort(~exact[rows[places]], kind="stable")]
+        conditions = self.measured.conditions[rows[places]]
+        labels = self.standard[rows[places], target].astype(np.float32)
+        pairs = np.stack([conditions, labels], 1)
+        return np.sort(places[np.unique(pairs, axis=0, return_index=True)[1]])
+
     def _solver(self, solutions: int) -> Solver:
-        return Solver(self.references, self.raw, self.blocks, self.kernels, solutions)
+        return Solver(
+            self.references,
+            self.raw,
+            self.blocks,
+            self.kernels,
+            solutions,
+            self.measured.molecules,
+        )
 
     def solve(self) -> dict[str, Any]:
         """Solve for each target, and calibrate its predictions: attributes of `Head`."""
@@ -182,25 +212,32 @@ class GaussianProcesses:
             solution = solver(rows, kernels[target], ratio, self.rng)
             dual[rows, target] = alpha = cho_solve(solution.factor, y)
             spread_of_target[target] = solution.spread
-            # Prediction for a molecule from all others, and its variance 1 / diagonal,
-            # without solving again.
-            at, diagonal = solution.held_out
-            held_out, std = y[at] - alpha[at] / diagonal, 1 / np.sqrt(diagonal)
+            # Prediction for a molecule from all other molecules.
+            at, covariance = solution.held_out
+            chosen = rows[at]
+            errors = covariance @ alpha[at]
+            held_out = y[at] - errors
+            variance = covariance.diagonal()
+            trust = self.trust[target][at]
+            noise = kernels[target].noise
             if self.kind != "regression":
-                positive = self.labels[rows[at], target] > 0.5
-                line = platt(held_out, positive, self.trust[target][at])
+                label = self.labels[chosen, target]
+                line = platt(held_out, label, trust)
                 numbers["slope"][target], numbers["intercept"][target] = line
                 if line[0] == 0:  # the standard error of a share
-                    share = (positive.sum() + 1) / (len(positive) + 2)
-                    squares = len(positive) * share * (1 - share)
+                    share = (label.sum() + 1) / (len(label) + 2)
+                    squares = len(label) * share * (1 - share)
                     numbers["logit_std"][target] = 1 / np.sqrt(squares)
                 continue
-            # Calibrate for a label of weight 1, which a prediction stands for.
-            usual = np.sqrt(std**2 + kernels[target].noise * (1 - ratio[at]))
-            errors = (y[at] - held_out) * (usual / std)
-            sign = self.bounds[rows[at], target]
+            # Calibrate for a label of weight 1, which a prediction stands for. Errors are
+            # those of single measurements.
+            single = self.measured.counts[chosen, target] / trust
+            usual = np.sqrt(variance + noise * (1 - ratio[at]))
+            std = np.sqrt(variance + noise * (single - ratio[at]))
+            errors = np.sqrt(errors**2 + self.spread[chosen, target]) * (usual / std)
+            sign = self.bounds[chosen, target]
             if sign.any():
-                limits = self.standard[rows[at], target]
+                limits = self.standard[chosen, target]
                 beyond = size_beyond(held_out, usual, limits, sign)
                 errors = np.where(sign == 0, errors, beyond)
             curves[:, :, target] = spread_curves(held_out, usual, errors)
@@ -227,7 +264,7 @@ class GaussianProcesses:
             (
                 self.kernels.index(kernel),
                 rows.tobytes(),
-                weight.tobytes(),
+                weight.tobytes() + self.differing[rows, at].tobytes(),
                 at * sign.any(),
             )
             for at, (kernel, rows, weight, sign) in enumerate(columns)
@@ -238,6 +275,7 @@ class GaussianProcesses:
         variance of the noise of each over the kernel's."""
         rows, kernel = self.rows_of[target], self.kernels[target]
         y, ratio = self.standard[rows, target], 1 / self.precision[target]
+        ratio = ratio + self.differing[rows, target] / kernel.noise
         sign = self.bounds[rows, target]
         if not sign.any():
             return y, ratio
@@ -247,36 +285,41 @@ class GaussianProcesses:
 
 
 def platt(
-    values: Floats, positive: NDArray[np.bool_], weights: Floats | None = None
+    values: Floats, labels: Floats, weights: Floats | None = None
 ) -> tuple[float, float]:
     """Slope and intercept of the logit of a probability, by maximum likelihood.
 
     Args:
         values: predictions [n] of molecules that the model was not fitted to.
+        labels: 0 or 1; between for a molecule that has both.
 
     Returns:
         Slope >= 0 and intercept. The slope is 0, and the probability the share of class
         1, where the predictions are not better than chance. With a single class, that
         share counts another molecule of each class.
     """
-    share = np.average(positive, weights=weights)
-    if positive.all() or not positive.any():
-        share = (positive.sum() + 1) / (len(positive) + 2)
+    weights = np.ones(len(labels)) if weights is None else weights
+    share = np.average(labels, weights=weights)
+    if share in (0, 1):
+        share = (labels.sum() + 1) / (len(labels) + 2)
     else:
-        model = LogisticRegression(C=1e3).fit(values[:, None], positive, weights)
+        both = np.tile(values, 2)[:, None]
+        of_one = np.repeat([1, 0], len(labels))
+        mixed = np.concatenate([weights * labels, weights * (1 - labels)])
+        model = LogisticRegression(C=1e3).fit(both, of_one, mixed)
         if model.coef_[0, 0] > 0:  # better than chance
             return float(model.coef_[0, 0]), float(model.intercept_[0])
     return 0.0, float(np.log(share / (1 - share)))
 
 
 def _relative_weights(
-    weights: Floats | None, rows_of: list[NDArray[np.int64]]
+    measured: Measurements, rows_of: list[NDArray[np.int64]]
 ) -> list[Floats]:
-    """Weights of the labels of each target, with mean 1."""
-    if weights is None:
-        return [np.ones(len(rows)) for rows in rows_of]
-    columns = [column[rows] for column, rows in zip(weights.T, rows_of, strict=True)]
-    return [column / column.mean() for column in columns]
+    """Weights of the labels of each target, with mean 1 for a single measurement."""
+    weights = []
+    for rows, weight, count in zip(rows_of, measured.weights.T, measured.counts.T):
+        weights.append(weight[rows] * (count[rows].sum() / weight[rows].sum()))
+    return weights
 
 
 def _moments(

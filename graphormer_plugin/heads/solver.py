@@ -7,7 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, eigh, rq, solve_triangular
+from scipy.sparse import csr_array
 
+from graphormer_plugin.heads.copies import left_out_covariance
 from graphormer_plugin.heads.head import QUERY_ROWS
 from graphormer_plugin.heads.kernels import Floats, Reference, weighted_sum
 from graphormer_plugin.heads.marginal_likelihood import JITTER, Hyperparameters
@@ -37,17 +39,21 @@ class Solution(NamedTuple):
     Attributes:
         factor: Cholesky factor of its matrix, see `scipy.linalg.cho_factor`.
         spread: index of the factor of its variance.
-        held_out: places among its rows, and the diagonal of the inverse there.
+        held_out: places among its rows, whole molecules, and `left_out_covariance` of
+            the labels there.
     """
 
     factor: tuple[Floats, bool]
     spread: int
-    held_out: tuple[NDArray[np.int64], Floats]
+    held_out: tuple[NDArray[np.int64], csr_array]
 
 
 class Solver:
     """Solves for one target after another; consecutive targets with equal kernel and rows
     share their solution.
+
+    Args:
+        molecules: number of the molecule of each row [n].
     """
 
     def __init__(
@@ -57,8 +63,10 @@ class Solver:
         blocks: list[str],
         kernels: Sequence[Hyperparameters],
         solutions: int,
+        molecules: NDArray[np.int64],
     ) -> None:
         self.references = references
+        self.molecules = molecules
         self.raw = raw
         self.blocks = blocks
         self.most = min(SPREAD_ROWS, math.isqrt(SPREAD_NUMBERS // solutions))
@@ -89,7 +97,11 @@ class Solver:
         spread = None if exact else spread_of_sample(matrix, at, kernel.noise * ratio)
         matrix[np.diag_indices(len(rows))] += kernel.noise * ratio + JITTER
         factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        left = at if exact else at[:: -(-len(at) // HELD_OUT)]
+        molecules = self.molecules[rows]
+        left = at
+        if not exact:
+            some = molecules[at[:: -(-len(at) // HELD_OUT)]]
+            left = np.flatnonzero(np.isin(molecules, some))
         columns = np.zeros((len(rows), len(left)))
         columns[left, np.arange(len(left))] = 1
         inverse = solve_triangular(
@@ -99,9 +111,8 @@ class Solver:
         # In C order, as in a head that is read: both predict the same to the last bit.
         factors = np.ascontiguousarray(inverse.T if exact else spread)
         self.spread_factor.append(factors)
-        solution = Solution(
-            factor, len(self.spread_rows) - 1, (left, (inverse**2).sum(0))
-        )
+        held_out = left, left_out_covariance(inverse, molecules[left])
+        solution = Solution(factor, len(self.spread_rows) - 1, held_out)
         self.solved = (kernel, key, solution)
         return solution
 

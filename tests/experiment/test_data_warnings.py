@@ -78,6 +78,19 @@ def test_salts_are_counted(write):
     assert experiment_warnings(read_table(asked), [], asked) == []
 
 
+def test_copies_are_counted(write):
+    """A row with another label, or of another molecule, is not a copy."""
+    rows = [[f"{'C' * k}O", k] for k in range(1, 21)]
+    rows += [["OC", 1], ["CO", 1], ["CCO", 7], ["CC(O)C", ""], ["CO.Cl", 1]]
+    asked = settings(write(rows, ["smiles", "y"]))
+    text = "\n".join(experiment_warnings(read_table(asked), [], asked))
+    assert "2 of 24 rows are copies, with the molecule and labels of another" in text
+    asked = dataclasses.replace(asked, largest_fragment=True)
+    table = read_table(asked)
+    assert "3 of 24 rows are copies" in "\n".join(experiment_warnings(table, [], asked))
+    assert table.without_copies(np.array([24, 21, 0, 22])).tolist() == [24, 22]
+
+
 def test_stereoisomers_on_both_sides(write):
     rows = [[f"C[C@{'@' * k}H](N)C(=O)O", k, "test" if k else "train"] for k in (0, 1)]
     rows += [[f"{'C' * k}O", k, "train"] for k in range(2, 9)]

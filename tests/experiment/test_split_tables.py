@@ -130,6 +130,22 @@ def test_splits_by_seed_and_fold(read):
     assert len({tuple(split["test"]) for split in five_times}) == 25
 
 
+@pytest.mark.parametrize("options", [{}, {"folds": 4}, {"replicates": 2}])
+def test_random_rows_of_a_molecule_stay_together(write, options):
+    """Copies, replicates and stereoisomers."""
+    molecules = [f"{'C' * k}[C@@H](F)O" for k in range(2, 22)]
+    rows = [[text, k] for k, text in enumerate(molecules)]
+    rows += [[text.replace("@@", "@"), k] for k, text in enumerate(molecules[:8])]
+    rows += [[text, k + at] for k, text in enumerate(molecules[:6]) for at in (0, 1)]
+    asked = settings(write(rows, ["smiles", "y"]), split="random", **options)
+    table = read_table(asked)
+    flat = np.array([text.replace("@", "") for text in table.smiles])
+    for split in splits_of(table, asked):
+        assert sorted(np.concatenate([*split.values()])) == [*range(40)]
+        parts = [{*flat[rows]} for rows in split.values()]
+        assert sum(map(len, parts)) == 20 and min(map(len, parts)) > 1
+
+
 RINGS = [f"C1{'C' * n}C1" for n in range(1, 7)]
 CHAINS = ["", "C", "N", "O", "S", "CC", "CN", "CO", "CS", "CCC"]
 TABLE = [[f"{chain}{ring}", str(at)] for at, (ring, chain) in enumerate(

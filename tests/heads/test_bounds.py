@@ -7,7 +7,7 @@ from scipy.stats import multivariate_normal, norm
 from graphormer_plugin.heads import marginal_likelihood
 from graphormer_plugin.heads.bounds import pseudo_labels, size_beyond
 from graphormer_plugin.heads.gaussian_processes import GaussianProcesses
-from support.heads import fitted
+from support.heads import fitted, measured, molecules
 
 GRID = np.linspace(-7, 7, 351)
 
@@ -72,7 +72,7 @@ def test_a_head_keeps_bounds(rng):
     def fit(labels, bounds=None, sign=1):
         bounds = None if bounds is None else sign * bounds
         raw = {"vectors": sign * train}
-        head = fitted(raw, ["C"] * 300, sign * labels, bounds=bounds)
+        head = fitted(raw, molecules(300), sign * labels, bounds=bounds)
         found = head.predict_features({"vectors": sign * vectors[300:]})
         return sign * found.values[:, 0], found.std[:, 0]
 
@@ -103,7 +103,7 @@ def test_bounds_beyond_all_labels_give_the_head_without_them(count, beyond, rng)
         (np.where(below, np.nan, limits), None),
         (limits, -below.astype(np.int8)),
     ):
-        head = fitted(train, ["C"] * 240, labels, bounds=bounds)
+        head = fitted(train, molecules(240), labels, bounds=bounds)
         found.append(head.predict_features({"vectors": vectors[240:]}))
     dropped, kept = found
     assert kept.values == pytest.approx(dropped.values, abs=0.05)
@@ -122,6 +122,7 @@ def test_a_sample_of_few_exact_labels_has_them_all(rng, monkeypatch):
         return fit(blocks, compared, given)
 
     monkeypatch.setattr(marginal_likelihood, "fit", count)
-    rest = ["vectors"], y, None, bounds, rng
-    GaussianProcesses("regression", {"vectors": vectors}, *rest)._fitted_kernel([0], 12)
+    raw = {"vectors": vectors}
+    rest = ["vectors"], measured(raw, y, bounds), rng
+    GaussianProcesses("regression", raw, *rest)._fitted_kernel([0], 12)
     assert seen == [4, 12]

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.finetune.fit_head import fit_head
-from graphormer_plugin.heads.fit import training_sample
+from graphormer_plugin.heads import marginal_likelihood
+from graphormer_plugin.heads.fit import limit_warnings, training_sample
 from support.heads import features, fitted, labels
 
 
@@ -59,3 +60,26 @@ def test_weights_of_classes(rng):
     ]
     means = [head.predict_features(raw).values.mean() for head in heads]
     assert means[0] < means[1] < means[2]
+
+
+def test_limits_of_the_search_are_named(rng):
+    """Labels without noise, and labels that are nothing else."""
+    smiles, raw = features(60, rng, ["vectors"])
+    x = raw["vectors"][:, :1].astype(float)
+    y = np.concatenate([x, x + 0.5 * rng.normal(size=x.shape)], 1)
+    head = fitted(raw, smiles, y)
+    assert limit_warnings(head) == [
+        "no noise is found in y0: its labels are computed, or repeated"
+    ]
+    head.lengths[1] = marginal_likelihood.LENGTH[0]
+    _, line = limit_warnings(head)
+    assert line.startswith("each molecule resembles only itself for y1")
+
+
+def test_one_molecule_with_several_labels():
+    """All that is known about others is its mean, and how its labels differ."""
+    raw = {"vectors": np.ones((3, 2), np.float32)}
+    head = fitted(raw, ["CO"] * 3, np.array([[1.0], [2.0], [3.0]]))
+    found = head.predict_features({"vectors": np.zeros((1, 2), np.float32)})
+    assert found.values[0, 0] == 2
+    assert 0.5 < found.std[0, 0] < 2

@@ -10,13 +10,13 @@ from graphormer_plugin.heads import (
     solver,
 )
 from graphormer_plugin.heads.marginal_likelihood import Hyperparameters
-from support.heads import ALL, features, fitted, labels, predictions_of
+from support.heads import ALL, features, fitted, labels, measured, predictions_of
 
 
 def processes_of(y, raw, seed=1, kind=gaussian_processes.GaussianProcesses):
     """Of targets with exact labels of equal weight, on vectors."""
-    bounds, rng = np.zeros(y.shape, np.int8), np.random.default_rng(seed)
-    return kind("regression", raw, ["vectors"], y, None, bounds, rng)
+    rng = np.random.default_rng(seed)
+    return kind("regression", raw, ["vectors"], measured(raw, y), rng)
 
 
 @pytest.mark.parametrize("first_stage", [False, True])

@@ -7,7 +7,15 @@ from graphormer_plugin.data.files import read_arrays
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.fit import fit_on_features
 from graphormer_plugin.heads.head import read_head
-from support.heads import ALL, WIDTH, features, fitted, labels, predictions_of
+from support.heads import (
+    ALL,
+    WIDTH,
+    features,
+    fitted,
+    labels,
+    molecules,
+    predictions_of,
+)
 
 
 def test_classes(rng):
@@ -32,7 +40,7 @@ def test_a_constant_probability_has_a_spread():
     """Labels that no feature explains: the standard error of their share."""
     raw = {"vectors": np.zeros((100, WIDTH), np.float32)}
     y = (np.arange(100) % 4 == 0).astype(float)[:, None]
-    found = fitted(raw, ["C"] * 100, y, "binary").predict_features(raw)
+    found = fitted(raw, molecules(100), y, "binary").predict_features(raw)
     np.testing.assert_allclose(found.values, 0.25)
     np.testing.assert_allclose(found.std, np.sqrt(0.25 * 0.75 / 100), rtol=0.03)
 

@@ -9,7 +9,7 @@ from graphormer_plugin.heads import (
     solver,
 )
 from graphormer_plugin.heads.marginal_likelihood import Hyperparameters
-from support.heads import WIDTH, features, fitted, labels
+from support.heads import WIDTH, features, fitted, labels, molecules
 
 
 def test_variance_of_a_sample(rng):
@@ -20,10 +20,9 @@ def test_variance_of_a_sample(rng):
 
     head = fitted(raw, smiles, y)
     kernel = Hyperparameters(head.weights[0], head.lengths[0], head.numbers["noise"][0])
-    solve = solver.Solver(
-        head.references, raw, ["vectors"], [kernel], solver.SPREAD_NUMBERS // 40**2
-    )
-    solve(np.arange(64), kernel, np.ones(64), rng)
+    solutions, every = solver.SPREAD_NUMBERS // 40**2, np.arange(64)
+    solve = solver.Solver(head.references, raw, ["vectors"], [kernel], solutions, every)
+    solve(every, kernel, np.ones(64), rng)
     sampled = {"spread_rows": solve.spread_rows, "spread_factor": solve.spread_factor}
     assert [len(rows) for rows in (*head.spread_rows, *solve.spread_rows)] == [64, 40]
     variance, approximate = (
@@ -48,7 +47,7 @@ def test_the_seed_draws_molecules_where_there_are_many(rng, monkeypatch):
     count = solver.SPREAD_ROWS + 20
     _, raw = features(count, rng, ["vectors"])
     y = labels(raw, rng)
-    one, other = (fitted(raw, ["C"] * count, y, seed=seed) for seed in (1, 2))
+    one, other = (fitted(raw, molecules(count), y, seed=seed) for seed in (1, 2))
     assert len(one.spread_rows[0]) == solver.SPREAD_ROWS
     assert (one.spread_rows[0] != other.spread_rows[0]).any()
     assert (one.lengths != other.lengths).all()
