@@ -26,12 +26,19 @@ from graphormer_plugin.modules.chromatic_attention import (
     filter_messages,
 )
 from graphormer_plugin.modules.compiled_attention import plain_attention
+from graphormer_plugin.modules.convolutions import (
+    Edges,
+    GatedGraphConvolution,
+    LayerSettings,
+    gin,
+)
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.edge_attention import (
     EdgeAttention,
     EdgeScores,
     ScoreOutput,
 )
+from graphormer_plugin.modules.edge_input import EdgeInput
 from graphormer_plugin.modules.embedding_sum import embedding_sum
 from graphormer_plugin.modules.encoder import Encoder, SparseEncoder, joined_options
 from graphormer_plugin.modules.encoder_config import option, redefault
@@ -63,6 +70,7 @@ from graphormer_plugin.modules.node_position import (
     LaplacianEncoding,
     RandomWalkEncoding,
     WLEncoding,
+    position_vectors,
     return_probabilities,
     walk_powers,
 )
@@ -95,6 +103,8 @@ __all__ = [
     "EdgeAttention",
     "EdgeBias",
     "EdgeEncoder",
+    "EdgeInput",
+    "Edges",
     "FeatureMap",
     "edge_encoder",
     "EdgeScores",
@@ -102,6 +112,7 @@ __all__ = [
     "EncoderLayer",
     "GRPEEncoder",
     "GRPEEncoderConfig",
+    "GatedGraphConvolution",
     "GaussianDistance",
     "GaussianKernels",
     "GraphTransformerEncoder",
@@ -111,6 +122,7 @@ __all__ = [
     "GraphormerEncoderConfig",
     "IncidentBonds",
     "LaplacianEncoding",
+    "LayerSettings",
     "LayersHead",
     "LinearHead",
     "MLPHead",
@@ -138,11 +150,13 @@ __all__ = [
     "WLEncoding",
     "embedding_sum",
     "filter_messages",
+    "gin",
     "joined_options",
     "make_pair_encodings",
     "option",
     "pair_distances",
     "plain_attention",
+    "position_vectors",
     "read_out",
     "redefault",
     "register_pair_encoding",

@@ -47,6 +47,11 @@ class Edges(NamedTuple):
     state: Tensor | None = None
     features: tuple[Tensor, ...] = ()
 
+    @classmethod
+    def of_batch(cls, batch: dict[str, Tensor]) -> "Edges":
+        """The edges of a batch without bonds."""
+        return cls(batch["edge_index"], batch["node_graph"])
+
 
 class LayerSettings(NamedTuple):
     """Settings of a layer that its convolution reads.

@@ -31,7 +31,7 @@ class EdgeInput(nn.Module):
         self, batch: dict[str, Tensor], bonds: BondEncoder | EdgeEncoder | None
     ) -> Edges:
         """A batch, and the vectors of bonds of the owners "shared" and "state" -> edges."""
-        edges = Edges(batch["edge_index"], batch["node_graph"])
+        edges = Edges.of_batch(batch)
         if self.owner == "none":
             return edges
         if self.real:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -11,8 +12,8 @@ from graphormer_plugin.modules.dropout import Dropout
 
 
 def gelu_float32(x: Tensor) -> Tensor:
-    """GELU computed in float32 whatever the type of x, as fairseq does."""
-    return F.gelu(x.float()).to(x.dtype)
+    """GELU computed in float32 at least; fairseq also rounds float64."""
+    return F.gelu(x.to(torch.promote_types(x.dtype, torch.float32))).to(x.dtype)
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {

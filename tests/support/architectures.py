@@ -103,8 +103,6 @@ def tiny_model(arch, targets=TARGETS, **options):
     """An architecture at a width that its other widths fit into."""
     sizes = {**TINY, "rwse_dim": 4, "towers": 4}
     sizes = {name: size for name, size in sizes.items() if has_option(arch, name)}
-    if has_option(arch, "float32_softmax"):  # which rounds in tests with float64
-        sizes |= {"activation_fn": "gelu", "float32_softmax": False}
     halving = has_option(arch, "wl_rows") or has_option(arch, "head_layers")
     if halving or arch in ("gat", "graphsage"):
         sizes["encoder_embed_dim"] = 64  # ReLU at D / 4 in its head: some units die
