@@ -19,9 +19,9 @@ from graphormer_plugin.data.tables.table import SPLIT
 from graphormer_plugin.experiment.labelled_molecules import (
     FIT_SPLITS,
     LabelledMolecules,
-    Split,
 )
 from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.experiment.split_tables import INVALID_FILE
 from graphormer_plugin.inference.scores import MAIN, is_defined
 
@@ -32,7 +32,7 @@ MOST_TAUTOMERS, FEWEST_TAUTOMERS = 0.05, 200  # molecules with a canonical tauto
 
 
 def experiment_warnings(
-    table: LabelledMolecules, splits: Sequence[Split], settings: Settings
+    table: LabelledMolecules, splits: Sequence[SplitLabels], settings: Settings
 ) -> list[str]:
     """Probable mistakes in the data, one line each."""
     used = (settings.weight_column, settings.groups, *settings.extra_columns)
@@ -48,7 +48,7 @@ def experiment_warnings(
     if draws_valid:
         of_column = table.split.startswith("column:")
         how = "at random by --seed" if of_column else f"by --split {table.split}"
-        count = len(splits[0]["valid"])
+        count = len(splits[0].rows["valid"])
         many = f"{counted(count, 'molecule')} of train {agreed(count, 'are')} valid"
         lines.append(f"{many}, drawn {how}")
     is_one = table.times is not None or given and not draws_valid
@@ -86,23 +86,27 @@ def experiment_warnings(
         )
     keys = tautomer_keys(table, settings.largest_fragment)
     unread = dict(zip(table.extra_names, zip(*table.extras)))
-    for number, split in enumerate(splits, 1):
+    for number, of_split in enumerate(splits, 1):
+        split = of_split.rows
         texts = warnings_about(
             *(table.targets, table.labels, split, table.keys, table.extra, FIT_SPLITS),
             drawn=not given and not table.folds and table.times is None,
             unread={n: c for n, c in unread.items() if n not in used},
         )
-        texts += stereo_twins(table, split) + tautomers(table, split, keys)
-        for text in texts + undefined_metrics(table, split) + label_shift(table, split):
+        texts += stereo_twins(table, of_split) + tautomers(table, of_split, keys)
+        texts += undefined_metrics(of_split) + label_shift(table, of_split)
+        for text in texts:
             if number > 1 and text not in lines:
                 text = f"{settings.run_name(number)}: {text}"
-            lines += [text] if text not in lines else []
+            if text not in lines:
+                lines.append(text)
     return lines
 
 
-def stereo_twins(table: LabelledMolecules, split: Split) -> list[str]:
+def stereo_twins(table: LabelledMolecules, split: SplitLabels) -> list[str]:
     """A warning about test molecules that differ from fitted ones in stereo marks alone."""
-    fitted, test = np.concatenate([split[part] for part in FIT_SPLITS]), split["test"]
+    fitted = split.fitted
+    test = split.rows["test"]
     keys, flat = np.array(table.keys), np.array(table.constitutions)
     twins = np.isin(flat[test], flat[fitted]) & ~np.isin(keys[test], keys[fitted])
     count = int(twins.sum())
@@ -141,10 +145,11 @@ def tautomer_keys(
 
 
 def tautomers(
-    table: LabelledMolecules, split: Split, keys: NDArray[np.uint64]
+    table: LabelledMolecules, split: SplitLabels, keys: NDArray[np.uint64]
 ) -> list[str]:
     """A warning about test molecules that are tautomers of fitted ones, by `tautomer_keys`."""
-    fitted, test = np.concatenate([split[part] for part in FIT_SPLITS]), split["test"]
+    fitted = split.fitted
+    test = split.rows["test"]
     flat = np.array(table.constitutions)
     same = np.isin(keys[test], keys[fitted]) & ~np.isin(flat[test], flat[fitted])
     count = int(same.sum())
@@ -157,11 +162,13 @@ def tautomers(
     ]
 
 
-def undefined_metrics(table: LabelledMolecules, split: Split) -> list[str]:
+def undefined_metrics(split: SplitLabels) -> list[str]:
     """Warnings about targets without a main metric in a part of a split."""
-    metric, names = MAIN[table.targets.kind], np.array(table.targets.names)
+    table = split.table
+    metric = MAIN[table.targets.kind]
+    names = np.array(table.targets.names)
     lines = []
-    unknown = table.unlearned(split)
+    unknown = split.unlearned
     if unknown.any():
         counts = "" if table.weights is None else " has a weight above 0"
         lines.append(
@@ -169,7 +176,7 @@ def undefined_metrics(table: LabelledMolecules, split: Split) -> list[str]:
             "about it, and metrics leave it out"
         )
     for part in ("valid", "test"):
-        labels = table.scored_labels(split, part)
+        labels = split.scored(part)
         defined = np.array([is_defined(metric, column[:, None]) for column in labels.T])
         missing = names[~defined & ~unknown]
         if not len(missing):
@@ -183,14 +190,14 @@ def undefined_metrics(table: LabelledMolecules, split: Split) -> list[str]:
     return lines
 
 
-def label_shift(table: LabelledMolecules, split: Split) -> list[str]:
+def label_shift(table: LabelledMolecules, split: SplitLabels) -> list[str]:
     """A warning about targets whose labels in test lie elsewhere than in train and valid;
     Kolmogorov and Smirnov's test of two samples tells."""
-    fitted = np.concatenate([split[part] for part in FIT_SPLITS])
     names = []
     for name, column in table.label_columns():
         pair = [
-            column[rows][~np.isnan(column[rows])] for rows in (fitted, split["test"])
+            column[rows][~np.isnan(column[rows])]
+            for rows in (split.fitted, split.rows["test"])
         ]
         if all(map(len, pair)):
             shift = ks_2samp(*pair)

@@ -6,22 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from tqdm import tqdm
 
-import graphormer_plugin
 from graphormer_plugin.criterions.class_weights import class_weights
-from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.descriptors import COMPUTED, MORGAN_BITS
 from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
 from graphormer_plugin.data.files import atomic_write, read_arrays
 from graphormer_plugin.experiment.labelled_molecules import (
-    FIT_SPLITS,
     LabelledMolecules,
-    Split,
 )
 from graphormer_plugin.experiment.settings import (
     AUTO,
@@ -32,9 +28,8 @@ from graphormer_plugin.experiment.settings import (
     Settings,
     Training,
 )
-from graphormer_plugin.experiment.split_tables import MOLECULES_FILE, split_file
+from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.experiment.starts import Start
-from graphormer_plugin.experiment.training import BEST, run_training, table_flags
 from graphormer_plugin.heads import MAX_ROWS
 from graphormer_plugin.heads.calibration import least_scores
 from graphormer_plugin.heads.domain import domain_file
@@ -43,17 +38,12 @@ from graphormer_plugin.heads.head import HEAD_FILE
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.molecules import Molecules, read
 from graphormer_plugin.inference.scores import is_defined, main_metric
-from graphormer_plugin.models import ARCHITECTURES
 
+BEST = "checkpoint_best.pt"
+LAST = "checkpoint_last.pt"
 FEW_TESTED = 10  # with fewer molecules, a metric of test says little (our choice)
-CLIP_NORM = 5
 HEAD_STEPS = 5  # steps of the progress bar; an epoch is a step
 TITLES = {HEAD: "head", FINETUNE: "fine-tuned", SCRATCH: "from scratch"}
-LOSSES = {
-    "regression": "mse_loss",
-    "binary": "binary_logloss",
-    "multiclass": "multiclass_cross_entropy",
-}
 
 
 class ModelRun(NamedTuple):
@@ -79,16 +69,13 @@ class ModelRun(NamedTuple):
         return [f"{self.save_dir}/{name}" for name in (BEST, beside)]
 
 
-def fitted_rows(split: Split) -> np.ndarray:
-    """Molecules that models without early stopping are fitted to."""
-    return np.concatenate([split[name] for name in FIT_SPLITS])
-
-
-def unfit_for_head(table: LabelledMolecules, splits: Sequence[Split]) -> list[str]:
+def unfit_for_head(splits: Sequence[SplitLabels]) -> list[str]:
     """Names of the targets with too few different labels in train of a split for a head."""
-    labels, kind = map(table.trained_labels, splits), table.targets.kind
-    unfit = {target for of_split in labels for target in unfit_targets(of_split, kind)}
-    return [table.targets.names[target] for target in sorted(unfit)]
+    targets = splits[0].table.targets
+    unfit = set[int]()
+    for split in splits:
+        unfit.update(unfit_targets(split.trained, targets.kind))
+    return [targets.names[target] for target in sorted(unfit)]
 
 
 @dataclass(frozen=True)
@@ -103,7 +90,7 @@ class Experiment:
 
     settings: Settings
     table: LabelledMolecules
-    splits: list[Split]
+    splits: list[SplitLabels]
     start: Start | None
     warn: Callable[[str], None] = warnings.warn
     bar: tqdm = field(default_factory=lambda: tqdm(disable=True))
@@ -125,27 +112,25 @@ class Experiment:
         """Kind of the models: head, finetune or scratch."""
         if self.settings.model != AUTO:
             return self.settings.model
-        train = [self.table.trained_labels(split) for split in self.splits]
-        labels = max((~np.isnan(part)).sum(0).max() for part in train)
+        labels = max((~np.isnan(split.trained)).sum(0).max() for split in self.splits)
         trains = labels > MAX_ROWS or self.settings.training_flags or self.unfit
         return FINETUNE if trains else HEAD
 
     @cached_property
     def unfit(self) -> list[str]:
         """Targets that no head can learn; all or none, see `LabelledMolecules.without`."""
-        return unfit_for_head(self.table, self.splits)
+        return unfit_for_head(self.splits)
 
     def warnings(self) -> list[str]:
         """Limits of the results, one line each."""
         texts = []
-        fitted = [fitted_rows(split) for split in self.splits]
-        most = max(map(len, fitted))
+        most = max(len(split.fitted) for split in self.splits)
         if self.model == HEAD and most > MAX_ROWS:
             texts.append(f"heads are fitted to {MAX_ROWS:,} of {most:,} molecules")
         tested = set[int]()
         for split in self.splits:
-            labels = self.table.scored_labels(split, "test")
-            tested.update(split["test"][~np.isnan(labels).all(1)].tolist())
+            is_scored = ~np.isnan(split.scored("test")).all(1)
+            tested.update(split.rows["test"][is_scored].tolist())
         if len(tested) < FEW_TESTED:
             settings = self.settings
             is_given = settings.folds or self.table.given_split is not None
@@ -157,7 +142,8 @@ class Experiment:
                 f"{counted(len(tested), 'molecule')} with a label{advice}"
             )
         if self.settings.trials and any(
-            np.isin(split["test"], fitted[0]).any() for split in self.splits
+            np.isin(split.rows["test"], self.splits[0].fitted).any()
+            for split in self.splits
         ):
             texts.append(
                 "--trials searches on the first split, with test molecules of others "
@@ -183,7 +169,7 @@ class Experiment:
                     "--interval conformal is for targets that are numbers"
                 )
             least = least_scores(self.settings.coverage)
-            labels = self.table.scored_labels(self.splits[0], "valid")
+            labels = self.splits[0].scored("valid")
             counts = (~np.isnan(labels)).sum(0)
             for name, count in zip(self.table.targets.names, counts, strict=True):
                 if count < least:
@@ -198,62 +184,10 @@ class Experiment:
         """Options of the trainings."""
         return self.searched or self.settings.training(self.model)
 
-    def fairseq_arguments(self, member: ModelRun) -> dict[str, Any]:
-        """Options of fairseq-train for a model, in the folder of the experiment."""
-        settings, targets = self.settings, self.table.targets
-        training, start = self.training, self.start
-        updates = -(-len(self.splits[member.run]["train"]) // training.batch_size)
-        updates *= training.epochs
-        metric = self.metric(member.run)
-        options: dict[str, Any] = {
-            "user_dir": Path(graphormer_plugin.__file__).resolve().parent,
-            "task": "graph_prediction",
-            "dataset_name": MOLECULES_FILE,
-            "data_root": "data",
-            **table_flags(settings, targets, split_file(member.run)),
-            "arch": start.arch if start else settings.arch,
-        }
-        if start:
-            options |= start.options
-            if training.frozen:
-                frozen = round(training.frozen * start.layers)
-                options["freeze_encoder_layers"] = frozen
-            if training.lr_decay != 1:
-                options["layerwise_lr_decay"] = training.lr_decay
-        if training.dropout is not None:
-            known = ARCHITECTURES[options["arch"]].options()
-            for name in ("dropout", "attention_dropout", "act_dropout"):
-                if name in known:
-                    options[name] = training.dropout
-        options |= {
-            "criterion": LOSSES[targets.kind],
-            "batch_size": training.batch_size,
-            "required_batch_size_multiple": 1,  # fairseq would make 24 of 30
-            "num_workers": 0,
-            "distributed_world_size": 1,
-            "seed": settings.seed + 100 * member.run + member.number,
-            "optimizer": "adam",
-            "clip_norm": CLIP_NORM,
-            "lr": training.lr,
-            "lr_scheduler": "polynomial_decay",
-            "total_num_update": updates,
-            "warmup_updates": max(1, updates // 20),
-            "max_epoch": training.epochs,
-            "patience": training.patience,
-            "best_checkpoint_metric": metric,
-            "maximize_best_checkpoint_metric": metric in RISING,
-            "class_weights": settings.class_weights,
-            "no_epoch_checkpoints": True,
-            "save_dir": member.save_dir,
-            "log_format": "json",
-            "cpu": settings.device == "cpu",
-        }
-        return {name: x for name, x in options.items() if x is not False and x != ""}
-
     def metric(self, run: int) -> str:
         """Metric that selects the checkpoints of a run: the loss if valid lacks a class, so
         that the ROC-AUC is undefined."""
-        labels = self.table.scored_labels(self.splits[run], "valid")
+        labels = self.splits[run].scored("valid")
         metric = main_metric(self.table.targets)
         return metric if is_defined(metric, labels) else "loss"
 
@@ -281,13 +215,6 @@ class Experiment:
         end = self.bar.n + steps
         yield
         self.bar.update(end - self.bar.n)  # a training may stop early
-
-    def train(self, options: dict[str, Any]) -> None:
-        """Run fairseq-train and show its epochs in the progress bar."""
-        start, bar = self.bar.n, self.bar
-        run_training(
-            self.folder, options, lambda epoch: bar.update(start + epoch - bar.n)
-        )
 
     def label_weights(self, rows: np.ndarray) -> np.ndarray | None:
         """Weights of all labels [n, T]: the weight of the molecule times that of its class,

@@ -9,23 +9,25 @@ from graphormer_plugin import hub
 from graphormer_plugin.data.files import write_text
 from graphormer_plugin.experiment.baselines import forest_predictions, mean_labels
 from graphormer_plugin.experiment.experiment import (
+    BEST,
+    LAST,
     TITLES,
     Experiment,
     ModelRun,
-    fitted_rows,
     saved_arrays,
 )
 from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules, Split
 from graphormer_plugin.experiment.predictions import Run, calibrated, write_models
 from graphormer_plugin.experiment.search import search
 from graphormer_plugin.experiment.settings import CONFORMAL, HEAD, Settings
+from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.experiment.split_tables import write_molecules
 from graphormer_plugin.experiment.starts import find_start, start_state
 from graphormer_plugin.experiment.training import (
-    BEST,
     COMMANDS_FILE,
-    LAST,
+    fairseq_arguments,
     shell_lines,
+    train,
 )
 from graphormer_plugin.finetune.fit_head import (
     BLOCKS,
@@ -55,7 +57,7 @@ def fit_all(experiment: Experiment) -> tuple[list[Run], Experiment]:
     comments = []
     if experiment.model == HEAD:
         comments = ["Heads (head.npz) are fitted by graphormer-train itself."]
-    lines = [experiment.fairseq_arguments(one) for one in experiment.trainings()]
+    lines = [fairseq_arguments(experiment, one) for one in experiment.trainings()]
     write_text(folder / COMMANDS_FILE, shell_lines(lines, folder, comments))
     return [fit_run(experiment, number) for number in range(len(splits))], experiment
 
@@ -63,9 +65,10 @@ def fit_all(experiment: Experiment) -> tuple[list[Run], Experiment]:
 def fit_run(experiment: Experiment, number: int) -> Run:
     """Fit and predict the baselines and the models of a split that are not in the folder
     yet."""
-    table, split = experiment.table, experiment.splits[number]
+    table = experiment.table
+    split = experiment.splits[number]
     name = experiment.settings.run_name(number + 1)
-    rows = table.without_copies(fitted_rows(split))
+    rows = table.without_copies(split.fitted)
     mean = mean_labels(table.labels[rows], table.targets.num_classes)
     with experiment.progress(f"{name}, random forest", FOREST_STEPS):
         forest = forest_values(experiment, number)
@@ -101,7 +104,9 @@ def fit_folder(
     """Fit the models of labelled molecules and a split, without baselines, and write the
     folder of the settings, which predicts."""
     start = find_start(settings)
-    experiment = Experiment(settings, molecules, [split], start, parsed=parsed)
+    experiment = Experiment(
+        settings, molecules, [SplitLabels(molecules, split)], start, parsed=parsed
+    )
     experiment.check()
     write_molecules(experiment.folder, molecules, [split])
     write_models(experiment.folder, molecules, [fit_models(experiment, 0)])
@@ -114,8 +119,8 @@ def forest_values(experiment: Experiment, run: int) -> np.ndarray:
         table, settings = experiment.table, experiment.settings
         parts = list(experiment.features.values())
         split = experiment.splits[run]
-        rows = table.without_copies(fitted_rows(split))
-        test = split["test"]
+        rows = table.without_copies(split.fitted)
+        test = split.rows["test"]
         predicted = forest_predictions(
             np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe"),
             table.labels,
@@ -161,11 +166,11 @@ def model_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
 def trained_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     """Train a model, which ends at once if it is trained, and predict all molecules."""
     table, best = experiment.table, experiment.folder / member.save_dir / BEST
-    experiment.train(experiment.fairseq_arguments(member))
+    train(experiment, fairseq_arguments(experiment, member))
     split = experiment.splits[member.run]
-    learned = ~np.isnan(table.trained_labels(split, bounds=True))
+    learned = ~np.isnan(split.learned)
     rows = learned.any(1)
-    fitted = split["train"][rows]
+    fitted = split.rows["train"][rows]
     smiles = [table.smiles[row] for row in fitted]
     extra = None if table.extra is None else table.extra[fitted]
     save_training_domain(best, smiles, experiment.device, learned[rows], extra)
@@ -181,12 +186,13 @@ def head_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     validation molecules.
     """
     table, settings = experiment.table, experiment.settings
-    split, start = experiment.splits[member.run], experiment.start
+    split = experiment.splits[member.run]
+    start = experiment.start
     save_dir = experiment.folder / member.save_dir
     seed = settings.seed + member.run
     state = start_state(start)
     task_state = state["task_state"]
-    task_state["featuriser"] = settings.featuriser.name
+    task_state["featuriser"] = str(settings.featuriser)
     state["cfg"]["task"]["max_atoms"] = settings.max_atoms
     save_dir.mkdir(parents=True, exist_ok=True)
     write_file(state, save_dir / BEST)
@@ -218,12 +224,14 @@ def head_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
             extra_columns=settings.extra_columns,
         )
 
-    kept = settings.interval == CONFORMAL  # molecules of valid are not fitted to
-    head, valid = _fit(split["train"] if kept else fitted_rows(split)), split["valid"]
+    train_rows = split.rows["train"]
+    valid = split.rows["valid"]
+    holds_out_valid = settings.interval == CONFORMAL
+    head = _fit(train_rows if holds_out_valid else split.fitted)
     predicted = head.predict_features(raw)
-    if len(valid) and not kept:
-        of_train, of_valid = _fit(split["train"]), {n: x[valid] for n, x in raw.items()}
-        unseen = of_train.predict_features(of_valid)
+    if len(valid) and not holds_out_valid:
+        features = {name: values[valid] for name, values in raw.items()}
+        unseen = _fit(train_rows).predict_features(features)
         if predicted.in_domain.ndim != unseen.in_domain.ndim:  # by the labels fitted to
             predicted, unseen = (
                 one._replace(in_domain=per_target(one.in_domain, one.values).copy())

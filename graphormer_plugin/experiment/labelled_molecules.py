@@ -147,24 +147,6 @@ class LabelledMolecules:
             labels = np.where(np.isnan(labels), np.nan, labels == np.arange(len(names)))
         return zip(names, labels.T, strict=True)
 
-    def trained_labels(self, split: Split, bounds: bool = False) -> np.ndarray:
-        """Labels [n, T] of train, NaN where missing or of a molecule of weight 0; with or
-        without bounds."""
-        labels, rows = self.labels if bounds else self.exact_labels, split["train"]
-        if self.weights is None:
-            return labels[rows]
-        return np.where(self.weights[rows, None] > 0, labels[rows], np.nan)
-
-    def unlearned(self, split: Split) -> np.ndarray:
-        """Whether a target has no label in train that counts, bool [T]."""
-        return np.isnan(self.trained_labels(split)).all(0)
-
-    def scored_labels(self, split: Split, part: str) -> np.ndarray:
-        """Labels [n, T] of a part of a split that metrics count, NaN where missing. A
-        target without labels in train has none, because no model can learn it."""
-        rows = split.get(part, np.array([], np.int64))
-        return np.where(self.unlearned(split), np.nan, self.exact_labels[rows])
-
     def without_copies(self, rows: np.ndarray) -> np.ndarray:
         """The rows, without those that repeat the molecule, the labels and the other numbers
         of an earlier one: a copy is not another measurement."""

@@ -11,7 +11,8 @@ import pandas as pd
 from graphormer_plugin.data.files import write_csv
 from graphormer_plugin.data.schema import target_statistics
 from graphormer_plugin.data.splits import SPLITS
-from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules, Split
+from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
+from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.heads.calibration import conformal_factor, spread_scale
 from graphormer_plugin.heads.prediction import (
     Interval,
@@ -40,7 +41,7 @@ class Run:
             calibrated by themselves.
     """
 
-    split: Split
+    labels: SplitLabels
     predicted: Prediction
     checkpoints: Sequence[str]
     mean: np.ndarray | None = None
@@ -57,12 +58,6 @@ def calibrated(table: LabelledMolecules, run: Run) -> Run:
     return replace(run, predicted=run.predicted._replace(std=std))
 
 
-def label_spread(table: LabelledMolecules, split: Split) -> np.ndarray:
-    """Standard deviation of the labels of each target in train [T]."""
-    labels = table.trained_labels(split)
-    return np.array(target_statistics(labels, np.arange(len(labels)))[1])
-
-
 def predicted_labels(table: LabelledMolecules, runs: Sequence[Run]) -> pd.DataFrame:
     """Test labels that metrics count, with their predictions: a row for each.
 
@@ -76,7 +71,8 @@ def predicted_labels(table: LabelledMolecules, runs: Sequence[Run]) -> pd.DataFr
     """
     kind, parts = table.targets.kind, []
     for number, run in enumerate(runs):
-        rows, labels = run.split["test"], table.scored_labels(run.split, "test")
+        rows = run.labels.rows["test"]
+        labels = run.labels.scored("test")
         values, std, in_domain = run.predicted
         likeness = per_target(in_domain, values)[rows]
         std = np.full(labels.shape, np.nan) if std is None else std[rows]
@@ -88,7 +84,7 @@ def predicted_labels(table: LabelledMolecules, runs: Sequence[Run]) -> pd.DataFr
         else:
             error = np.abs(values - labels)
         if kind == "regression":
-            error /= label_spread(table, run.split)
+            error /= run.labels.deviation
         known = at, target = np.nonzero(~np.isnan(labels))
         columns = {"label": labels, "value": values, "std": std}
         columns |= {"in_domain": likeness, "error": error}
@@ -108,7 +104,7 @@ def calibration(table: LabelledMolecules, runs: Sequence[Run]) -> SpreadScale:
     if not chosen or table.targets.kind != "regression":
         count = table.targets.num_outputs
         return SpreadScale(np.ones(count), np.zeros(count))
-    parts = [_distinct_valid(table, run) for run in chosen]
+    parts = [_distinct_valid(run) for run in chosen]
     return spread_scale(
         np.concatenate(
             [run.predicted.values[at] for run, (at, _) in zip(chosen, parts)]
@@ -118,14 +114,12 @@ def calibration(table: LabelledMolecules, runs: Sequence[Run]) -> SpreadScale:
     )
 
 
-def conformal_interval(
-    table: LabelledMolecules, run: Run, coverage: float
-) -> Interval | None:
+def conformal_interval(run: Run, coverage: float) -> Interval | None:
     """Intervals by the errors on the validation molecules; None for a coverage of 0."""
     if not coverage:
         return None
     predicted = run.predicted
-    rows, labels = _distinct_valid(table, run)
+    rows, labels = _distinct_valid(run)
     scores = np.abs(labels - predicted.values[rows])
     if predicted.std is not None:
         scores /= predicted.std[rows]
@@ -134,12 +128,11 @@ def conformal_interval(
     return Interval(coverage, np.array(factors))
 
 
-def _distinct_valid(
-    table: LabelledMolecules, run: Run
-) -> tuple[np.ndarray, np.ndarray]:
+def _distinct_valid(run: Run) -> tuple[np.ndarray, np.ndarray]:
     """Validation rows without copies, and their labels that count [rows, T]."""
-    rows = table.without_copies(run.split["valid"])
-    return rows, table.scored_labels({**run.split, "valid": rows}, "valid")
+    table = run.labels.table
+    rows = table.without_copies(run.labels.rows["valid"])
+    return rows, SplitLabels(table, {**run.labels.rows, "valid": rows}).scored("valid")
 
 
 def write_predictions(
@@ -161,12 +154,12 @@ def write_predictions(
     for split in SPLITS:
         lines: list[Sequence[Any]] = []
         for number, run in enumerate(runs, 1):
-            rows = np.sort(run.split[split])  # the order of the input
+            rows = np.sort(run.labels.rows[split])  # the order of the input
             every = from_log(run.predicted, logs)
             values, std, in_domain = (None if x is None else x[rows] for x in every)
             if several:
                 in_domain = per_target(in_domain, values)
-            interval = conformal_interval(table, run, coverage)
+            interval = conformal_interval(run, coverage)
             shown = {"layout": COMPARED, "logs": logs, "interval": interval}
             columns = prediction_columns(targets, values, std, in_domain, **shown)
             if split == "test":
@@ -197,7 +190,7 @@ def write_models(
     """Write which checkpoints ``graphormer-predict FOLDER`` loads, with the calibration of
     all runs together, and the words that it takes as missing labels."""
     scale, names = calibration(table, runs), table.targets.names
-    interval = conformal_interval(table, runs[0], coverage)
+    interval = conformal_interval(runs[0], coverage)
     write_folder(
         folder,
         [path for run in runs for path in run.checkpoints],

@@ -72,8 +72,8 @@ def report(
         title=f"{Path(settings.table).name}: {', '.join(table.targets.names)}",
         targets=targets,
         molecules=molecules_text(table),
-        split=split_text(settings, experiment.splits),
-        labels=label_table(table, experiment.splits[0]),
+        split=split_text(settings, experiment.splits[0].rows),
+        labels=label_table(table, experiment.splits[0].rows),
         facts=report_numbers(table, tested, by_target),
         worse=worse_than_baselines(table, by_target),
         warnings=warnings,
@@ -127,8 +127,8 @@ def neighbours(
     """Molecules of train with a label of the target that are most like a molecule, and
     their Tanimoto similarity to it, by the ``fingerprints`` of all molecules [n, bits],
     counts of Morgan's environments."""
-    labels = table.trained_labels(run.split, bounds=True)[:, target]
-    rows = run.split["train"][~np.isnan(labels)]
+    labels = run.labels.learned[:, target]
+    rows = run.labels.rows["train"][~np.isnan(labels)]
     nearest = most_similar(fingerprints[row], fingerprints[rows], NEIGHBOURS)
     return [(int(rows[place]), likeness) for place, likeness in nearest]
 
@@ -175,9 +175,9 @@ def _summary(labels: np.ndarray, kind: str) -> str:
     return f"{len(labels):,}: {labels.mean():.3g} ± {labels.std():.3g}"
 
 
-def split_text(settings: Settings, splits: Sequence[Split]) -> str:
+def split_text(settings: Settings, split: Split) -> str:
     """How the molecules were split, and the sizes of the first split."""
-    sizes = ", ".join(f"{len(splits[0][name]):,} {name}" for name in SPLITS)
+    sizes = ", ".join(f"{len(split[name]):,} {name}" for name in SPLITS)
     many = ""
     if settings.folds:
         times = f"{settings.replicates} times " if settings.replicates > 1 else ""

@@ -15,7 +15,7 @@ from graphormer_plugin.data.schema import mean_of_defined
 from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.experiment.experiment import FEW_TESTED
 from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
-from graphormer_plugin.experiment.predictions import Run, label_spread
+from graphormer_plugin.experiment.predictions import Run
 from graphormer_plugin.heads.calibration import SPREAD_SCORES, spread_scores
 from graphormer_plugin.heads.prediction import Prediction, antilog
 from graphormer_plugin.inference.scores import (
@@ -72,13 +72,14 @@ def _metrics(
 ) -> list[tuple[str, str, float]]:
     """Target, metric and value of a model on a part of a split."""
     kind, names = table.targets.kind, table.targets.names
-    labels = table.scored_labels(run.split, split)
-    values = predicted.values[run.split[split]]
+    labels = run.labels.scored(split)
+    rows = run.labels.rows[split]
+    values = predicted.values[rows]
     counts = (~np.isnan(labels)).sum(0).tolist()
-    spread = label_spread(table, run.split)
-    by_metric = {COUNT: counts} | scores(table.targets, values, labels, spread)
+    deviation = run.labels.deviation
+    by_metric = {COUNT: counts} | scores(table.targets, values, labels, deviation)
     if kind == "regression" and predicted.std is not None and split == "test":
-        std = predicted.std[run.split[split]]
+        std = predicted.std[rows]
         pairs = zip((labels - values).T, std.T, strict=True)
         spreads = [spread_scores(*pair) for pair in pairs]
         by_metric |= {name: [of[name] for of in spreads] for name in SPREAD_SCORES}

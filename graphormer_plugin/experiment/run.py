@@ -40,6 +40,7 @@ from graphormer_plugin.experiment.settings import (
     Settings,
     claim,
 )
+from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.experiment.split_tables import MOLECULES_FILE
 from graphormer_plugin.experiment.starts import Start, find_start
 from graphormer_plugin.inference.loading import usable_device
@@ -70,7 +71,9 @@ def run_experiment(
     if settings.trials:
         optuna_module()
     experiment = prepare(settings, warn, progress)
-    settings, table, splits = experiment.settings, experiment.table, experiment.splits
+    settings = experiment.settings
+    table = experiment.table
+    splits = experiment.splits
     with (
         contextlib.nullcontext()  # a finished folder may be there to read only
         if is_finished(folder)
@@ -87,8 +90,9 @@ def run_experiment(
             f"{molecules_text(table)}, SMILES in column "
             f"{table.smiles_column}, {targets} ({table.targets.kind})"
         )
-        print_line(f"split {split_text(settings, splits)}")
-        print_line(text_table(label_table(table, splits[0])[: MOST_LISTED + 1]))
+        rows = splits[0].rows
+        print_line(f"split {split_text(settings, rows)}")
+        print_line(text_table(label_table(table, rows)[: MOST_LISTED + 1]))
         if experiment.start is not None:
             print_line(
                 f"start {experiment.start.name}, sha256 {experiment.start.sha256}"
@@ -100,7 +104,8 @@ def run_experiment(
         if finished:
             print_line(f"{folder} is finished; its results:")
         else:
-            split_tables.write_molecules(folder, table, splits)
+            rows_of = [split.rows for split in splits]
+            split_tables.write_molecules(folder, table, rows_of)
             with experiment.bar:
                 runs, experiment = fit.fit_all(experiment)
             finish(experiment, runs, warnings)
@@ -120,10 +125,10 @@ def prepare(
     start, folder = find_start(settings), Path(settings.folder)
     if folder.exists():
         claim(folder, experiment_identity(settings, table, start), write=False)
-    splits = split_tables.make_splits(table, settings)
-    unfit = unfit_for_head(table, splits)
+    rows_of = split_tables.make_splits(table, settings)
+    unfit = unfit_for_head([SplitLabels(table, rows) for rows in rows_of])
     table = table.without(unfit, "too few different labels in train")
-    splits = split_tables.labelled_splits(table, splits, settings)
+    splits = split_tables.labelled_splits(table, rows_of, settings)
     bar = tqdm(unit="step", disable=not progress, smoothing=0.1, delay=0.1)
     experiment = Experiment(settings, table, splits, start, warn, bar)
     experiment.check()

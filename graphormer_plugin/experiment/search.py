@@ -8,7 +8,12 @@ from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment.experiment import Experiment, ModelRun
 from graphormer_plugin.experiment.settings import Training
-from graphormer_plugin.experiment.training import LOG_FILE, read_curves
+from graphormer_plugin.experiment.training import (
+    LOG_FILE,
+    fairseq_arguments,
+    read_curves,
+    train,
+)
 
 TRIALS_FOLDER = "trials"
 LR_RANGE = 10.0  # factor below and above the default
@@ -55,12 +60,12 @@ def search(experiment: Experiment) -> Training:
     def _objective(trial) -> float:
         name = f"trial{done + 1}"
         tried = dataclasses.replace(experiment, searched=_options(trial))
-        line = tried.fairseq_arguments(ModelRun(0, experiment.model))
+        line = fairseq_arguments(tried, ModelRun(0, experiment.model))
         line["save_dir"] = f"{TRIALS_FOLDER}/{name}"
         values: list[float] = []
         try:
             with experiment.progress(f"{TRIALS_FOLDER}, {name}", base.epochs):
-                experiment.train(line)
+                train(experiment, line)
             curves = read_curves(folder / name / LOG_FILE)
             points = curves.get((metric, "valid"), {})
             values = [y for y in points.values() if math.isfinite(y)]

@@ -25,6 +25,7 @@ from graphormer_plugin.data.splits import (
 )
 from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules, Split
 from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.inference.model_folder import (
     MOLECULES_FILE,
     SMILES_COLUMN,
@@ -119,13 +120,16 @@ def check_groups(table: LabelledMolecules, settings: Settings) -> None:
 
 def labelled_splits(
     table: LabelledMolecules, splits: Sequence[Split], settings: Settings
-) -> list[Split]:
+) -> list[SplitLabels]:
     """The molecules with a label of each split."""
-    known = ~np.isnan(table.labels).all(1)
-    splits = [{name: x[known[x]] for name, x in split.items()} for split in splits]
+    is_labelled = ~np.isnan(table.labels).all(1)
+    result = []
+    for split in splits:
+        rows = {name: part[is_labelled[part]] for name, part in split.items()}
+        result.append(SplitLabels(table, rows))
     some = "" if table.weights is None else " with a weight above 0"
-    for split, name in itertools.product(splits, SPLITS):
-        if not np.isnan(table.scored_labels(split, name)).all():
+    for split, name in itertools.product(result, SPLITS):
+        if not np.isnan(split.scored(name)).all():
             continue
         advice = "give another --split or other --ratios"
         if table.split == "scaffold" and len({*table.scaffolds}) == 1:
@@ -143,7 +147,7 @@ def labelled_splits(
         else:
             lack += f" {where} for a target with labels{some} in train"
         raise DatasetError(f"{settings.table}: {lack}; {advice}")
-    return splits
+    return result
 
 
 def split_file(run: int) -> str:

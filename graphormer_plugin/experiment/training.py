@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import graphormer_plugin
+from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import read_text
 from graphormer_plugin.data.options import (
@@ -24,20 +26,89 @@ from graphormer_plugin.data.options import (
     table_options,
 )
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.experiment.experiment import Experiment, ModelRun
 from graphormer_plugin.experiment.settings import Settings
-from graphormer_plugin.experiment.split_tables import SMILES_COLUMN
+from graphormer_plugin.experiment.split_tables import (
+    MOLECULES_FILE,
+    SMILES_COLUMN,
+    split_file,
+)
 from graphormer_plugin.experiment.starts import START_PATHS
+from graphormer_plugin.models import ARCHITECTURES
 
 LOG_FILE = "train.log"
-BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
 COMMANDS_FILE = "commands.sh"
 # -P: it starts in the folder of the experiment, of which it imports no module.
 PROGRAM = [sys.executable, "-P", "-m", "fairseq_cli.train"]
 ENVIRONMENT: Mapping[str, str] | None = None  # None: the environment of this process
 ERROR = re.compile(r"error: (.+)|^(?:\w+\.)*(\w*(?:Error|Exception): .+)")
 
+CLIP_NORM = 5
+LOSSES = {
+    "regression": "mse_loss",
+    "binary": "binary_logloss",
+    "multiclass": "multiclass_cross_entropy",
+}
+
 # Values by the number of updates, by the name of the statistic and train or valid.
 Curves = dict[tuple[str, str], dict[float, float]]
+
+
+def fairseq_arguments(experiment: Experiment, member: ModelRun) -> dict[str, Any]:
+    """Options of fairseq-train for a model, in the folder of the experiment."""
+    settings = experiment.settings
+    targets = experiment.table.targets
+    training = experiment.training
+    start = experiment.start
+    updates = -(
+        -len(experiment.splits[member.run].rows["train"]) // training.batch_size
+    )
+    updates *= training.epochs
+    metric = experiment.metric(member.run)
+    options: dict[str, Any] = {
+        "user_dir": Path(graphormer_plugin.__file__).resolve().parent,
+        "task": "graph_prediction",
+        "dataset_name": MOLECULES_FILE,
+        "data_root": "data",
+        **table_flags(settings, targets, split_file(member.run)),
+        "arch": start.arch if start else settings.arch,
+    }
+    if start:
+        options |= start.options
+        if training.frozen:
+            frozen = round(training.frozen * start.layers)
+            options["freeze_encoder_layers"] = frozen
+        if training.lr_decay != 1:
+            options["layerwise_lr_decay"] = training.lr_decay
+    if training.dropout is not None:
+        names = ARCHITECTURES[options["arch"]].options()
+        for name in ("dropout", "attention_dropout", "act_dropout"):
+            if name in names:
+                options[name] = training.dropout
+    options |= {
+        "criterion": LOSSES[targets.kind],
+        "batch_size": training.batch_size,
+        "required_batch_size_multiple": 1,  # fairseq would make 24 of 30
+        "num_workers": 0,
+        "distributed_world_size": 1,
+        "seed": settings.seed + 100 * member.run + member.number,
+        "optimizer": "adam",
+        "clip_norm": CLIP_NORM,
+        "lr": training.lr,
+        "lr_scheduler": "polynomial_decay",
+        "total_num_update": updates,
+        "warmup_updates": max(1, updates // 20),
+        "max_epoch": training.epochs,
+        "patience": training.patience,
+        "best_checkpoint_metric": metric,
+        "maximize_best_checkpoint_metric": metric in RISING,
+        "class_weights": settings.class_weights,
+        "no_epoch_checkpoints": True,
+        "save_dir": member.save_dir,
+        "log_format": "json",
+        "cpu": settings.device == "cpu",
+    }
+    return {name: x for name, x in options.items() if x is not False and x != ""}
 
 
 def table_flags(
@@ -91,6 +162,16 @@ def shell_lines(
             text += shlex.quote(word)
         text += "\n"
     return text
+
+
+def train(experiment: Experiment, options: Mapping[str, Any]) -> None:
+    """Run fairseq-train in the folder of an experiment, and show its epochs in the progress
+    bar."""
+    bar = experiment.bar
+    start = bar.n
+    run_training(
+        experiment.folder, options, lambda epoch: bar.update(start + epoch - bar.n)
+    )
 
 
 def run_training(

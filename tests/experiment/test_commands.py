@@ -18,6 +18,7 @@ from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.experiment import training
 from graphormer_plugin.experiment.experiment import ModelRun
 from graphormer_plugin.experiment.settings import FINETUNE, SCRATCH, TRAININGS
+from graphormer_plugin.experiment.training import fairseq_arguments
 from support.labelled_molecules import experiment_of, molecules_of
 from support.training import forked
 
@@ -33,7 +34,7 @@ def line(model=FINETUNE, targets=None, settings=None, **trial):
     searched = dataclasses.replace(TRAININGS[model], epochs=10, **trial)
     start = None if model == SCRATCH else experiment.start
     experiment = dataclasses.replace(experiment, searched=searched, start=start)
-    return experiment.fairseq_arguments(ModelRun(0, model))
+    return fairseq_arguments(experiment, ModelRun(0, model))
 
 
 def test_line():

@@ -7,6 +7,7 @@ import pytest
 
 from graphormer_plugin.experiment.data_warnings import experiment_warnings
 from graphormer_plugin.experiment.labelled_molecules import read_table
+from graphormer_plugin.experiment.split_labels import SplitLabels
 from support.labelled_molecules import PARTS, settings, splits_of
 
 BOTH, ONE, NONE = [0, 1, 0, 1, 0, 1], [0, 1, 0, 1, 1, 1], [0, 1, 0, 1, "", ""]
@@ -58,10 +59,9 @@ def test_valid_is_drawn_from_train(read):
     parts = ["train"] * 20 + ["test"] * 5
     table, asked, splits = read({"y": range(25), "part": parts}, replicates=3)
     for split in splits:
-        assert split["test"].tolist() == [*range(20, 25)]
-        fitted = np.concatenate([split["train"], split["valid"]])
-        assert sorted(fitted) == [*range(20)] and len(split["valid"]) == 3
-    assert len({tuple(split["valid"]) for split in splits}) == 3
+        assert split.rows["test"].tolist() == [*range(20, 25)]
+        assert sorted(split.fitted) == [*range(20)] and len(split.rows["valid"]) == 3
+    assert len({tuple(split.rows["valid"]) for split in splits}) == 3
     drawn, *others = experiment_warnings(table, splits, asked)
     assert drawn == "3 molecules of train are valid, drawn at random by --seed"
     assert not any("replicates have the split" in text for text in others)
@@ -96,7 +96,9 @@ def test_stereoisomers_on_both_sides(write):
     rows += [[f"{'C' * k}O", k, "train"] for k in range(2, 9)]
     asked = settings(write(rows, ["smiles", "y", "part"]), split="column:part")
     split = {"train": np.arange(2, 9), "valid": np.array([0]), "test": np.array([1])}
-    text = "\n".join(experiment_warnings(read_table(asked), [split], asked))
+    table = read_table(asked)
+    splits = [SplitLabels(table, split)]
+    text = "\n".join(experiment_warnings(table, splits, asked))
     assert "1 of 1 row of test differs from molecules of train or valid in" in text
 
 

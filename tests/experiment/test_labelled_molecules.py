@@ -7,6 +7,7 @@ from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.experiment.data_warnings import experiment_warnings
 from graphormer_plugin.experiment.labelled_molecules import read_table
 from graphormer_plugin.experiment.report import label_table
+from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.experiment.split_tables import write_molecules
 from support.labelled_molecules import HEADER, ROWS, settings, splits_of
 from support.stores import csv_dataset
@@ -81,7 +82,7 @@ def test_a_column_called_split(write, asked, split):
     if split == "column:SPLIT":
         text = f"all replicates have the split of {split}: they differ in their seeds"
         warned = [text] * (asked.replicates > 1)
-        valid = [parts["valid"].tolist() for parts in splits_of(table, asked)]
+        valid = [parts.rows["valid"].tolist() for parts in splits_of(table, asked)]
         assert valid == [[8]] * asked.replicates
     assert experiment_warnings(table, [], asked) == warned * (not named)
 
@@ -113,10 +114,11 @@ def test_bounds(read, tmp_path):
     assert "2 labels are bounds, which no metric counts" in table.warned
     split = {"train": np.arange(4), "test": np.array([1, 4]), "valid": np.array([3])}
     assert label_table(table, split)[1][2] == "0"
-    scored = table.scored_labels(split, "test")
+    labels = SplitLabels(table, split)
+    scored = labels.scored("test")
     assert np.isnan(scored[0, 0]) and scored[1, 0] == np.log10(5)
-    trained = [table.trained_labels(split, bounds) for bounds in (False, True)]
-    assert [(~np.isnan(labels)).sum() for labels in trained] == [1, 3]
+    assert (~np.isnan(labels.trained)).sum() == 1
+    assert (~np.isnan(labels.learned)).sum() == 3
     write_molecules(tmp_path, table, [])
     path = str(tmp_path / "molecules.csv")
     asked = {"target_columns": "log10 y", "split": "random", "censored": True}

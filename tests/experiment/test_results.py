@@ -35,6 +35,7 @@ from graphormer_plugin.experiment.results import (
     worse_than_baselines,
     write_results,
 )
+from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.heads.kernels import raw_features
 from graphormer_plugin.heads.prediction import Prediction
 from graphormer_plugin.inference.model_folder import read_folder
@@ -48,14 +49,17 @@ SPLIT = dict(zip(("train", "valid", "test"), np.arange(60).reshape(3, 20)))
 WAVE = np.resize([1.0, -1.0], 60)[:, None]
 
 
-def run_of(values, std=None, ensemble=False, forest=None, in_domain=None, mean=(0.0,)):
+def run_of(
+    table, values, std=None, ensemble=False, forest=None, in_domain=None, mean=(0.0,)
+):
     """A run with these predictions; those of an ensemble are to be calibrated."""
     std = None if std is None else np.broadcast_to(std, values.shape)
     in_domain = np.ones(len(values)) if in_domain is None else in_domain
     predicted = Prediction(np.asarray(values, float), std, in_domain)
     forest = values if forest is None else forest
     raw = std if ensemble else None
-    return Run(SPLIT, predicted, ["a/b.pt"], np.array(mean), forest, raw)
+    labels = SplitLabels(table, SPLIT)
+    return Run(labels, predicted, ["a/b.pt"], np.array(mean), forest, raw)
 
 
 def test_predictions_with_a_calibrated_spread(tmp_path):
@@ -64,8 +68,8 @@ def test_predictions_with_a_calibrated_spread(tmp_path):
         LABELS, ["C"] * 60, ["y"], extra_names=["y_predicted", "replicate"]
     )
     table.extras[:] = [["mine", "a"]] * 60
-    head = run_of(LABELS + 7, 0.1, forest=LABELS * 2)
-    ensemble = run_of(LABELS + 0.3, 0.1, True, LABELS * 2)
+    head = run_of(table, LABELS + 7, 0.1, forest=LABELS * 2)
+    ensemble = run_of(table, LABELS + 0.3, 0.1, True, LABELS * 2)
     runs = [calibrated(table, run) for run in (head, ensemble)]
     assert runs[0] is head
     assert calibration(table, runs)(np.full((1, 1), 0.1)) == pytest.approx(0.3)
@@ -95,8 +99,8 @@ def test_conformal_intervals(tmp_path, std):
     table = molecules_of(LABELS, names=["y"])
     values = LABELS + np.linspace(-3, 3, 60)[:, None]
     values[25:30] = 0
-    run = run_of(values, std)
-    interval = conformal_interval(table, run, 0.9)
+    run = run_of(table, values, std)
+    interval = conformal_interval(run, 0.9)
     scores = np.abs(values - LABELS)[SPLIT["valid"], 0] / (std or 1)
     assert interval.factor[0] == pytest.approx(np.sort(scores)[18])
     write_predictions(tmp_path, table, [run], 0.9)
@@ -118,7 +122,7 @@ def test_no_model_is_scored_on_a_target_without_a_label_in_train(kind, tmp_path)
     table = molecules_of(labels, names=["y", "z"], kind=kind)
     unknown = np.array([[0.5, np.nan]] * 60)
     values = np.stack([labels[:, 0], 1 - labels[:, 0]], 1)
-    run = run_of(values, forest=unknown, mean=unknown[0])
+    run = run_of(table, values, forest=unknown, mean=unknown[0])
     results = all_results(table, [run], "model")
     found = held_out_metrics(results)[""]
     metric = {"regression": "rmse", "binary": "accuracy"}[kind]
@@ -140,7 +144,7 @@ def endpoints():
     labels = np.stack([np.arange(60.0), 1000.0 * np.resize([3, 1, 2], 60)], 1)
     table = molecules_of(labels, names=["y", "z"])
     forest = labels + WAVE * [2, 100]
-    run = run_of(labels + WAVE * [1, 400], 1.0, forest=forest, mean=[9.5, 2000])
+    run = run_of(table, labels + WAVE * [1, 400], 1.0, forest=forest, mean=[9.5, 2000])
     return table, held_out_metrics(all_results(table, [run], "head"))
 
 
@@ -187,17 +191,17 @@ def test_the_worst_labels_in_units_of_each_target():
     error = np.zeros((60, 2))
     error[[47, 45, 46], 0], error[45, 1] = [1, -2, 0.5], 1000
     table, spread = molecules_of(labels), np.arange(20).std()
-    tested = predicted_labels(table, [run_of(labels + error)])
+    tested = predicted_labels(table, [run_of(table, labels + error)])
     found = tested[tested.error > 0]
     assert [*zip(found.row, found.target)] == [(45, 0), (45, 1), (46, 0), (47, 0)]
     assert found.error.tolist() == pytest.approx(np.array([2, 1, 0.5, 1]) / spread)
     worst = worst_predicted(tested)[:3]
     assert [*zip(worst.row, worst.target)] == [(45, 0), (47, 0), (46, 0)]
     # A molecule that two runs test counts once, where it is worse.
-    other = run_of(labels + 1.5 * error)
-    worst = worst_predicted(predicted_labels(table, [run_of(labels + error), other]))[
-        :3
-    ]
+    other = run_of(table, labels + 1.5 * error)
+    worst = worst_predicted(
+        predicted_labels(table, [run_of(table, labels + error), other])
+    )[:3]
     assert [*zip(worst.run, worst.row)] == [(1, 45), (1, 47), (1, 46)]
 
 
@@ -208,7 +212,8 @@ def test_errors_of_classes(kind):
     values = np.linspace(0.2, 0.79, 60)[:, None]
     if kind == "multiclass":
         values = np.concatenate([1 - values, values], 1)
-    tested = predicted_labels(molecules_of(labels, kind=kind), [run_of(values)])
+    table = molecules_of(labels, kind=kind)
+    tested = predicted_labels(table, [run_of(table, values)])
     assert len(tested) == 19
     assert tested.error[:2].tolist() == pytest.approx([0.6, 0.39])
 
@@ -217,7 +222,7 @@ def test_neighbours_have_a_label_in_train():
     smiles = ["CCCO", "CCCCO", "CCCCCO", "c1ccccc1", "CCCCCCCO", "C", "CCCCCCO"]
     table = molecules_of([[1], [2], [np.nan], [3], [4], [5], [6]], smiles)
     split = {"train": np.arange(4), "valid": np.array([4]), "test": np.array([5, 6])}
-    run = Run(split, Prediction(np.ones((7, 1))), [])
+    run = Run(SplitLabels(table, split), Prediction(np.ones((7, 1))), [])
     prints = raw_features("fingerprint", None, smiles)
     found = neighbours(table, run, prints, 6, 0)
     assert [row for row, _ in found] == [1, 0, 3]
@@ -243,7 +248,7 @@ def test_targets_with_a_metric_come_first():
     labels = np.zeros((60, 9))
     labels[::2, [5, 8]] = 1
     table = molecules_of(labels, kind="binary")
-    tested = predicted_labels(table, [run_of(labels)]).assign(mark=np.nan)
+    tested = predicted_labels(table, [run_of(table, labels)]).assign(mark=np.nan)
     figure = figures.panel_figure(table.targets, tested, figures.roc)
     titles = [axis.get_title() for axis in figure.axes]
     assert titles[:3] == ["y5: roc_auc 1.000", "y8: roc_auc 1.000", "y0: roc_auc -"]
@@ -261,7 +266,7 @@ def test_figures(kind, tmp_path):
         object.__setattr__(table, "targets", named)
     values = np.eye(2)[labels[:, 0].astype(int)] if kind == "multiclass" else labels
     in_domain = np.linspace(1, 0, 60)
-    run = run_of(values, 1.0, in_domain=in_domain, mean=values.mean(0))
+    run = run_of(table, values, 1.0, in_domain=in_domain, mean=values.mean(0))
     found, _ = pictures_of(table, run, tmp_path)
     assert {*found} == {
         "regression": {"parity", "residuals", "errors", "calibration"},
@@ -278,7 +283,7 @@ def test_errors_and_the_worst_in_them():
     error = np.zeros((60, 1))
     error[40:43, 0] = [1, -2, 3]
     table = molecules_of(LABELS, unit="eV")
-    run = run_of(LABELS + error, LABELS / 100, in_domain=np.arange(60) / 60)
+    run = run_of(table, LABELS + error, LABELS / 100, in_domain=np.arange(60) / 60)
     tested = predicted_labels(table, [run])
     tested = tested.assign(mark=[np.nan, np.nan, 1.0] + [np.nan] * 17)
     for name, place in {
@@ -319,7 +324,7 @@ def page_of(targets=1, unit="", kind="regression", runs=1, names=None):
         values = forest = known + 0.7 * np.abs(wave) * (1 - 2 * known)
     mean = known[:40].mean(0)
     table = molecules_of(labels, SMILES, names, unit, kind)
-    run = run_of(values, 4.0, False, forest, in_domain, mean)
+    run = run_of(table, values, 4.0, False, forest, in_domain, mean)
     with undrawn():
         return pictures_of(table, run, "/srv/it's here", runs)[1]
 

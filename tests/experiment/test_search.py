@@ -10,7 +10,6 @@ from tqdm import tqdm
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment import search as searching
-from graphormer_plugin.experiment.experiment import Experiment
 from graphormer_plugin.experiment.settings import FINETUNE, TRAININGS
 from support.labelled_molecules import experiment_of, molecules_of
 
@@ -21,11 +20,11 @@ BASE = TRAININGS[FINETUNE]
 def search(tmp_path, monkeypatch):
     """Function: search with a training that has the metric of a function. Its attributes
     are the options that were tried, and the warnings."""
-    arguments = lambda self, member: {"trial": self.searched}  # noqa: E731
-    monkeypatch.setattr(Experiment, "fairseq_arguments", arguments)
+    arguments = lambda tried, member: {"trial": tried.searched}  # noqa: E731
+    monkeypatch.setattr(searching, "fairseq_arguments", arguments)
 
     def search(trials, values_of, rises=False, start=True, **options):
-        def train(self, line):
+        def train(tried, line):
             found = values_of(len(search.tried), line["trial"])
             search.tried.append(line["trial"])
             folder = search.folder / line["save_dir"]
@@ -42,7 +41,7 @@ def search(tmp_path, monkeypatch):
             if failed:
                 raise found
 
-        monkeypatch.setattr(Experiment, "train", train)
+        monkeypatch.setattr(searching, "train", train)
         kind, name = ("multiclass", "accuracy") if rises else ("regression", "rmse")
         table = molecules_of(np.arange(4.0)[:, None], kind=kind)
         split = dict.fromkeys(("train", "valid", "test"), np.arange(4))

@@ -14,6 +14,7 @@ from graphormer_plugin.data.splits import scaffold_split
 from graphormer_plugin.data.tables.table import CsvTable
 from graphormer_plugin.experiment.data_warnings import experiment_warnings
 from graphormer_plugin.experiment.labelled_molecules import read_table
+from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.experiment.split_tables import (
     SMILES_COLUMN,
     labelled_splits,
@@ -39,7 +40,7 @@ def test_a_split_column(write):
     asked = settings(write(), split="column:part", target_columns=("value",))
     table = read_table(asked)
     (split,) = splits_of(table, asked)
-    assert {name: rows.tolist() for name, rows in split.items()} == {
+    assert {name: rows.tolist() for name, rows in split.rows.items()} == {
         "train": [0, 1, 3],
         "valid": [5],  # 4 has no label
         "test": [2, 6],
@@ -54,7 +55,7 @@ def test_a_split_column(write):
     assert only.startswith(shared) and "duplicates" not in only
     # Heads and random forests are fitted to valid, too.
     parts = map(np.array, ([0, 1], [3], [3, 2]))
-    fitted = dict(zip(("train", "valid", "test"), parts))
+    fitted = SplitLabels(table, dict(zip(("train", "valid", "test"), parts)))
     assert "2 of 2 rows of test are" in experiment_warnings(table, [fitted], asked)[2]
 
 
@@ -79,12 +80,12 @@ def test_files_of_test_and_valid(tmp_path, parts, split):
     asked = settings(path, target_columns=("y",), replicates=2, **files)
     table = read_table(asked)
     split_rows, again = splits_of(table, asked)
-    labels = {part: table.labels[at].ravel() for part, at in split_rows.items()}
+    labels = {part: table.labels[at].ravel() for part, at in split_rows.rows.items()}
     assert labels["test"].tolist() == [*(k / 2 for k in range(20, 26)), 13.5]
     assert len(labels["valid"]) == 3
     if files.get("split") == "time:x":  # the shortest are the latest
         assert sorted(labels["valid"]) == [0.5, 1.0, 1.5]
-    assert sorted(np.concatenate([*split_rows.values()])) == [*range(26)]
+    assert sorted(np.concatenate([*split_rows.rows.values()])) == [*range(26)]
     text = "\n".join(experiment_warnings(table, [split_rows, again], asked))
     assert ("of train are valid, drawn by --split" in text) == ("valid" not in parts)
     assert ("have the split of the files: they differ" in text) == ("valid" in parts)
@@ -106,7 +107,7 @@ def test_split_by_cluster(write):
     table = read_table(asked)
     splits = splits_of(table, dataclasses.replace(asked, replicates=2))
     for split in splits:
-        assert sorted(np.concatenate([*split.values()])) == [*range(30)]
+        assert sorted(np.concatenate([*split.rows.values()])) == [*range(30)]
     assert {*splits[0]["test"]} != {*splits[1]["test"]}
     clusters = np.array(clusters_of(table.smiles))
     parts = [{*clusters[rows]} for rows in splits[0].values()]
@@ -116,18 +117,18 @@ def test_split_by_cluster(write):
 def test_splits_by_seed_and_fold(read):
     columns = {"y": range(30)}
     _, _, drawn = read(columns, split="random", replicates=3)
-    assert len({tuple(split["test"]) for split in drawn}) == 3
+    assert len({tuple(split.rows["test"]) for split in drawn}) == 3
     _, _, (later,) = read(columns, split="random", seed=2)
-    assert np.array_equal(later["test"], drawn[1]["test"])
+    assert np.array_equal(later.rows["test"], drawn[1].rows["test"])
     _, _, folds = read(columns, split="random", folds=5)
     _, _, five_times = read(columns, split="random", folds=5, replicates=5)
     assert len(five_times) == 25
     for number, split in enumerate(folds):
-        assert np.array_equal(split["test"], five_times[number]["test"])
+        assert np.array_equal(split.rows["test"], five_times[number].rows["test"])
     for start in range(0, 25, 5):
-        tested = [split["test"] for split in five_times[start : start + 5]]
+        tested = [split.rows["test"] for split in five_times[start : start + 5]]
         assert sorted(np.concatenate(tested)) == list(range(30))
-    assert len({tuple(split["test"]) for split in five_times}) == 25
+    assert len({tuple(split.rows["test"]) for split in five_times}) == 25
 
 
 @pytest.mark.parametrize("options", [{}, {"folds": 4}, {"replicates": 2}])
@@ -161,7 +162,7 @@ def test_the_order_of_the_rows_does_not_matter(write, how):
         asked = settings(write(rows, ["smiles", "y"]), target_columns=("y",), **how)
         table = read_table(asked)
         splits = splits_of(table, asked)
-        names = [[table.smiles[row] for row in split["test"]] for split in splits]
+        names = [[table.smiles[row] for row in split.rows["test"]] for split in splits]
         tested.append([*names, [table.smiles[row] for row in splits[0]["train"]]])
     assert tested[0] == tested[1] == tested[2]
     (later,) = splits_of(table, dataclasses.replace(asked, seed=2, folds=0))
@@ -187,12 +188,13 @@ def test_rows_go_with_the_only_target_that_they_had_a_label_of(read):
     labels = {"y": [*range(6), "", 7, ""], "z": [""] * 6 + [1.0, "", 2.0]}
     parts = {"part": [*PARTS, "train", "test", "valid"]}
     table, asked, splits = read(labels | parts, target_columns=("y", "z"))
-    assert splits[0]["train"].tolist() == [0, 1, 6]
-    (split,) = labelled_splits(table.without(["z"], "x"), splits, asked)
-    rows = {name: numbers.tolist() for name, numbers in split.items()}
+    rows_of = [split.rows for split in splits]
+    assert rows_of[0]["train"].tolist() == [0, 1, 6]
+    (split,) = labelled_splits(table.without(["z"], "x"), rows_of, asked)
+    rows = {name: numbers.tolist() for name, numbers in split.rows.items()}
     assert rows == {"train": [0, 1], "valid": [2, 3], "test": [4, 5, 7]}
     with pytest.raises(DatasetError, match="no label in split test"):
-        labelled_splits(table.without(["y"], "x"), splits, asked)
+        labelled_splits(table.without(["y"], "x"), rows_of, asked)
 
 
 def test_the_file_for_fairseq(write, tmp_path):
@@ -211,7 +213,7 @@ def test_the_file_for_fairseq(write, tmp_path):
     table = read_table(asked)
     (split,) = splits_of(table, asked)
     for _ in range(2):
-        write_molecules(tmp_path, table, [split] * 2)
+        write_molecules(tmp_path, table, [split.rows] * 2)
     options = DatasetOptions(
         name=str(tmp_path / "molecules.csv"),
         smiles_column=SMILES_COLUMN,  # as the line of fairseq-train says
@@ -223,11 +225,11 @@ def test_the_file_for_fairseq(write, tmp_path):
     assert np.array_equal(source.targets, table.labels, equal_nan=True)
     for run in (1, 2):
         kept = json.loads((tmp_path / f"replicate{run}/split.json").read_text())
-        assert kept == {name: rows.tolist() for name, rows in split.items()}
+        assert kept == {name: rows.tolist() for name, rows in split.rows.items()}
     names = cells_of(tmp_path / "molecules.csv", "name", "split")
     assert names == [row[1:6:4] for row in rows]
     assert cells_of(tmp_path / "invalid.csv", "row", "smiles") == [["7", "C1CC"]]
-    other = split | {"test": split["valid"]}
+    other = split.rows | {"test": split.rows["valid"]}
     with pytest.raises(DatasetError, match="replicate1/split.json is another split"):
         write_molecules(tmp_path, table, [other, split])
 
@@ -237,9 +239,11 @@ def test_a_column_of_folds_is_a_cross_validation(read):
     _, _, splits = read(labels, target_columns=("y",), replicates=2)
     assert len(splits) == 8
     for number, split in enumerate(splits[:4]):
-        assert sorted(split["test"]) == [number, number + 4, number + 8]
-        assert sorted(split["valid"]) == sorted((number + 1) % 4 + np.array([0, 4, 8]))
-        assert len(split["train"]) == 6
+        assert sorted(split.rows["test"]) == [number, number + 4, number + 8]
+        assert sorted(split.rows["valid"]) == sorted(
+            (number + 1) % 4 + np.array([0, 4, 8])
+        )
+        assert len(split.rows["train"]) == 6
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from graphormer_plugin.experiment import split_tables
 from graphormer_plugin.experiment.experiment import Experiment
 from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
 from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.experiment.starts import Start
 
 ROWS = [
@@ -64,7 +65,8 @@ def experiment_of(table, splits, folder="out", **options):
         {"finetune_from_model": "/a b/start.pt"}, Path("s.pt"), "grpe_tiny", 12
     )
     asked = Settings("a.csv", str(folder), **options)
-    return Experiment(asked, table, splits, start)
+    labels = [SplitLabels(table, split) for split in splits]
+    return Experiment(asked, table, labels, start)
 
 
 def write_table(path, rows=ROWS, header=HEADER):
