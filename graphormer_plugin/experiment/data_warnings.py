@@ -93,8 +93,8 @@ def experiment_warnings(
             drawn=not given and not table.folds and table.times is None,
             unread={n: c for n, c in unread.items() if n not in used},
         )
-        texts += stereo_twins(table, of_split) + tautomers(table, of_split, keys)
-        texts += undefined_metrics(of_split) + label_shift(table, of_split)
+        texts += stereo_twins(of_split) + tautomers(of_split, keys)
+        texts += undefined_metrics(of_split) + label_shift(of_split)
         for text in texts:
             if number > 1 and text not in lines:
                 text = f"{settings.run_name(number)}: {text}"
@@ -103,11 +103,11 @@ def experiment_warnings(
     return lines
 
 
-def stereo_twins(table: LabelledMolecules, split: SplitLabels) -> list[str]:
+def stereo_twins(split: SplitLabels) -> list[str]:
     """A warning about test molecules that differ from fitted ones in stereo marks alone."""
     fitted = split.fitted
     test = split.rows["test"]
-    keys, flat = np.array(table.keys), np.array(table.constitutions)
+    keys, flat = np.array(split.table.keys), np.array(split.table.constitutions)
     twins = np.isin(flat[test], flat[fitted]) & ~np.isin(keys[test], keys[fitted])
     count = int(twins.sum())
     return [
@@ -144,13 +144,11 @@ def tautomer_keys(
     return keys
 
 
-def tautomers(
-    table: LabelledMolecules, split: SplitLabels, keys: NDArray[np.uint64]
-) -> list[str]:
+def tautomers(split: SplitLabels, keys: NDArray[np.uint64]) -> list[str]:
     """A warning about test molecules that are tautomers of fitted ones, by `tautomer_keys`."""
     fitted = split.fitted
     test = split.rows["test"]
-    flat = np.array(table.constitutions)
+    flat = np.array(split.table.constitutions)
     same = np.isin(keys[test], keys[fitted]) & ~np.isin(flat[test], flat[fitted])
     count = int(same.sum())
     if not count:
@@ -190,11 +188,11 @@ def undefined_metrics(split: SplitLabels) -> list[str]:
     return lines
 
 
-def label_shift(table: LabelledMolecules, split: SplitLabels) -> list[str]:
+def label_shift(split: SplitLabels) -> list[str]:
     """A warning about targets whose labels in test lie elsewhere than in train and valid;
     Kolmogorov and Smirnov's test of two samples tells."""
     names = []
-    for name, column in table.label_columns():
+    for name, column in split.table.label_columns():
         pair = [
             column[rows][~np.isnan(column[rows])]
             for rows in (split.fitted, split.rows["test"])

@@ -414,9 +414,9 @@ def test_labels_of_test_that_lie_elsewhere(rng):
     split = {"train": np.arange(80), "valid": np.arange(80, 90)}
     split["test"] = np.arange(90, 120)
     labels = rng.normal(size=(120, 2))
-    assert label_shift(molecules_of(labels), split) == []
+    assert label_shift(SplitLabels(molecules_of(labels), split)) == []
     labels[90:, 1] += 1.5
-    (text,) = label_shift(molecules_of(labels), split)
+    (text,) = label_shift(SplitLabels(molecules_of(labels), split))
     assert text.startswith("labels of y1 lie elsewhere in test than in train and valid")
     few = split | {"test": np.arange(117, 120)}  # as likely by chance
     labels[90:, 1] -= 1

@@ -108,7 +108,7 @@ def test_split_by_cluster(write):
     splits = splits_of(table, dataclasses.replace(asked, replicates=2))
     for split in splits:
         assert sorted(np.concatenate([*split.rows.values()])) == [*range(30)]
-    assert {*splits[0]["test"]} != {*splits[1]["test"]}
+    assert {*splits[0].rows["test"]} != {*splits[1].rows["test"]}
     clusters = np.array(clusters_of(table.smiles))
     parts = [{*clusters[rows]} for rows in splits[0].values()]
     assert sum(map(len, parts)) == len({*clusters}) > 3
@@ -163,7 +163,7 @@ def test_the_order_of_the_rows_does_not_matter(write, how):
         table = read_table(asked)
         splits = splits_of(table, asked)
         names = [[table.smiles[row] for row in split.rows["test"]] for split in splits]
-        tested.append([*names, [table.smiles[row] for row in splits[0]["train"]]])
+        tested.append([*names, [table.smiles[row] for row in splits[0].rows["train"]]])
     assert tested[0] == tested[1] == tested[2]
     (later,) = splits_of(table, dataclasses.replace(asked, seed=2, folds=0))
     assert [table.smiles[row] for row in later["test"]] != tested[0][0]
