@@ -420,6 +420,6 @@ def test_labels_of_test_that_lie_elsewhere(rng):
     assert text.startswith("labels of y1 lie elsewhere in test than in train and valid")
     few = split | {"test": np.arange(117, 120)}  # as likely by chance
     labels[90:, 1] -= 1
-    assert label_shift(molecules_of(labels), few) == []
+    assert label_shift(SplitLabels(molecules_of(labels), few)) == []
     none = split | {"test": np.array([], int)}
-    assert label_shift(molecules_of(labels), none) == []
+    assert label_shift(SplitLabels(molecules_of(labels), none)) == []

@@ -110,7 +110,7 @@ def test_split_by_cluster(write):
         assert sorted(np.concatenate([*split.rows.values()])) == [*range(30)]
     assert {*splits[0].rows["test"]} != {*splits[1].rows["test"]}
     clusters = np.array(clusters_of(table.smiles))
-    parts = [{*clusters[rows]} for rows in splits[0].values()]
+    parts = [{*clusters[rows]} for rows in splits[0].rows.values()]
     assert sum(map(len, parts)) == len({*clusters}) > 3
 
 
@@ -142,8 +142,8 @@ def test_random_rows_of_a_molecule_stay_together(write, options):
     table = read_table(asked)
     flat = np.array([text.replace("@", "") for text in table.smiles])
     for split in splits_of(table, asked):
-        assert sorted(np.concatenate([*split.values()])) == [*range(40)]
-        parts = [{*flat[rows]} for rows in split.values()]
+        assert sorted(np.concatenate([*split.rows.values()])) == [*range(40)]
+        parts = [{*flat[rows]} for rows in split.rows.values()]
         assert sum(map(len, parts)) == 20 and min(map(len, parts)) > 1
 
 
@@ -166,7 +166,7 @@ def test_the_order_of_the_rows_does_not_matter(write, how):
         tested.append([*names, [table.smiles[row] for row in splits[0].rows["train"]]])
     assert tested[0] == tested[1] == tested[2]
     (later,) = splits_of(table, dataclasses.replace(asked, seed=2, folds=0))
-    assert [table.smiles[row] for row in later["test"]] != tested[0][0]
+    assert [table.smiles[row] for row in later.rows["test"]] != tested[0][0]
 
 
 def test_shares_are_of_the_labels_of_each_target():
@@ -178,7 +178,9 @@ def test_shares_are_of_the_labels_of_each_target():
     labels[scaffolds > 60, 2] = np.nan
     for seed in range(5):
         split = scaffold_split([*map(str, scaffolds)], seed=seed, labels=labels)
-        counts = np.array([(~np.isnan(labels[rows])).sum(0) for rows in split.values()])
+        counts = np.array(
+            [(~np.isnan(labels[rows])).sum(0) for rows in split.rows.values()]
+        )
         shares = counts / counts.sum(0)
         assert shares[0] == pytest.approx([0.8] * 3, abs=0.06)
         assert (shares[1:] > 0.04).all()
@@ -259,6 +261,6 @@ def test_groups_stay_on_one_side(write, options):
     table = read_table(asked)
     series = np.array(table.groups)
     for split in make_splits(table, asked):
-        sides = [{*series[rows]} for rows in split.values()]
+        sides = [{*series[rows]} for rows in split.rows.values()]
         assert sum(map(len, sides)) == len({*series})
         assert not sides[0] & sides[2] and not sides[0] & sides[1]
