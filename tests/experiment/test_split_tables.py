@@ -179,7 +179,7 @@ def test_shares_are_of_the_labels_of_each_target():
     for seed in range(5):
         split = scaffold_split([*map(str, scaffolds)], seed=seed, labels=labels)
         counts = np.array(
-            [(~np.isnan(labels[rows])).sum(0) for rows in split.rows.values()]
+            [(~np.isnan(labels[rows])).sum(0) for rows in split.values()]
         )
         shares = counts / counts.sum(0)
         assert shares[0] == pytest.approx([0.8] * 3, abs=0.06)
@@ -261,6 +261,6 @@ def test_groups_stay_on_one_side(write, options):
     table = read_table(asked)
     series = np.array(table.groups)
     for split in make_splits(table, asked):
-        sides = [{*series[rows]} for rows in split.rows.values()]
+        sides = [{*series[rows]} for rows in split.values()]
         assert sum(map(len, sides)) == len({*series})
         assert not sides[0] & sides[2] and not sides[0] & sides[1]
