@@ -24,14 +24,18 @@ from graphormer_plugin.criterions.losses import (
     class_losses,
     present_labels,
 )
-from graphormer_plugin.data.batches import bucketed_order, cut_batches
-from graphormer_plugin.data.chunk import NODE_SPLITS, GraphChunk
-from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.batches.buckets import bucketed_order, cut_batches
+from graphormer_plugin.data.batches.collator import GraphCollator
+from graphormer_plugin.data.batches.fields.degrees import sum_of_logs
 from graphormer_plugin.data.columns import Level, learned_level
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.fields.degrees import sum_of_logs
-from graphormer_plugin.data.labels import default_names, describe_targets, stored_labels
-from graphormer_plugin.data.pyg_graphs import chunks_of_graphs, edge_kind_of
+from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, GraphChunk
+from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs, edge_kind_of
+from graphormer_plugin.data.reading.labels import (
+    default_names,
+    describe_targets,
+    stored_labels,
+)
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store.ranges import BondColumns, Column
 from graphormer_plugin.inference.graphs import Batch, ModelGraphs
@@ -55,7 +59,7 @@ def build_model(
     Args:
         arch: name for `--arch`, e.g. `grpe_small`.
         graphs: the training graphs, a list or an `InMemoryDataset` of `Data`; see
-            `data.pyg_graphs.chunks_of_graphs`. Vocabularies, and in regression mean and
+            `data.graphs.pyg_graphs.chunks_of_graphs`. Vocabularies, and in regression mean and
             deviation of the labels, are theirs.
         level: `graph` or `node`: what `y` labels.
         kind: kind of the labels, `regression`, `binary` or `multiclass`; empty: regression of

@@ -13,12 +13,12 @@ from graphormer_plugin import hub, models
 from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.mse_loss import MSELoss
 from graphormer_plugin.criterions.multiclass_cross_entropy import MulticlassCrossEntropy
-from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.batches.collator import GraphCollator
+from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
 from graphormer_plugin.data.columns import Level
-from graphormer_plugin.data.fields.field_cache import load_or_compute
-from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
+from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
+from graphormer_plugin.data.graphs.smiles import parse_smiles
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.smiles import parse_smiles
 from graphormer_plugin.finetune.importers import checkpoint_of
 from graphormer_plugin.finetune.importers._shared import Imported, molecule_schema
 from graphormer_plugin.inference.checkpoint import write_file

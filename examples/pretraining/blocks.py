@@ -37,8 +37,8 @@ from scipy.sparse import csr_matrix, vstack
 from sklearn.decomposition import TruncatedSVD
 
 from graphormer_plugin.cli import command
-from graphormer_plugin.data.descriptors import morgan_counts
 from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.graphs.descriptors import morgan_counts
 
 SHARES = {"descriptors": 1.0, "teacher": 1.0, "labels": 0.5, "substructures": 1.0}
 SCALE = 300  # sum of all squared targets of a block with share 1, per molecule

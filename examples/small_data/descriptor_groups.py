@@ -23,7 +23,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import CommandParser, command
-from graphormer_plugin.data.descriptors import COMPUTED
+from graphormer_plugin.data.graphs.descriptors import COMPUTED
 from graphormer_plugin.heads import marginal_likelihood
 from graphormer_plugin.heads.kernels import (
     Floats,

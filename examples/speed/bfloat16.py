@@ -15,8 +15,8 @@ import torch
 from measuring import in_turn
 
 from graphormer_plugin import hub
+from graphormer_plugin.data.graphs.smiles import feature_dims
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.data.smiles import feature_dims
 from graphormer_plugin.models import build_model
 
 

@@ -21,8 +21,8 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import shortest_path
 
 from graphormer_plugin.data import DatasetOptions, get_store
-from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.data.batches.collator import GraphCollator
+from graphormer_plugin.data.batches.fields import BatchSpec
 from graphormer_plugin.data.store import GraphStore
 
 GRPE = {"x", "node_mask", "relation_index"}

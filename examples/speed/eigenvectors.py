@@ -16,7 +16,7 @@ from graph_size import joined_graph
 from measuring import memory, restart_peak
 
 from graphormer_plugin.data import DatasetOptions, get_store
-from graphormer_plugin.data.fields import laplacian
+from graphormer_plugin.data.batches.fields import laplacian
 
 K = 8
 

@@ -12,7 +12,7 @@ import molecules
 import numpy as np
 from rdkit import Chem, RDLogger
 
-from graphormer_plugin.data.smiles import (
+from graphormer_plugin.data.graphs.smiles import (
     graph_atom_by_atom,
     graph_of_mol,
     mol_of_any_smiles,

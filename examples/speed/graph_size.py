@@ -25,8 +25,8 @@ import torch
 from measuring import memory, restart_peak
 
 from graphormer_plugin.data import DatasetOptions, get_store
-from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.fields.field_cache import compute_columns
+from graphormer_plugin.data.batches.collator import GraphCollator
+from graphormer_plugin.data.batches.fields.field_cache import compute_columns
 from graphormer_plugin.models import build_model
 
 ARCHITECTURES = ["grpe_small", "graphormer_slim", "cgt_zinc", "gt_zinc"]

@@ -23,13 +23,13 @@ import numpy as np
 from measuring import descendants, memory
 
 from graphormer_plugin.data import DatasetOptions, DatasetSource, get_store
-from graphormer_plugin.data.chunk import FeaturisedRows, GraphChunk
-from graphormer_plugin.data.dataset import dataset_of_split
-from graphormer_plugin.data.iterator import batch_iterator
+from graphormer_plugin.data.graphs.chunk import FeaturisedRows, GraphChunk
 from graphormer_plugin.data.splits import rowwise_split
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.sharded_store import ShardedStore, open_stores
 from graphormer_plugin.data.store.writer import StoreWriter
+from graphormer_plugin.tasks._dataset import dataset_of_split
+from graphormer_plugin.tasks._iterator import batch_iterator
 
 REPEATS = 20  # repeats of all molecules in a chunk
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.fields import BatchSpec
-from graphormer_plugin.data.fields.field_cache import load_or_compute
+from graphormer_plugin.data.batches.collator import GraphCollator
+from graphormer_plugin.data.batches.fields import BatchSpec
+from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
 from graphormer_plugin.data.store import GraphStore
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from graphormer_plugin import hub
 from graphormer_plugin.cli import print_line, print_warning
 from graphormer_plugin.data.files import atomic_write, home_path
-from graphormer_plugin.data.tables.cells import shown
-from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
+from graphormer_plugin.data.reading.cells import shown
+from graphormer_plugin.data.reading.formats import SmilesTable, is_table, open_table
 from graphormer_plugin.explain.drawing import Section, draw, page
 from graphormer_plugin.explain.explanation import Explainer, NoPredictionError
 from graphormer_plugin.inference.model_folder import models_named

@@ -7,7 +7,11 @@ import sys
 from collections.abc import Sequence
 
 from graphormer_plugin.cli import CommandParser, command, print_line, print_warning
-from graphormer_plugin.data.options import DatasetConfig, DatasetOptions, add_flag
+from graphormer_plugin.data.reading.options import (
+    DatasetConfig,
+    DatasetOptions,
+    add_flag,
+)
 from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.store.sharded_store import open_stores

@@ -19,8 +19,8 @@ from graphormer_plugin.cli import (
     print_warning,
 )
 from graphormer_plugin.components import paused_collector
-from graphormer_plugin.data.options import add_flag
-from graphormer_plugin.data.tables.formats import open_table, stem
+from graphormer_plugin.data.reading.formats import open_table, stem
+from graphormer_plugin.data.reading.options import add_flag
 from graphormer_plugin.experiment.settings import TABLES, Settings, parse_ratios
 
 

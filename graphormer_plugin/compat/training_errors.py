@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import distributed as dist
 
 from graphormer_plugin.compat.one_line_errors import one_line_errors
-from graphormer_plugin.data.batches import describe_graphs
+from graphormer_plugin.data.batches.buckets import describe_graphs
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.processes import several_processes

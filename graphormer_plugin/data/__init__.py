@@ -1,11 +1,15 @@
 """Data: from a source to a store on disk, and from there to batches."""
 
 from graphormer_plugin.data import datasets
-from graphormer_plugin.data.chunk import MoleculeGraph
+from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec
+from graphormer_plugin.data.datasets.registry import (
+    DATASETS,
+    DatasetSource,
+    register_dataset,
+)
 from graphormer_plugin.data.errors import DatasetError, StoreError
-from graphormer_plugin.data.fields import FIELDS, BatchSpec
-from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.data.registry import DATASETS, DatasetSource, register_dataset
+from graphormer_plugin.data.graphs.chunk import MoleculeGraph
+from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.store.build import get_store

@@ -12,10 +12,10 @@ from rdkit.Chem.rdMolHash import HashFunction, MolHash
 from scipy.stats import ks_2samp
 
 from graphormer_plugin.data.errors import agreed, counted, listed
-from graphormer_plugin.data.label_warnings import warnings_about
-from graphormer_plugin.data.smiles import OGBFeaturiser, molecule_key
-from graphormer_plugin.data.tables.cells import shown
-from graphormer_plugin.data.tables.table import SPLIT
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, molecule_key
+from graphormer_plugin.data.reading.cells import shown
+from graphormer_plugin.data.reading.label_warnings import warnings_about
+from graphormer_plugin.data.reading.table import SPLIT
 from graphormer_plugin.experiment.labelled_molecules import (
     FIT_SPLITS,
     LabelledMolecules,

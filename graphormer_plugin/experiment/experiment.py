@@ -13,9 +13,9 @@ import torch
 from tqdm import tqdm
 
 from graphormer_plugin.criterions.class_weights import class_weights
-from graphormer_plugin.data.descriptors import COMPUTED, MORGAN_BITS
 from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
 from graphormer_plugin.data.files import atomic_write, read_arrays
+from graphormer_plugin.data.graphs.descriptors import COMPUTED, MORGAN_BITS
 from graphormer_plugin.experiment.labelled_molecules import (
     LabelledMolecules,
 )

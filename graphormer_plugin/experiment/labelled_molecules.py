@@ -12,19 +12,19 @@ from scipy.stats import skew
 
 from graphormer_plugin.criterions.class_weights import given_weights
 from graphormer_plugin.data.datasets.csv_file import Labels, read_labels
+from graphormer_plugin.data.datasets.registry import DatasetSource
 from graphormer_plugin.data.errors import DatasetError, counted, listed
-from graphormer_plugin.data.featurise import LimitedParser, featurise
-from graphormer_plugin.data.labels import exact_labels
-from graphormer_plugin.data.options import DatasetOptions, table_options
-from graphormer_plugin.data.registry import DatasetSource
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, smiles_parser
+from graphormer_plugin.data.reading.cells import shown
+from graphormer_plugin.data.reading.class_names import check_numbers
+from graphormer_plugin.data.reading.formats import open_table
+from graphormer_plugin.data.reading.labels import exact_labels
+from graphormer_plugin.data.reading.options import DatasetOptions, table_options
+from graphormer_plugin.data.reading.roles import find_split
+from graphormer_plugin.data.reading.table import Table
 from graphormer_plugin.data.schema import LOG, TargetSchema
-from graphormer_plugin.data.smiles import OGBFeaturiser, smiles_parser
 from graphormer_plugin.data.splits import FOLD, SPLITS, splits_of_graphs
-from graphormer_plugin.data.tables.cells import shown
-from graphormer_plugin.data.tables.class_names import check_numbers
-from graphormer_plugin.data.tables.formats import open_table
-from graphormer_plugin.data.tables.roles import find_split
-from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.data.store.featurise import LimitedParser, featurise
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.heads.fit import unfit_targets
 from graphormer_plugin.inference.model_folder import SMILES_COLUMN

@@ -12,7 +12,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from graphormer_plugin.data.errors import counted
-from graphormer_plugin.data.smiles import mol_of_any_smiles
+from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
 from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.experiment.experiment import TITLES, Experiment
 from graphormer_plugin.experiment.labelled_molecules import (

@@ -10,7 +10,7 @@ from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import home_path, read_text, write_text
-from graphormer_plugin.data.options import (
+from graphormer_plugin.data.reading.options import (
     CLASS_WEIGHTS,
     TableOptions,
     flag_of,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from graphormer_plugin.data.clusters import clusters_of
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import read_text, write_csv, write_text
+from graphormer_plugin.data.graphs.clusters import clusters_of
 from graphormer_plugin.data.splits import (
     RATIOS,
     SPLITS,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.featurisers import featuriser_named
 from graphormer_plugin.data.files import file_sha256, home_path
-from graphormer_plugin.data.smiles import OGBFeaturiser
+from graphormer_plugin.data.graphs.featurisers import featuriser_named
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 from graphormer_plugin.experiment.settings import SCRATCH, Settings
 from graphormer_plugin.finetune.importers import checkpoint_of, import_published
 from graphormer_plugin.finetune.published import PUBLISHED, Published, load_pretrained

@@ -18,7 +18,7 @@ import graphormer_plugin
 from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import read_text
-from graphormer_plugin.data.options import (
+from graphormer_plugin.data.reading.options import (
     ROWS,
     TableOptions,
     flag_words,

@@ -14,7 +14,7 @@ import numpy as np
 from rdkit import Chem
 from rdkit.Chem import BRICS
 
-from graphormer_plugin.data.featurise import captured_rdkit_log
+from graphormer_plugin.data.graphs.smiles import captured_rdkit_log
 from graphormer_plugin.inference.molecules import Molecules, RowReader, read_rows
 from graphormer_plugin.inference.predictor import Predictor
 

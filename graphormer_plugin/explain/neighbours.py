@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from rdkit import Chem
 
-from graphormer_plugin.data.featurisers import featuriser_named
 from graphormer_plugin.data.files import read_text
+from graphormer_plugin.data.graphs.featurisers import featuriser_named
+from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
+from graphormer_plugin.data.reading.formats import open_table
 from graphormer_plugin.data.schema import LOG
-from graphormer_plugin.data.smiles import mol_of_any_smiles
-from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.explain.drawing import Molecule
 from graphormer_plugin.heads.domain import most_similar
 from graphormer_plugin.heads.kernels import raw_features

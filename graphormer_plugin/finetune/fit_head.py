@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from graphormer_plugin.data.graphs.smiles import identity_of
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.smiles import identity_of
 from graphormer_plugin.heads import MAX_ROWS
 from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.domain import Domain, domain_file, ranges_of, save_domain

@@ -10,7 +10,7 @@ from typing import Any
 
 from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import download_file, file_lock, home_path
-from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.finetune.importers import import_published
 from graphormer_plugin.finetune.transfer import Pretrained, read_pretrained
 from graphormer_plugin.inference.checkpoint import packaged_models, read_file

@@ -9,7 +9,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from graphormer_plugin.data.files import atomic_write, file_lock
-from graphormer_plugin.data.options import flag_of
+from graphormer_plugin.data.reading.options import flag_of
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.transfer import (
     COMPONENTS,

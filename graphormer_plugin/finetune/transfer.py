@@ -17,7 +17,7 @@ from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from graphormer_plugin.data.errors import listed
-from graphormer_plugin.data.options import flag_of
+from graphormer_plugin.data.reading.options import flag_of
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
 from graphormer_plugin.models import ARCHITECTURES, FEATURES_WEIGHT, GraphModel

@@ -10,7 +10,7 @@ from rdkit import Chem
 from rdkit.Chem import rdMolHash
 from scipy.sparse import csr_array
 
-from graphormer_plugin.data.label_warnings import LABEL_TOLERANCE
+from graphormer_plugin.data.reading.label_warnings import LABEL_TOLERANCE
 from graphormer_plugin.heads.domain import DUPLICATE_DISTANCE
 from graphormer_plugin.heads.kernels import Floats, Reference
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from graphormer_plugin.data.errors import counted
-from graphormer_plugin.data.smiles import identity_of
+from graphormer_plugin.data.graphs.smiles import identity_of
 from graphormer_plugin.heads.array_file import Contents, reading, write_arrays
 from graphormer_plugin.heads.kernels import Floats, Reference, mean_squared_differences
 from graphormer_plugin.heads.prediction import IN_DOMAIN

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from graphormer_plugin.data.errors import listed
-from graphormer_plugin.data.labels import exact_labels
+from graphormer_plugin.data.reading.labels import exact_labels
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads import MAX_ROWS
 from graphormer_plugin.heads.copies import measurements

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from sklearn.linear_model import LogisticRegression
 
-from graphormer_plugin.data.labels import exact_labels
+from graphormer_plugin.data.reading.labels import exact_labels
 from graphormer_plugin.heads import marginal_likelihood
 from graphormer_plugin.heads.bounds import pseudo_labels, size_beyond
 from graphormer_plugin.heads.calibration import KNOTS, spread_curves

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from graphormer_plugin.data.descriptors import COMPUTED, MORGAN_BITS
+from graphormer_plugin.data.graphs.descriptors import COMPUTED, MORGAN_BITS
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.array_file import reading, write_arrays
 from graphormer_plugin.heads.domain import Domain, nearest_of

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from cython_ext.columns import ranges
-from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
+from graphormer_plugin.data.graphs.descriptors import morgan_counts, rdkit_descriptors
+from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
 from graphormer_plugin.data.schema import MAX_SCALED
-from graphormer_plugin.data.smiles import mol_of_any_smiles
 
 # Kernel of each block of features.
 KERNELS = {

@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas
 
-from graphormer_plugin.data.tables.parquet import array_of, cell, pyarrow_parquet
-from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.data.reading.parquet import array_of, cell, pyarrow_parquet
+from graphormer_plugin.data.reading.table import Table
 from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.checkpoint import packaged_models
 from graphormer_plugin.inference.loading import load, usable_device

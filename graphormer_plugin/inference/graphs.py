@@ -6,12 +6,12 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from graphormer_plugin.data.batches import cut_batches
-from graphormer_plugin.data.chunk import GraphChunk
-from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.batches.buckets import cut_batches
+from graphormer_plugin.data.batches.collator import GraphCollator
+from graphormer_plugin.data.batches.fields.field_cache import compute_columns
 from graphormer_plugin.data.columns import Level
-from graphormer_plugin.data.fields.field_cache import compute_columns
-from graphormer_plugin.data.graph_columns import columns_of_chunk
+from graphormer_plugin.data.graphs.chunk import GraphChunk
+from graphormer_plugin.data.graphs.graph_columns import columns_of_chunk
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.models import GraphModel
 

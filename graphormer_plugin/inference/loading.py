@@ -5,10 +5,10 @@ from pathlib import Path
 
 import torch
 
+from graphormer_plugin.data.datasets.user_code import import_user_data
 from graphormer_plugin.data.errors import listed, named_damage
 from graphormer_plugin.data.files import home_path
-from graphormer_plugin.data.options import MAX_ATOMS
-from graphormer_plugin.data.user_code import import_user_data
+from graphormer_plugin.data.reading.options import MAX_ATOMS
 from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.domain import domain_file, read_domain
 from graphormer_plugin.heads.head import HEAD_FILE, read_head

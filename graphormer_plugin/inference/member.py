@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from graphormer_plugin.data.descriptors import PREFIX, with_descriptors
-from graphormer_plugin.data.options import MAX_ATOMS
+from graphormer_plugin.data.graphs.descriptors import PREFIX, with_descriptors
+from graphormer_plugin.data.reading.options import MAX_ATOMS
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.head import Head

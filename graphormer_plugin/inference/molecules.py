@@ -9,23 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from graphormer_plugin.data.chunk import GraphChunk, MoleculeGraph
-from graphormer_plugin.data.descriptors import rdkit_descriptors
 from graphormer_plugin.data.errors import user_code_errors
-from graphormer_plugin.data.featurise import (
-    LimitedParser,
+from graphormer_plugin.data.graphs.chunk import GraphChunk, MoleculeGraph
+from graphormer_plugin.data.graphs.descriptors import rdkit_descriptors
+from graphormer_plugin.data.graphs.featurisers import Featuriser, featuriser_named
+from graphormer_plugin.data.graphs.graph_columns import check_features
+from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
+from graphormer_plugin.data.graphs.smiles import (
     captured_rdkit_log,
-    joined_graphs,
-    parse,
-)
-from graphormer_plugin.data.featurisers import Featuriser, featuriser_named
-from graphormer_plugin.data.graph_columns import check_features
-from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
-from graphormer_plugin.data.schema import FeatureSchema
-from graphormer_plugin.data.smiles import (
     from_canonical,
     mol_of_any_smiles,
     without_hydrogens,
+)
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.store.featurise import (
+    LimitedParser,
+    joined_graphs,
+    parse,
 )
 from graphormer_plugin.heads.kernels import as_mol, raw_features, rounded
 

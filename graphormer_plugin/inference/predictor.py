@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from graphormer_plugin.data.chunk import GraphChunk
-from graphormer_plugin.data.pyg_graphs import edge_kind_of
+from graphormer_plugin.data.graphs.chunk import GraphChunk
+from graphormer_plugin.data.graphs.pyg_graphs import edge_kind_of
 from graphormer_plugin.data.schema import LOG
 from graphormer_plugin.heads.domain import Domain, is_fitted
 from graphormer_plugin.heads.prediction import (

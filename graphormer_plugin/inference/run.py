@@ -17,14 +17,14 @@ import torch
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
+from graphormer_plugin.data.datasets.user_code import import_user_data
 from graphormer_plugin.data.errors import counted
-from graphormer_plugin.data.featurise import num_workers
 from graphormer_plugin.data.files import file_lock, file_sha256, folder_hash, home_path
+from graphormer_plugin.data.reading.formats import SmilesTable, write_table
+from graphormer_plugin.data.reading.rows import whole_columns
+from graphormer_plugin.data.reading.table import Table
 from graphormer_plugin.data.row_ranges import Shard
-from graphormer_plugin.data.tables.formats import SmilesTable, write_table
-from graphormer_plugin.data.tables.rows import whole_columns
-from graphormer_plugin.data.tables.table import Table
-from graphormer_plugin.data.user_code import import_user_data
+from graphormer_plugin.data.store.featurise import num_workers
 from graphormer_plugin.heads.domain import domain_file, domain_warnings
 from graphormer_plugin.heads.prediction import names_and_unit
 from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT

@@ -6,11 +6,11 @@ import numpy as np
 
 from graphormer_plugin.criterions.metrics import METRICS
 from graphormer_plugin.data.errors import agreed, counted
+from graphormer_plugin.data.reading.cells import ParsedColumn, shown
+from graphormer_plugin.data.reading.roles import UNIT, find_beside
+from graphormer_plugin.data.reading.table import Table
+from graphormer_plugin.data.reading.units import molar_exponent, unit_factors
 from graphormer_plugin.data.schema import LOG, TargetSchema
-from graphormer_plugin.data.tables.cells import ParsedColumn, shown
-from graphormer_plugin.data.tables.roles import UNIT, find_beside
-from graphormer_plugin.data.tables.table import Table
-from graphormer_plugin.data.tables.units import molar_exponent, unit_factors
 from graphormer_plugin.inference.table_run import PredictedRows
 
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from graphormer_plugin.data.errors import is_out_of_memory
-from graphormer_plugin.data.tables.cells import number_in
-from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.data.reading.cells import number_in
+from graphormer_plugin.data.reading.table import Table
 from graphormer_plugin.heads.domain import outside_domain
 from graphormer_plugin.heads.prediction import Prediction
 from graphormer_plugin.inference.embedding import check_layers

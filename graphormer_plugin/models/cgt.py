@@ -21,7 +21,7 @@ https://hal.science/hal-04105101. The attention (CSA) equals the released code
 
 Differences from the released code:
 
-- Rings are cycles without chords, as the paper says, in any graph (`data/fields/rings.py`).
+- Rings are cycles without chords, as the paper says, in any graph (`data/batches/fields/rings.py`).
 - Categorical rings double "self" and "no bond" as well as the bond types.
 - Distances beyond p have a learned vector, as the paper says, not zero.
 - The map of random walks and the shared maps to E^att and E^val have no bias. Classes

@@ -42,7 +42,7 @@ import logging
 from dataclasses import dataclass
 from typing import Optional
 
-from graphormer_plugin.data.options import flag_of
+from graphormer_plugin.data.reading.options import flag_of
 from graphormer_plugin.models._base import GraphModel, PairConfig, sizes
 from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import (

@@ -79,7 +79,7 @@ class Encoder(nn.Module):
 
     @property
     def required_fields(self) -> frozenset[str]:
-        """Batch fields that `forward` reads (`graphormer_plugin.data.fields`)."""
+        """Batch fields that `forward` reads (`graphormer_plugin.data.batches.fields`)."""
         raise NotImplementedError
 
     @property

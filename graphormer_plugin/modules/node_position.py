@@ -91,7 +91,7 @@ class WLEncoding(nn.Module):
     Args:
         rounds: 1: a role is a degree, as in the released code, and higher degrees share
             the last row. 2: a role is a degree with the degrees of the neighbours, and role r
-            has row r mod `num_rows` (`graphormer_plugin.data.fields.weisfeiler_lehman`).
+            has row r mod `num_rows` (`graphormer_plugin.data.batches.fields.weisfeiler_lehman`).
     """
 
     def __init__(self, num_rows: int, embed_dim: int, rounds: int = 1) -> None:

@@ -27,9 +27,9 @@ class PairEncoding(nn.Module):
     the compiled function, with [B, N, N, D] in memory.
 
     `forward` takes only the batch `fields`: per graph [B, ...], node [B, N, ...] or pair
-    [B, N, N, ...]. Their types and padding are in `graphormer_plugin.data.fields`; fields of
-    `graphormer_plugin.data.fields.registered.register_field` are float32, 0 at padding.
-    `node_mask` is a field; the vectors of the nodes are not.
+    [B, N, N, ...]. Their types and padding are in `graphormer_plugin.data.batches.fields`;
+    fields of `graphormer_plugin.data.batches.fields.registered.register_field` are float32,
+    0 at padding. `node_mask` is a field; the vectors of the nodes are not.
 
     Attributes:
         fields: batch fields that `forward` takes, in its order.

@@ -7,7 +7,7 @@ from typing import Any, Optional
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 
-from graphormer_plugin.data.options import DatasetConfig, check_least
+from graphormer_plugin.data.reading.options import DatasetConfig, check_least
 from graphormer_plugin.data.schema import TARGET_SCALES
 from graphormer_plugin.finetune.published import NONE
 from graphormer_plugin.modules.choices import check_choice

@@ -18,16 +18,14 @@ from graphormer_plugin.criterions.class_weights import BALANCED, class_weights
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
 from graphormer_plugin.criterions.log import on_cpu
-from graphormer_plugin.data.batches import BUCKET_RATIO
-from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.batches.buckets import BUCKET_RATIO
+from graphormer_plugin.data.batches.collator import GraphCollator
+from graphormer_plugin.data.batches.fields import BatchSpec
+from graphormer_plugin.data.batches.fields.degrees import mean_log_degree
+from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
 from graphormer_plugin.data.columns import Level
-from graphormer_plugin.data.dataset import GraphDataset, dataset_of_split
 from graphormer_plugin.data.errors import is_out_of_memory
-from graphormer_plugin.data.fields import BatchSpec
-from graphormer_plugin.data.fields.degrees import mean_log_degree
-from graphormer_plugin.data.fields.field_cache import load_or_compute
-from graphormer_plugin.data.iterator import GraphBatchIterator, batch_iterator
-from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.store.sharded_store import (
@@ -35,7 +33,7 @@ from graphormer_plugin.data.store.sharded_store import (
     identities,
     open_stores,
 )
-from graphormer_plugin.data.translate import translate_stores, translated_labels
+from graphormer_plugin.data.store.translate import translate_stores, translated_labels
 from graphormer_plugin.finetune.layerwise import (
     check_weights_apart,
     scaled_learning_rates,
@@ -63,6 +61,8 @@ from graphormer_plugin.processes import (
     several_processes,
 )
 from graphormer_plugin.tasks._config import GraphPredictionConfig, check_options
+from graphormer_plugin.tasks._dataset import GraphDataset, dataset_of_split
+from graphormer_plugin.tasks._iterator import GraphBatchIterator, batch_iterator
 from graphormer_plugin.tasks._run import (
     check_common,
     check_criterion,

@@ -12,8 +12,8 @@ from torch_geometric.data import Data
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
+from graphormer_plugin.data.graphs.smiles import feature_dims
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.smiles import feature_dims
 from graphormer_plugin.finetune.importers.graphormer import (
     distance_table,
     import_graphormer,

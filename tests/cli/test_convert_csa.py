@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
-from graphormer_plugin.data.smiles import feature_dims
+from graphormer_plugin.data.graphs.smiles import feature_dims
 from support.reference import chordless_cycles
 
 D, H, LAYERS, STEPS, PE = 16, 2, 2, 3, 4

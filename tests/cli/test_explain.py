@@ -10,7 +10,7 @@ import torch
 from graphormer_plugin import hub
 from graphormer_plugin.cli import _explanation
 from graphormer_plugin.cli.explain import main
-from graphormer_plugin.data.fields import rings as rings_module
+from graphormer_plugin.data.batches.fields import rings as rings_module
 from graphormer_plugin.explain import drawing
 from graphormer_plugin.inference.model_folder import write_folder
 
@@ -205,7 +205,7 @@ def test_substructures_of_a_user(checkpoint, tmp_path, refused, monkeypatch):
     monkeypatch.setitem(rings_module.SUBSTRUCTURES, "stars", None)
     del rings_module.SUBSTRUCTURES["stars"]
     example = textwrap.dedent(rings_module.__doc__.split("names:\n")[1])
-    line = "from graphormer_plugin.data.fields.rings import register_substructures\n"
+    line = "from graphormer_plugin.data.batches.fields.rings import register_substructures\n"
     folders = [tmp_path / name for name in ("training", "later")]
     for folder in folders:
         folder.mkdir()

@@ -5,8 +5,8 @@ import pytest
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, preprocess
 from graphormer_plugin.cli.predict import main
-from graphormer_plugin.data.featurise import LimitedParser
-from graphormer_plugin.data.smiles import OGBFeaturiser, smiles_parser
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, smiles_parser
+from graphormer_plugin.data.store.featurise import LimitedParser
 from support.tables import rows
 
 CHAIN = "C" * 20_000

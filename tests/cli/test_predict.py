@@ -15,7 +15,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import _prediction, predict
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.files import file_lock
-from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.data.reading.formats import open_table
 from graphormer_plugin.inference import bfloat16, run
 from graphormer_plugin.inference.part_files import PartFiles
 from graphormer_plugin.inference.table_run import RowRange

@@ -18,8 +18,8 @@ import torch
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, predict
 from graphormer_plugin.cli.train import build_parser, main, parsed_settings
-from graphormer_plugin.data.descriptors import COMPUTED, PREFIX
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.graphs.descriptors import COMPUTED, PREFIX
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import experiment, results, starts, training
 from graphormer_plugin.experiment import run as running

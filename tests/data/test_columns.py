@@ -8,7 +8,6 @@ import torch
 from torch_geometric.data import Data
 
 from graphormer_plugin.data import DatasetError, DatasetSource, TargetSchema
-from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.columns import (
     COLUMNS,
     ColumnType,
@@ -17,7 +16,8 @@ from graphormer_plugin.data.columns import (
     register_attribute,
     register_column,
 )
-from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
+from graphormer_plugin.data.graphs.chunk import GraphChunk
+from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.pyg import build_model
 from support.stores import random_chunk, store_of, write

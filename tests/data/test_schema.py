@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import cython_ext
-from graphormer_plugin.data.fields import FIELDS, BatchSpec
+from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, target_statistics
 
 

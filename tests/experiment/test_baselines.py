@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
+from graphormer_plugin.data.graphs.descriptors import morgan_counts, rdkit_descriptors
 from graphormer_plugin.experiment import baselines
 from graphormer_plugin.experiment.baselines import forest_predictions, mean_labels
 

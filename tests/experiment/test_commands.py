@@ -12,9 +12,9 @@ import pytest
 from graphormer_plugin.data.datasets.csv_file import read_labels
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import write_csv
-from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.reading.formats import open_table
+from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.experiment import training
 from graphormer_plugin.experiment.experiment import ModelRun
 from graphormer_plugin.experiment.settings import FINETUNE, SCRATCH, TRAININGS

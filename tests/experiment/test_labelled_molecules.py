@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.experiment.data_warnings import experiment_warnings
 from graphormer_plugin.experiment.labelled_molecules import read_table
 from graphormer_plugin.experiment.report import label_table

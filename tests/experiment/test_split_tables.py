@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.clusters import clusters_of
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.graphs.clusters import clusters_of
+from graphormer_plugin.data.reading.options import DatasetOptions
+from graphormer_plugin.data.reading.table import CsvTable
 from graphormer_plugin.data.splits import scaffold_split
-from graphormer_plugin.data.tables.table import CsvTable
 from graphormer_plugin.experiment.data_warnings import experiment_warnings
 from graphormer_plugin.experiment.labelled_molecules import read_table
 from graphormer_plugin.experiment.split_labels import SplitLabels
@@ -178,9 +178,7 @@ def test_shares_are_of_the_labels_of_each_target():
     labels[scaffolds > 60, 2] = np.nan
     for seed in range(5):
         split = scaffold_split([*map(str, scaffolds)], seed=seed, labels=labels)
-        counts = np.array(
-            [(~np.isnan(labels[rows])).sum(0) for rows in split.values()]
-        )
+        counts = np.array([(~np.isnan(labels[rows])).sum(0) for rows in split.values()])
         shares = counts / counts.sum(0)
         assert shares[0] == pytest.approx([0.8] * 3, abs=0.06)
         assert (shares[1:] > 0.04).all()

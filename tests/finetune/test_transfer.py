@@ -8,7 +8,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from graphormer_plugin.data.fields.field_cache import compute_columns
+from graphormer_plugin.data.batches.fields.field_cache import compute_columns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.finetune.layerwise import scaled_learning_rates
 from graphormer_plugin.finetune.transfer import Pretrained, settle_options, translate

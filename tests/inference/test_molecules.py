@@ -5,7 +5,7 @@ import pytest
 from rdkit import Chem
 from test_predictor import predictor
 
-from graphormer_plugin.data.featurisers import list_featurisers
+from graphormer_plugin.data.graphs.featurisers import list_featurisers
 from graphormer_plugin.inference.molecules import read
 
 PEPTIDE = "C[C@H](N)C(=O)N[C@@H](Cc1ccccc1)C(=O)O"

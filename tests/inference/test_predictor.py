@@ -9,16 +9,16 @@ from torch_geometric.utils import from_smiles
 
 from graphormer_plugin import hub
 from graphormer_plugin.data import DatasetOptions, get_store
-from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.dataset import GraphDataset
+from graphormer_plugin.data.batches.collator import GraphCollator
+from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
 from graphormer_plugin.data.datasets import sbm
-from graphormer_plugin.data.fields.field_cache import load_or_compute
+from graphormer_plugin.data.graphs.smiles import feature_dims, parse_smiles
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.data.smiles import feature_dims, parse_smiles
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.inference import graphs
 from graphormer_plugin.inference.molecules import RowReader
 from graphormer_plugin.models import build_model
+from graphormer_plugin.tasks._dataset import GraphDataset
 from support.architectures import OGB
 from support.benchmark_files import write_zinc
 

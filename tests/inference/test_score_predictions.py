@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.files import write_csv
+from graphormer_plugin.data.reading.formats import open_table
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.inference.score_predictions import TableScores
 from graphormer_plugin.inference.table_run import PredictedRows
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.data.batches.fields import BatchSpec
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.models import GraphModel
 from graphormer_plugin.modules import Encoder

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from graphormer_plugin.data.chunk import GraphChunk
-from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.fields.field_cache import compute_columns
-from graphormer_plugin.data.graph_columns import columns_of_chunk
+from graphormer_plugin.data.batches.collator import GraphCollator
+from graphormer_plugin.data.batches.fields.field_cache import compute_columns
+from graphormer_plugin.data.graphs.chunk import GraphChunk
+from graphormer_plugin.data.graphs.graph_columns import columns_of_chunk
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules.bond_encoder import EdgeEncoder, FeatureMap

@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from cython_ext import build_batch
 from graphormer_plugin import models
-from graphormer_plugin.data.fields.field_cache import compute_columns
+from graphormer_plugin.data.batches.fields.field_cache import compute_columns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 
-from graphormer_plugin.data.chunk import FeaturisedRows, GraphChunk
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.datasets.csv_file import TableDataset
-from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.data.registry import DatasetSource, register_dataset
+from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
+from graphormer_plugin.data.graphs.chunk import FeaturisedRows, GraphChunk
+from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.store import MANIFEST, GraphStore
 from graphormer_plugin.data.store.build import get_store
 from graphormer_plugin.data.store.writer import StoreWriter

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 from torch import Tensor
 
-from graphormer_plugin.data.fields.registered import register_field
+from graphormer_plugin.data.batches.fields.registered import register_field
 from graphormer_plugin.modules import (
     GaussianKernels,
     PairEncoding,

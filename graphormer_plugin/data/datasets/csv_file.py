@@ -6,11 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graphormer_plugin.data.datasets.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.errors import DatasetError, agreed, counted, listed
-from graphormer_plugin.data.label_warnings import strange_label
-from graphormer_plugin.data.labels import exact_labels
-from graphormer_plugin.data.options import DECISIVE, DatasetOptions
-from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
+from graphormer_plugin.data.reading.cells import ParsedColumn, matches, shown
+from graphormer_plugin.data.reading.class_names import are_nearly_opposites
+from graphormer_plugin.data.reading.formats import open_table, stem
+from graphormer_plugin.data.reading.label_warnings import strange_label
+from graphormer_plugin.data.reading.labels import exact_labels
+from graphormer_plugin.data.reading.options import DECISIVE, DatasetOptions
+from graphormer_plugin.data.reading.roles import Roles
+from graphormer_plugin.data.reading.rows import TableRows, whole_columns
+from graphormer_plugin.data.reading.table import NAMES, Table, listed_columns
+from graphormer_plugin.data.reading.units import molar_exponent, unit_factors
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import (
     FOLD,
@@ -18,13 +25,6 @@ from graphormer_plugin.data.splits import (
     rowwise_split,
     time_split,
 )
-from graphormer_plugin.data.tables.cells import ParsedColumn, matches, shown
-from graphormer_plugin.data.tables.class_names import are_nearly_opposites
-from graphormer_plugin.data.tables.formats import open_table, stem
-from graphormer_plugin.data.tables.roles import Roles
-from graphormer_plugin.data.tables.rows import TableRows, whole_columns
-from graphormer_plugin.data.tables.table import NAMES, Table, listed_columns
-from graphormer_plugin.data.tables.units import molar_exponent, unit_factors
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ import numpy as np
 from rdkit import Chem, RDConfig
 from rdkit.Chem import Crippen
 
-from graphormer_plugin.data.chunk import MoleculeGraph
+from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.files import file_sha256
-from graphormer_plugin.data.registry import DatasetSource, register_dataset
-from graphormer_plugin.data.smiles import (
+from graphormer_plugin.data.graphs.chunk import MoleculeGraph
+from graphormer_plugin.data.graphs.smiles import (
     feature_dims,
     graph_of_mol,
     module_in,

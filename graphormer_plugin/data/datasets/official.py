@@ -20,7 +20,7 @@ import numpy as np
 
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import download_file, file_lock
-from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.splits import SPLITS, consecutive_splits
 
 logger = logging.getLogger(__name__)

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.datasets.official import BenchmarkFiles, load_torch
-from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.data.pyg_graphs import MappedGraphs
-from graphormer_plugin.data.registry import DatasetSource, register_dataset
-from graphormer_plugin.data.smiles import feature_dims, parse_any_smiles
+from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
+from graphormer_plugin.data.graphs.pyg_graphs import MappedGraphs
+from graphormer_plugin.data.graphs.smiles import feature_dims, parse_any_smiles
+from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.splits import SPLITS, checked_splits, consecutive_splits
 
 # ------------------------------------------------------------- PCQM4M and PCQM4Mv2

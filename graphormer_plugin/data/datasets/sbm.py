@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.datasets.official import gnn_benchmark
+from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.data.registry import DatasetSource, register_dataset
+from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.splits import consecutive_splits
 
 SIZE = (5, 35)  # nodes of a community or pattern: 5 to 34

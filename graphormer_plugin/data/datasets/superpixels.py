@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.datasets.official import BenchmarkFiles, gnn_benchmark
-from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.data.pyg_graphs import MappedGraphs
-from graphormer_plugin.data.registry import DatasetSource, register_dataset
+from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
+from graphormer_plugin.data.graphs.pyg_graphs import MappedGraphs
+from graphormer_plugin.data.reading.options import DatasetOptions
 
 NUM_CLASSES = 10
 

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from rdkit import Chem
 
-from graphormer_plugin.data.chunk import MoleculeGraph
 from graphormer_plugin.data.datasets.csv_file import read_labels
 from graphormer_plugin.data.datasets.official import BenchmarkFiles
-from graphormer_plugin.data.featurisers import register_featuriser
+from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.files import file_sha256
-from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.data.registry import DatasetSource, register_dataset
-from graphormer_plugin.data.smiles import edges_of_mol, mol_of_smiles
+from graphormer_plugin.data.graphs.chunk import MoleculeGraph
+from graphormer_plugin.data.graphs.featurisers import register_featuriser
+from graphormer_plugin.data.graphs.smiles import edges_of_mol, mol_of_smiles
+from graphormer_plugin.data.reading.options import DatasetOptions
+from graphormer_plugin.data.reading.table import CsvTable
 from graphormer_plugin.data.splits import consecutive_splits
-from graphormer_plugin.data.tables.table import CsvTable
 
 # Position = number of the atom type in the benchmark's files. Names are those of Kekule
 # SMILES: element, hydrogens if the atom stands in brackets, sign of its charge.

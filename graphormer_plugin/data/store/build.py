@@ -12,9 +12,13 @@ from typing import Any
 import numpy as np
 from rdkit import rdBase
 
-from graphormer_plugin.data.chunk import NODE_SPLITS, FeaturisedRows
 from graphormer_plugin.data.columns import Level, as_rows
-from graphormer_plugin.data.descriptors import FEATURES, rdkit_descriptors
+from graphormer_plugin.data.datasets.locate import locate
+from graphormer_plugin.data.datasets.registry import (
+    DatasetSource,
+    RegisteredDataset,
+    code_hash,
+)
 from graphormer_plugin.data.errors import (
     DatasetError,
     StoreError,
@@ -23,21 +27,20 @@ from graphormer_plugin.data.errors import (
     listed,
     user_code_errors,
 )
-from graphormer_plugin.data.featurise import LimitedParser, featurise
 from graphormer_plugin.data.files import file_lock, read_text, write_csv
-from graphormer_plugin.data.labels import (
+from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, FeaturisedRows
+from graphormer_plugin.data.graphs.descriptors import FEATURES, rdkit_descriptors
+from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
+from graphormer_plugin.data.graphs.smiles import smiles_parser
+from graphormer_plugin.data.reading.labels import (
     as_float32,
     checked_weights,
     default_names,
     describe_targets,
     stored_labels,
 )
-from graphormer_plugin.data.locate import locate
-from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
-from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset, code_hash
+from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.smiles import smiles_parser
 from graphormer_plugin.data.splits import (
     checked_splits,
     random_split,
@@ -47,6 +50,7 @@ from graphormer_plugin.data.splits import (
 )
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.custom_splits import with_splits
+from graphormer_plugin.data.store.featurise import LimitedParser, featurise
 from graphormer_plugin.data.store.writer import StoreWriter
 
 logger = logging.getLogger(__name__)

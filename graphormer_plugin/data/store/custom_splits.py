@@ -10,7 +10,7 @@ import numpy as np
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import npy_header
-from graphormer_plugin.data.labels import describe_targets
+from graphormer_plugin.data.reading.labels import describe_targets
 from graphormer_plugin.data.schema import target_statistics
 from graphormer_plugin.data.splits import require_rows, splits_of_graphs
 from graphormer_plugin.data.store import GraphStore, fingerprint_of

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from cython_ext import bond_dtype
-from graphormer_plugin.data.chunk import NODE_SPLITS, FeaturisedRows, GraphChunk
 from graphormer_plugin.data.columns import Level, as_rows, column_type
+from graphormer_plugin.data.datasets.registry import DatasetSource
 from graphormer_plugin.data.errors import StoreError, counted, named_in_errors
 from graphormer_plugin.data.files import (
     atomic_write,
@@ -21,16 +21,15 @@ from graphormer_plugin.data.files import (
     is_full,
     npy_header,
 )
-from graphormer_plugin.data.graph_columns import chunk_bonds, flat_columns
-from graphormer_plugin.data.label_warnings import warnings_about
-from graphormer_plugin.data.labels import (
+from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, FeaturisedRows, GraphChunk
+from graphormer_plugin.data.graphs.graph_columns import chunk_bonds, flat_columns
+from graphormer_plugin.data.reading.label_warnings import warnings_about
+from graphormer_plugin.data.reading.labels import (
     as_float32,
     checked_weights,
     describe_targets,
     stored_labels,
 )
-from graphormer_plugin.data.parts import Parts
-from graphormer_plugin.data.registry import DatasetSource
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, target_statistics
 from graphormer_plugin.data.store import (
     FORMAT,
@@ -38,6 +37,7 @@ from graphormer_plugin.data.store import (
     MANIFEST,
     fingerprint_of,
 )
+from graphormer_plugin.data.store.parts import Parts
 from graphormer_plugin.data.store.ranges import BondColumns, Column
 
 

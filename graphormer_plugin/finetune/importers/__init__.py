@@ -12,9 +12,9 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from graphormer_plugin.data.errors import named_damage
-from graphormer_plugin.data.options import flag_words
+from graphormer_plugin.data.graphs.smiles import feature_dims
+from graphormer_plugin.data.reading.options import flag_words
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.smiles import feature_dims
 from graphormer_plugin.finetune.importers._shared import Imported
 from graphormer_plugin.finetune.importers.csa import import_csa
 from graphormer_plugin.finetune.importers.graph_transformer import (

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from graphormer_plugin.data.errors import listed
+from graphormer_plugin.data.graphs.smiles import feature_dims
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.data.smiles import feature_dims
 
 COLUMN_STRIDE = 512  # rows per feature column in the released codes' tables
 

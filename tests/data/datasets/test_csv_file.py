@@ -9,7 +9,7 @@ import pandas
 import pytest
 
 from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
-from graphormer_plugin.data.locate import locate
+from graphormer_plugin.data.datasets.locate import locate
 from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.store.custom_splits import with_splits
 from graphormer_plugin.data.store.sharded_store import ShardedStore

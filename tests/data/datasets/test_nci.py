@@ -6,9 +6,9 @@ from rdkit import Chem
 
 from graphormer_plugin.data.datasets import nci
 from graphormer_plugin.data.datasets.nci import longest_cycle, solubility_terms
-from graphormer_plugin.data.featurise import featurise
-from graphormer_plugin.data.smiles import parse_smiles
-from graphormer_plugin.data.tables.table import CsvTable
+from graphormer_plugin.data.graphs.smiles import parse_smiles
+from graphormer_plugin.data.reading.table import CsvTable
+from graphormer_plugin.data.store.featurise import featurise
 
 
 class TestSolubility:

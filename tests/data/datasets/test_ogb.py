@@ -9,7 +9,11 @@ import torch
 
 from graphormer_plugin.data import DatasetError, DatasetSource, describe, get_store
 from graphormer_plugin.data.datasets import ogb
-from graphormer_plugin.data.smiles import feature_dims, parse_any_smiles, parse_smiles
+from graphormer_plugin.data.graphs.smiles import (
+    feature_dims,
+    parse_any_smiles,
+    parse_smiles,
+)
 from support.benchmark_files import (
     REFUSED,
     REFUSED_ROWS,

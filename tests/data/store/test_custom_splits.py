@@ -14,8 +14,8 @@ from graphormer_plugin.data import (
     DatasetSource,
     get_store,
 )
-from graphormer_plugin.data.fields import BatchSpec
-from graphormer_plugin.data.fields.field_cache import load_or_compute
+from graphormer_plugin.data.batches.fields import BatchSpec
+from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
 from graphormer_plugin.data.store import describe
 from support.stores import store_of
 

@@ -14,16 +14,16 @@ from graphormer_plugin.data import (
     DatasetSource,
     get_store,
 )
-from graphormer_plugin.data import collator as collator_module
-from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.fields import FIELDS, BatchSpec
-from graphormer_plugin.data.fields.degrees import mean_log_degree
-from graphormer_plugin.data.fields.field_cache import compute_columns
-from graphormer_plugin.data.graph_columns import ShardColumns, release_pages
+from graphormer_plugin.data.batches import collator as collator_module
+from graphormer_plugin.data.batches.collator import GraphCollator
+from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec
+from graphormer_plugin.data.batches.fields.degrees import mean_log_degree
+from graphormer_plugin.data.batches.fields.field_cache import compute_columns
+from graphormer_plugin.data.graphs.graph_columns import ShardColumns, release_pages
 from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.splits import rowwise_split
 from graphormer_plugin.data.store.sharded_store import ShardedStore, open_stores
-from graphormer_plugin.data.translate import translate_stores
+from graphormer_plugin.data.store.translate import translate_stores
 from support.stores import random_chunk, store_of, write
 
 ROWS = 90

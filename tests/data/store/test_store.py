@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data import StoreError, describe
-from graphormer_plugin.data.chunk import FeaturisedRows, GraphChunk
 from graphormer_plugin.data.errors import NewerStoreError
+from graphormer_plugin.data.graphs.chunk import FeaturisedRows, GraphChunk
 from graphormer_plugin.data.store import FORMAT_VERSION, MANIFEST, GraphStore
 from graphormer_plugin.data.store.writer import StoreWriter
 from support.stores import SPLITS, graphs_of, make_chunk, manifest, random_chunk, write

@@ -1,0 +1,1 @@
+"""Batches of graphs: which graphs, which fields, and their padded arrays."""

@@ -1,0 +1,224 @@
+"""Padded batches of tensors, made from numbers of graphs.
+
+No other code pads: models get ``node_mask`` and the padding values of ``data/fields``,
+everything else works with true sizes.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cython_ext import bond_dtype, build_batch
+from cython_ext.columns import ranges
+from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec
+from graphormer_plugin.data.columns import (
+    Level,
+    column_type,
+    rows_of_graphs,
+    user_column,
+)
+from graphormer_plugin.data.graphs.chunk import NODE_SPLITS
+from graphormer_plugin.data.graphs.graph_columns import (
+    ShardColumns,
+    columns_of_graphs,
+    release_pages,
+)
+from graphormer_plugin.data.schema import MAX_BOND_TYPES
+
+RELEASED_AFTER = 2048  # graphs; each maps about 0.4 MB of a large store
+
+
+class GraphCollator:
+    """Builds the samples that fairseq hands to a model.
+
+    One call into compiled code makes all padded arrays of a batch; they become tensors
+    without a copy. No torch operator runs here, because data workers are forked and an
+    OpenMP team of the parent does not survive a fork.
+
+    Args:
+        target: Labels [rows of their level, C]; None: among the columns.
+        level: What has a label.
+        num_bond_types: Largest joint bond type of the data; types start at 1.
+        max_nodes: Nodes of the largest graph allowed; None for no limit.
+        spec: Fields that the model needs.
+    """
+
+    def __init__(
+        self,
+        columns: dict[str, NDArray[Any]] | ShardColumns,
+        target: NDArray[np.floating] | None,
+        *,
+        spec: BatchSpec,
+        level: Level = Level.GRAPH,
+        num_bond_types: int,
+        max_nodes: int | None = None,
+    ) -> None:
+        if target is not None:
+            columns = columns | {"target": target}
+        self.columns = columns
+        self.level = level
+        self.num_bond_types = num_bond_types
+        self.max_nodes = max_nodes
+        self.spec = spec
+        self.unreleased = 0
+
+    def __call__(self, graph_ids: NDArray[np.int64], split: str = "") -> dict[str, Any]:
+        """Collates the graphs with these numbers ``[B]``. Where splits are of nodes, labels
+        outside a given ``split`` count as missing.
+
+        Returns:
+            - ``id`` int64 ``[B]``, the numbers (``GraphStore.rows`` gives the rows of
+              the source);
+            - ``nsamples``, the number of graphs, and ``ntokens``, of real nodes;
+            - ``net_input`` with the ``batch`` of fields;
+            - ``target`` float64 ``[B, C]``, NaN where missing. fairseq's ``--fp16`` halves
+              float32 tensors, and a half rounds 2,049 and turns 70,000 into infinity.
+              For nodes ``[B, N, C]``: classes int64, -1 where missing or padding; values
+              float64, NaN there;
+            - ``weight`` float64 ``[B]`` and ``bound`` int8 ``[B, C]``, if the store has them.
+
+            An empty array gives an empty dict: fairseq fills uneven shards with such
+            samples, and its trainer replaces them by a dummy batch.
+        """
+        graph_ids = np.asarray(graph_ids, dtype=np.int64)
+        if graph_ids.size == 0:
+            return {}
+        self.unreleased += graph_ids.size
+        if self.unreleased >= RELEASED_AFTER:
+            release_pages(self.shards)
+            self.unreleased = 0
+        columns, ids = self.columns, graph_ids
+        if isinstance(columns, ShardColumns):
+            columns, ids = columns.of_graphs(graph_ids), np.arange(len(graph_ids))
+        num_bond_types = self.num_bond_types
+        if self.spec.number_edges:
+            one_store = columns is self.columns
+            numbers = self.edge_numbers if one_store else numbered_edges(columns)
+            columns = columns | {"edge_bond": numbers[0]}
+            num_bond_types = numbers[1]
+        own = {name: FIELDS[name].per for name in self.spec.fields if FIELDS[name].per}
+        arrays = build_batch(
+            columns,
+            ids,
+            self.spec.fields - {"graph_features"} - own.keys(),
+            num_bond_types=num_bond_types,
+            max_nodes=self.max_nodes,
+            max_dist=self.spec.max_dist,
+            max_hop=self.spec.max_hop,
+            path_length=self.spec.path_length,
+        )
+        if "graph_features" in self.spec.fields:
+            arrays["graph_features"] = columns["graph_features"][ids]
+        # fairseq's --fp16 halves float32, not float64. Halves of positions would be off by
+        # 0.01 at 10 angstrom, and halves of features infinite above 65,504.
+        for name in ("x", "pos", "edge_attr", "graph_features"):
+            if name in arrays and arrays[name].dtype == np.float32:
+                arrays[name] = arrays[name].astype(np.float64)
+        for name, level in own.items():
+            arrays[name] = padded_rows(columns, level, user_column(level, name), ids)
+        if self.spec.number_edges:
+            number_in_batch(arrays, columns["edge_offset"], ids)
+        offsets = columns["node_offset"]
+        labels = {"target": _labels(columns, self.level, ids, split)}
+        if "weight" in columns:
+            labels["weight"] = columns["weight"][ids].astype(np.float64)
+        if "bound" in columns:
+            labels["bound"] = columns["bound"][ids]
+        return {
+            "id": torch.tensor(graph_ids),  # a copy: they may be read-only
+            "nsamples": len(graph_ids),
+            "ntokens": int((offsets[ids + 1] - offsets[ids]).sum()),
+            "net_input": {
+                "batch": {name: torch.from_numpy(a) for name, a in arrays.items()}
+            },
+            **{name: torch.from_numpy(array) for name, array in labels.items()},
+        }
+
+    @property
+    def shards(self) -> list[dict[str, NDArray[Any]]]:
+        """Columns of each store."""
+        columns = self.columns
+        return columns.shards if isinstance(columns, ShardColumns) else [columns]
+
+    @cached_property
+    def edge_numbers(self) -> tuple[NDArray[np.unsignedinteger], int]:
+        """`numbered_edges` of all graphs."""
+        return numbered_edges(self.columns)
+
+    def graphs(self, graph_ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Columns of some graphs, with their labels as ``target``."""
+        if isinstance(self.columns, ShardColumns):
+            return self.columns.of_graphs(graph_ids)
+        return columns_of_graphs(self.columns, graph_ids, self.level)
+
+
+def _labels(
+    columns: Mapping[str, NDArray[Any]],
+    level: Level,
+    ids: NDArray[np.int64],
+    split: str,
+) -> NDArray[Any]:
+    """The ``target`` of `GraphCollator.__call__`."""
+    is_real = columns["target"].dtype.kind == "f"
+    target = padded_rows(columns, level, "target", ids)
+    target = target.astype(np.float64 if is_real else np.int64)
+    if split in NODE_SPLITS and "node_split" in columns:
+        node_splits = padded_rows(columns, level, "node_split", ids)
+        outside = node_splits != 1 + list(NODE_SPLITS).index(split)
+        target[outside] = column_type("target").filling(target.dtype)
+    return target
+
+
+def numbered_edges(
+    columns: Mapping[str, NDArray[Any]],
+) -> tuple[NDArray[np.unsignedinteger], int]:
+    """Number of each edge within its graph ``[sum E]``, from 1, and the largest."""
+    offsets = np.asarray(columns["edge_offset"])
+    counts = np.diff(offsets)
+    most = int(counts.max(initial=0))
+    if most > MAX_BOND_TYPES:
+        raise ValueError(
+            f"a graph has {most} edges, expected at most {MAX_BOND_TYPES} of edges "
+            "with real features"
+        )
+    numbers = ranges(np.ones_like(counts), counts)
+    return numbers.astype(bond_dtype(most)), max(most, 1)
+
+
+def number_in_batch(
+    arrays: dict[str, NDArray], offsets: NDArray[np.int64], ids: NDArray[np.int64]
+) -> None:
+    """Edges that are numbered within each graph get their numbers in the batch."""
+    counts = offsets[ids + 1] - offsets[ids]
+    first = (np.cumsum(counts) - counts).astype(np.int32)
+    for name in ("bond", "path_bond"):
+        if name in arrays:
+            numbers = arrays[name].astype(np.int32)
+            shape = (-1, *[1] * (numbers.ndim - 1))
+            numbers += np.where(numbers, first.reshape(shape), np.int32(0))
+            arrays[name] = numbers
+
+
+def padded_rows(
+    columns: Mapping[str, NDArray[Any]],
+    level: Level,
+    name: str,
+    ids: NDArray[np.int64],
+) -> NDArray[Any]:
+    """A column of some graphs: [B, ...] of graphs, [B, N, ...] of nodes or [B, N, N, ...] of
+    pairs, with the `ColumnType.filling` at padding."""
+    rows = columns[name][rows_of_graphs(columns, ids, level)]
+    if level is Level.GRAPH:
+        return rows
+    sizes = columns["node_offset"][ids + 1] - columns["node_offset"][ids]
+    real = np.arange(sizes.max()) < sizes[:, None]
+    if level is Level.PAIR:
+        real = real[:, :, None] & real[:, None]
+    filling = column_type(name).filling(rows.dtype)
+    padded = np.full((*real.shape, *rows.shape[1:]), filling, rows.dtype)
+    padded[real] = rows
+    return padded

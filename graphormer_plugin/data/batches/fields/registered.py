@@ -1,0 +1,152 @@
+"""Batch fields of users: numbers of each graph, node or pair of nodes.
+
+A function in a folder that ``--user-dir`` or ``--user-data-dir`` names computes them from a
+graph, once per store (`field_cache`):
+
+    @register_field("resistance", per="pair")
+    def resistance(graph):
+        laplacian = np.zeros((graph.num_nodes, graph.num_nodes))
+        ...
+        return laplacian  # [n, n]
+
+A model, or a pair encoding, reads the field if its name is among its fields.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec, Field
+from graphormer_plugin.data.batches.fields.field_cache import (
+    CACHED_FIELDS,
+    CachedField,
+    Columns,
+)
+from graphormer_plugin.data.columns import (
+    Level,
+    attribute_column,
+    register_attribute,
+    user_column,
+)
+from graphormer_plugin.data.datasets.registry import code_hash, is_made_again
+from graphormer_plugin.data.errors import DatasetError, user_code_errors
+from graphormer_plugin.data.graphs.graph_columns import (
+    columns_of_graphs,
+    edges_of_graph,
+)
+
+# See `register_field`.
+Function = Callable[[SimpleNamespace], Any]
+_SHAPES = {
+    Level.GRAPH: "[B, ...]",
+    Level.NODE: "[B, N, ...]",
+    Level.PAIR: "[B, N, N, ...]",
+}
+# Columns that the function gets if the data have them.
+_FEATURES = ("x", "pos", "edge_attr", "edge_bond")
+_functions: dict[str, Function] = {}
+
+
+def register_field(
+    name: str, per: str, reads: Sequence[str] = ()
+) -> Callable[[Function], Function]:
+    """Decorator: makes numbers of graphs a batch field, float32, 0 at padding.
+
+    The function gets a graph with ``num_nodes`` n, ``edge_index`` int64 ``[2, E]``, ``x``
+    ``[n, F]`` and, where the data have them, ``pos`` ``[n, 3]``, ``edge_attr`` (real
+    features ``[E, columns]``) or ``edge_bond`` (joint type of the categories ``[E]``), and the
+    attributes that it ``reads``. It returns finite numbers: ``[...]`` of the graph, ``[n, ...]``
+    of its nodes, or ``[n, n, ...]`` of pairs. The dimensions in place of the dots are the
+    same for all graphs. The results are kept beside the store, 4 bytes a number, and
+    computed again after a change of the function's file or folder.
+
+    A name has letters, digits and ``_``; ``per`` is ``graph``, ``node`` or ``pair``. The
+    attributes that a field ``reads`` are PyG's ``Data``'s, float32: with a row per edge if
+    ``edge`` is in the name (``edge_weight``), else per node. Data are prepared with them while
+    the field is registered.
+    """
+    if per not in _SHAPES or not name.isidentifier():
+        raise ValueError(
+            f"field {name!r} per {per!r}: expected letters, digits and _ per "
+            f"{'|'.join(_SHAPES)}"
+        )
+
+    level = Level(per)
+
+    def _register(function: Function) -> Function:
+        known = _functions.get(name)
+        again = known is not None and is_made_again(known, function)
+        if name in FIELDS and not again:
+            raise ValueError(f"field {name!r} exists already")
+        _functions[name] = function
+        for attribute in reads:
+            register_attribute(attribute)
+        meaning = (function.__doc__ or name).partition("\n")[0]
+        FIELDS[name] = Field(_SHAPES[level], "float32", "0", meaning, level)
+        code = code_hash(function)
+        columns = [user_column(level, name)]
+        if level is Level.PAIR:
+            columns.append(level.offset)
+        CACHED_FIELDS[name] = CachedField(
+            key=lambda spec: f"field.{name}",
+            columns=tuple(columns),
+            compute=partial(_compute, name, level, function, tuple(reads)),
+            version=lambda spec: code,
+        )
+        return function
+
+    return _register
+
+
+def _compute(
+    field: str,
+    level: Level,
+    function: Function,
+    reads: tuple[str, ...],
+    columns: Columns,
+    spec: BatchSpec,
+    progress: str | None,
+) -> dict[str, np.ndarray]:
+    """The columns of a field, with a row for each graph, node or pair."""
+    dimensions = list(_SHAPES).index(level)
+    sizes = np.diff(columns["node_offset"])
+    offset = np.cumsum([0, *sizes**dimensions], dtype=np.int64)
+    rows = None
+    if lacking := [read for read in reads if attribute_column(read) not in columns]:
+        raise DatasetError(
+            f"the field {field} reads {lacking[0]}, which these graphs do not have; data that "
+            "were prepared before the field was registered are prepared again with --rebuild"
+        )
+    attributes = {read: attribute_column(read) for read in reads}
+    names = {"node_offset", "edge_offset", *_FEATURES, *attributes.values()}
+    read_columns = {name: columns[name] for name in names & columns.keys()}
+    for graph in tqdm(
+        range(len(sizes)), unit="graph", desc=progress, disable=not progress
+    ):
+        size = int(sizes[graph])
+        with user_code_errors(f"the function of the field {field}"):
+            found = columns_of_graphs(read_columns, np.array([graph]))
+            given = {name: found[name] for name in _FEATURES if name in found}
+            given |= {read: found[column] for read, column in attributes.items()}
+            one = SimpleNamespace(
+                num_nodes=size, edge_index=edges_of_graph(columns, graph), **given
+            )
+            values = np.asarray(function(one), np.float32)
+            rest = values.shape[dimensions:] if rows is None else rows.shape[1:]
+            expected = (size,) * dimensions + rest
+            if values.shape != expected or not np.isfinite(values).all():
+                raise ValueError(
+                    f"graph {graph}: shape {list(values.shape)}, expected "
+                    f"{list(expected)} of finite numbers"
+                )
+        if rows is None:
+            rows = np.empty((int(offset[-1]), *rest), np.float32)
+        rows[offset[graph] : offset[graph + 1]] = values.reshape(-1, *rest)
+    computed = {user_column(level, field): rows}
+    if level is Level.PAIR:
+        computed[level.offset] = offset
+    return computed

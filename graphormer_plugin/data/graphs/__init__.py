@@ -1,0 +1,1 @@
+"""Graphs of molecules and of others, in arrays."""

@@ -1,0 +1,107 @@
+"""Featurisers: how a text becomes a graph. Checkpoints and stores carry their names."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from graphormer_plugin.components import matching
+from graphormer_plugin.data.graphs.chunk import MoleculeGraph, Parser
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
+
+Dims = tuple[list[int], list[int]]
+
+
+class Featuriser(Protocol):
+    """Reads graphs from texts, in one vocabulary. Equal featurisers read equal graphs."""
+
+    @property
+    def name(self) -> str:
+        """Name of the registered featuriser."""
+
+    @property
+    def dims(self) -> Dims | None:
+        """Number of values of each node and bond column; None if they are not known."""
+
+    def read(self, text: str) -> MoleculeGraph:
+        """The graph of a text; ValueError if it is refused. ``extras["mol"]`` may have RDKit's
+        molecule, whose atoms are the nodes."""
+
+    def mols(self, text: str) -> list[Any]:
+        """RDKit's molecules of a text, atoms in the order of the nodes."""
+
+    def part(self, mol: Any) -> Any:
+        """The part of a molecule that becomes a graph, atoms in their order."""
+
+    def plain(self) -> "Featuriser":
+        """Its form without canonical order: nodes have the order of the text."""
+
+    def whole(self) -> "Featuriser":
+        """Its form that keeps all fragments."""
+
+
+@dataclass(frozen=True)
+class GraphsOnly:
+    """Stands for graphs of a source without texts. Texts that come with such graphs say which
+    molecules they are."""
+
+    name: str = ""
+    dims: Dims | None = None
+
+    @property
+    def read(self) -> Parser:
+        """Raise ValueError: a model of such graphs reads no text."""
+        raise ValueError(
+            "the checkpoint does not say how SMILES become the graphs that the model "
+            "was trained on; give graphs with the same features"
+        )
+
+    def mols(self, text: str) -> list[Any]:
+        """See `Featuriser`."""
+        return OGBFeaturiser().mols(text)
+
+    def part(self, mol: Any) -> Any:
+        """See `Featuriser`."""
+        return mol
+
+    def plain(self) -> "GraphsOnly":
+        """See `Featuriser`."""
+        return self
+
+    def whole(self) -> "GraphsOnly":
+        """See `Featuriser`."""
+        return self
+
+
+_FEATURISERS: dict[str, Featuriser] = {}
+
+
+def register_featuriser(featuriser: Featuriser) -> None:
+    """Make a featuriser known by its name; ValueError if one of another class has it. A class
+    of the same name and module, such as a notebook's cell that is run again, replaces it.
+    """
+    before, after = (
+        (type(one).__module__, type(one).__qualname__)
+        for one in (_FEATURISERS.get(featuriser.name, featuriser), featuriser)
+    )
+    if before != after:
+        raise ValueError(f"featuriser {featuriser.name!r} is registered already")
+    _FEATURISERS[featuriser.name] = featuriser
+
+
+def featuriser_named(name: str) -> Featuriser:
+    """The featuriser of a name, `GraphsOnly` of the empty name; ValueError if none has it."""
+    if not name:
+        return GraphsOnly()
+    if name not in _FEATURISERS:
+        expected = "|".join(list_featurisers())
+        raise ValueError(f"unknown featuriser {name!r}, expected {expected}")
+    return _FEATURISERS[name]
+
+
+def list_featurisers(*patterns: str) -> list[str]:
+    """Names of featurisers that match one of some patterns; all without."""
+    return matching(_FEATURISERS, patterns)
+
+
+for _canonical in (False, True):
+    for _largest in (False, True):
+        register_featuriser(OGBFeaturiser(_canonical, _largest))

@@ -1,0 +1,1 @@
+"""Reading: files of molecules, their cells and labels, and the options of tables."""

@@ -1,0 +1,186 @@
+"""From SMILES to chunks of a store, on as many processes as asked for."""
+
+import json
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from graphormer_plugin.data.datasets.user_code import import_user_data
+from graphormer_plugin.data.errors import DatasetError, user_code_errors
+from graphormer_plugin.data.graphs.chunk import (
+    CHUNK_ROWS,
+    FeaturisedRows,
+    GraphChunk,
+    MoleculeGraph,
+    Parser,
+)
+from graphormer_plugin.data.graphs.smiles import captured_rdkit_log
+from graphormer_plugin.workers import in_workers
+
+logger = logging.getLogger(__name__)
+
+# Workers take seconds to start, because they import this package. In that time, one core
+# featurises thousands of molecules, or describes a thousand.
+MIN_ROWS_FOR_WORKERS = 16384
+MIN_DESCRIBED_FOR_WORKERS = 4096
+
+
+# Atoms of a SMILES: in brackets, except hydrogens, or of the organic subset.
+ATOM = re.compile(r"\[(?!H\])[^\]]*\]|Br|Cl|[BCNOPSFIbcnops*]")
+
+
+@dataclass(frozen=True)
+class LimitedParser:
+    """A parser that refuses molecules of more than ``max_atoms`` with ValueError, before RDKit
+    reads them: it crashes on a chain of 20,000."""
+
+    parser: Parser
+    max_atoms: int
+
+    def __call__(self, smiles: str) -> MoleculeGraph:
+        """The graph of a SMILES."""
+        if len(smiles) > self.max_atoms:  # an atom has at least one character
+            written, *_ = smiles.split(maxsplit=1) or [""]
+            # The parser may leave out all fragments but one.
+            largest = max(written.split("."), key=len)
+            self._check(len(ATOM.findall(largest)))
+        graph = self.parser(smiles)
+        self._check(len(graph.x))
+        return graph
+
+    def _check(self, atoms: int) -> None:
+        if atoms > self.max_atoms:
+            raise ValueError(f"{atoms:,} atoms, above --max-atoms {self.max_atoms}")
+
+
+def num_workers(asked: int | None, rows: int, least: int = MIN_ROWS_FOR_WORKERS) -> int:
+    """Number of processes to start; 0 means to work in this process. By default (None) all
+    cores that this process may use, but 0 for fewer than ``least`` rows, which do not repay
+    the start of workers."""
+    if asked is None:
+        if rows < least:
+            return 0
+        asked = len(os.sched_getaffinity(0))
+    if asked < 0:
+        raise DatasetError(f"workers must be 0 or more, got {asked}")
+    return 0 if asked <= 1 else asked
+
+
+def featurise(
+    smiles: Sequence[str],
+    parser: Parser,
+    *,
+    first: int = 0,
+    workers: int | None = None,
+    progress: bool = True,
+    description: str = "molecules",
+    exclude: Iterable[int] = (),
+    describe: Callable[[Sequence[str]], np.ndarray] | None = None,
+    user_data_dir: str = "",
+) -> Iterator[FeaturisedRows]:
+    """Parse SMILES into chunks, in their order, from the row ``first`` on.
+
+    Rows to ``exclude`` are left out and are not failures. ``describe`` makes descriptors
+    [n, columns] of the SMILES that could be parsed. ``user_data_dir`` is the folder of the
+    parser's module, if it is not in a package.
+    """
+    excluded = frozenset(exclude)
+
+    def _calls() -> Iterator[tuple[Any, ...]]:
+        for start in range(first, len(smiles), CHUNK_ROWS):
+            rows = range(start, min(start + CHUNK_ROWS, len(smiles)))
+            kept = [row for row in rows if row not in excluded]
+            yield parser, describe, rows.stop, kept, [smiles[row] for row in kept]
+
+    # Workers import the modules of the user, whose names pickled calls have.
+    start = partial(import_user_data, Path(user_data_dir)) if user_data_dir else None
+    least = MIN_ROWS_FOR_WORKERS if describe is None else MIN_DESCRIBED_FOR_WORKERS
+    count = num_workers(workers, len(smiles) - first, least)
+    with tqdm(
+        total=len(smiles),
+        initial=first,
+        desc=description,
+        unit="mol",
+        disable=not progress,
+        smoothing=0.05,
+    ) as bar:
+        for piece in in_workers(count, _featurise_rows, _calls(), start):
+            yield piece
+            bar.update(piece.end - bar.n)
+
+
+def _featurise_rows(
+    parser: Parser,
+    describe: Callable[[Sequence[str]], np.ndarray] | None,
+    end: int,
+    rows: list[int],
+    smiles: list[str],
+) -> FeaturisedRows:
+    graphs: list[MoleculeGraph] = []
+    kept: list[int] = []
+    result = FeaturisedRows(None, end=end)
+    with captured_rdkit_log() as messages, user_code_errors("the parser"):
+        for row, string in zip(rows, smiles, strict=True):
+            try:
+                graph = parse(string, parser, messages)
+            except ValueError as error:
+                result.failures.append((row, string, str(error)))
+                continue
+            graphs.append(graph)
+            kept.append(row)
+    if graphs:
+        if describe is not None:
+            texts = dict(zip(rows, smiles, strict=True))
+            described = describe([texts[row] for row in kept])
+            result.descriptors = described.astype(np.float32)
+        for name in graphs[0].extras:
+            values = [graph.extras[name] for graph in graphs]
+            try:
+                result.extras[name] = json.loads(json.dumps(values, default=_listed))
+            except TypeError as error:  # a key of a type that JSON lacks
+                raise DatasetError(f"extras of the parser: {error}") from None
+        result.chunk = joined_graphs(graphs, kept)
+    return result
+
+
+def joined_graphs(graphs: Sequence[MoleculeGraph], rows: Sequence[int]) -> GraphChunk:
+    """Join graphs of a parser, at least one, with the rows of their source."""
+    return GraphChunk(
+        num_nodes=np.array([len(graph.x) for graph in graphs]),
+        num_edges=np.array([graph.edge_index.shape[1] for graph in graphs]),
+        x=np.concatenate([graph.x for graph in graphs]),
+        edge_index=np.concatenate([graph.edge_index for graph in graphs], axis=1),
+        edge_attr=np.concatenate([graph.edge_attr for graph in graphs]),
+        row=np.array(rows),
+    )
+
+
+def _listed(value: Any) -> Any:
+    """A NumPy number or array of an extra as JSON has it, in which parts are kept."""
+    if not isinstance(value, np.generic | np.ndarray):
+        kind = type(value).__name__
+        raise ValueError(f"extras of the parser hold a {kind}, expected what JSON can")
+    return value.tolist()
+
+
+def parse(smiles: str, parser: Parser, messages: list[str]) -> MoleculeGraph:
+    """Graph of a SMILES; ValueError with RDKit's reason, or else the parser's, if it is
+    refused."""
+    messages.clear()
+    try:
+        graph = parser(smiles)
+        if len(graph.x) == 0:
+            raise ValueError("no atoms")
+    except ValueError as error:
+        reasons = [*messages[:1], str(error), "RDKit refuses it"]  # a text may be empty
+        reason = next(filter(str.strip, reasons))
+        raise ValueError(" ".join(reason.split())) from None
+    return graph

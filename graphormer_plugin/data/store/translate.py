@@ -1,0 +1,135 @@
+"""Data in the vocabulary of a checkpoint that was trained on other data."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cython_ext import bond_dtype, edge_order
+from graphormer_plugin.data.graphs.graph_columns import ShardColumns
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.data.store.sharded_store import ShardedStore
+
+logger = logging.getLogger(__name__)
+
+
+def translate_stores(
+    store: GraphStore | ShardedStore,
+    schema: FeatureSchema,
+    targets: TargetSchema,
+    name: str,
+) -> tuple[dict[str, NDArray] | ShardColumns, NDArray | None]:
+    """Columns and targets of a dataset, called ``name`` in messages, in the ``schema`` and with
+    the ``targets`` of a checkpoint. The targets of several stores are among their columns.
+    """
+    unit = store.targets.unit
+    if unit and targets.unit and unit != targets.unit:
+        logger.warning(
+            "%s has targets in %s; the checkpoint predicts %s", name, unit, targets.unit
+        )
+    shards = []
+    for part in store.stores:
+        columns = translate_columns(part, schema, name)
+        target = translate_target(part, targets, name)
+        shards.append(columns | {"target": target})
+    if isinstance(store, ShardedStore):
+        return ShardColumns(shards, store.first, store.targets.level), None
+    return columns, target
+
+
+def _require_same(name: str, what: str, given: Any, trained: Any) -> None:
+    """Raises ValueError if data are not like the data that a checkpoint knows."""
+    if given != trained:
+        raise ValueError(
+            f"{name} has {what} {given or 'none'}, the checkpoint was trained on "
+            f"{trained or 'none'}"
+        )
+
+
+def translate_columns(
+    store: GraphStore, schema: FeatureSchema, name: str
+) -> dict[str, NDArray]:
+    """Columns of a store with the bond types of another schema, see `translate_stores`."""
+    columns, given = dict(store.columns), store.schema
+    joined = (given.graph_features, schema.graph_features)
+    _require_same(name, "--extra-columns and --descriptors", *joined)
+    if schema.graph_features:
+        columns["graph_features"] = schema.scale_graph_features(
+            columns["graph_features"]
+        )
+    if schema.unscaled() == given.unscaled():
+        return columns
+    for what in ("node_dims", "num_node_features", "num_edge_features"):
+        _require_same(name, what, getattr(given, what), getattr(schema, what))
+    return columns | translate_bonds(columns, given, schema)
+
+
+def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDArray:
+    """Labels [rows of their level, C] of a store in the order of another schema."""
+    given = store.targets
+    if {*targets.names} - {*given.names}:
+        raise ValueError(
+            f"{name} has targets {', '.join(given.names)}; the checkpoint predicts "
+            f"{', '.join(targets.names)}"
+        )
+    _require_same(name, "kind of targets", given.kind, targets.kind)
+    _require_same(name, "level of targets", given.level, targets.level)
+    order = [given.names.index(target) for target in targets.names]
+    values = store.target
+    if targets.names != given.names:
+        values = values[:, order]
+    wanted = [targets.classes_of(number) for number in range(len(order))]
+    named = [given.classes_of(number) for number in order]
+    if wanted != named:  # a copy; small integers of nodes may not hold all classes
+        values = np.array(values, np.int64 if values.dtype.kind == "i" else None)
+    for column, classes, words in zip(values.T, wanted, named, strict=True):
+        if classes and words and classes != words:
+            unknown = sorted({*words} - {*classes})
+            if unknown:
+                raise ValueError(
+                    f"{name} has class {unknown[0]!r} of {', '.join(targets.names)}; the "
+                    f"checkpoint predicts {', '.join(classes)}"
+                )
+            place = np.array([classes.index(word) for word in words])
+            labelled = column >= 0  # NaN and -1 are missing
+            column[labelled] = place[column[labelled].astype(int)]
+    if given.num_classes > targets.num_classes:
+        try:
+            targets.check(values)  # numbers mean the same
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    return values
+
+
+def translated_labels(
+    store: GraphStore | ShardedStore, targets: TargetSchema, name: str, split: str
+) -> NDArray:
+    """Labels [n, C] of the graphs of a split, translated by `translate_target`."""
+    labels = [translate_target(part, targets, name) for part in store.stores]
+    return np.concatenate(labels)[store.splits[split]]
+
+
+def translate_bonds(
+    columns: Mapping[str, NDArray], source: FeatureSchema, target: FeatureSchema
+) -> dict[str, NDArray]:
+    """Edge columns of a store with the bond types of another schema.
+
+    The bond types of a table are numbers in their dataset only, so the bond columns
+    behind them are compared. Bond types that the target's table lacks become UNKNOWN. The
+    edges are sorted as in a store.
+    """
+    if source.bond_table is None or target.bond_table is None:
+        dims = (source.bond_dims, target.bond_dims)
+        _require_same("the dataset", "bond columns", *dims)
+    rows = source.bond_columns()
+    known = (rows >= 0).all(axis=1)
+    known[0] = False
+    types = np.full(len(rows), target.num_bond_types, dtype=np.int64)
+    types[known] = target.bond_types(rows[known])
+    bond = types[columns["edge_bond"]].astype(bond_dtype(target.num_bond_types))
+    src, dst = columns["edge_src"], columns["edge_dst"]
+    order = edge_order(np.diff(columns["edge_offset"]), src, dst, bond)
+    return {"edge_src": src[order], "edge_dst": dst[order], "edge_bond": bond[order]}

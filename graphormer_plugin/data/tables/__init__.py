@@ -1,1 +1,0 @@
-"""Tables of molecules: formats, cells and labels."""

@@ -1,0 +1,174 @@
+"""fairseq's view of a split: true sizes, size buckets, seeded shuffling."""
+
+import logging
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq.data import FairseqDataset
+from numpy.typing import NDArray
+from torch.utils._pytree import tree_map
+from torch.utils.data import get_worker_info
+
+from graphormer_plugin.data.batches.buckets import (
+    BUCKET_RATIO,
+    bucket_of_sizes,
+    bucketed_order,
+    describe_graphs,
+)
+from graphormer_plugin.data.batches.collator import GraphCollator
+from graphormer_plugin.data.errors import SHARED_MEMORY
+from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.data.store.sharded_store import ShardedStore
+
+logger = logging.getLogger(__name__)
+
+
+def in_shared_memory(batch: Any) -> Any:
+    """A batch whose tensors are in the memory that processes share, where the queue of a data
+    worker would move them. OSError if that memory is full: the queue's thread would lose the
+    batch, for which the training would wait forever."""
+    try:
+        return tree_map(lambda x: x.share_memory_() if torch.is_tensor(x) else x, batch)
+    except RuntimeError as error:
+        if "shared memory" not in str(error):
+            raise
+        advice = "is full; free it, or give --num-workers 0"
+        raise OSError(
+            f"{SHARED_MEMORY}, where data workers put batches, {advice}"
+        ) from None
+
+
+class GraphDataset(FairseqDataset):
+    """One split of a graph store: its graphs ``[n]`` among those of the ``sizes`` ``[G]``.
+
+    Items are positions in the split, which the collator turns into batches. The order
+    depends on seed and epoch only if it is to ``shuffle``: graphs are shuffled within size
+    buckets (`bucket_of_sizes`), batches are cut along the buckets, and fairseq's iterator
+    shuffles the batches. A resumed run therefore sees the batches of an uninterrupted one.
+    Otherwise graphs are sorted by size.
+    """
+
+    def __init__(
+        self,
+        graph_ids: NDArray[np.int64],
+        sizes: NDArray[np.integer],
+        collator: GraphCollator,
+        *,
+        shuffle: bool = False,
+        seed: int = 1,
+        bucket_ratio: float = BUCKET_RATIO,
+        split: str = "",
+    ) -> None:
+        super().__init__()
+        self.graph_ids = np.array(graph_ids, dtype=np.int64)
+        self.all_sizes = np.asarray(sizes)
+        self.sizes = self.all_sizes[self.graph_ids].astype(np.int64)
+        self.collator = collator
+        self.shuffle = shuffle
+        self.seed = seed
+        self.epoch = 1
+        self.bucket_ratio = bucket_ratio
+        self.split = split
+
+    @property
+    def buckets(self) -> NDArray[np.integer]:
+        """Number of the size bucket of each position."""
+        return bucket_of_sizes(self.sizes, self.bucket_ratio)
+
+    def __len__(self) -> int:
+        return len(self.graph_ids)
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+    def __getitems__(self, indices: list[int]) -> list[int]:
+        """torch's data loader calls this once per batch instead of once per graph."""
+        return indices
+
+    def collater(self, samples: list[int]) -> dict[str, Any]:
+        """Batch of the given positions of the split; see `GraphCollator`."""
+        graphs = self.graph_ids[np.asarray(samples, dtype=np.int64)]
+        try:
+            batch = self.collator(graphs, self.split)
+            return batch if get_worker_info() is None else in_shared_memory(batch)
+        except MemoryError:
+            batch = describe_graphs(graphs, self.all_sizes)
+            text = f"out of memory in a batch of {batch}"
+            raise MemoryError(text) from None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Select the training order of an epoch."""
+        self.epoch = epoch
+
+    def ordered_indices(self) -> NDArray[np.int64]:
+        """Positions in the order in which batches are cut."""
+        if not self.shuffle:
+            return np.argsort(self.sizes, kind="stable")
+        return bucketed_order(self.sizes, self.seed, self.epoch, self.bucket_ratio)
+
+    def within(
+        self,
+        indices: NDArray[np.int64],
+        limit: int,
+        option: str,
+        skip_larger: bool = False,
+    ) -> NDArray[np.int64]:
+        """Positions of the graphs that fit into a batch: nodes, or pairs of nodes for
+        ``--max-pairs``, are within the limit of an option.
+
+        A training graph that is too large is an error, although fairseq's trainer asks to
+        leave it out: a training never drops a graph. An evaluation may ``skip_larger`` graphs,
+        with a warning (``--skip-invalid-size-inputs-valid-test``).
+        """
+        pairs = option == "--max-pairs"
+        cost = self.sizes[indices] ** (2 if pairs else 1)
+        fits = cost <= limit
+        if fits.all():
+            return indices
+        larger = f"{int((~fits).sum())} of {len(cost)} graphs"
+        if skip_larger and not self.shuffle:
+            unit = "pairs of nodes" if pairs else "nodes"
+            if not fits.any():
+                raise ValueError(f"all graphs have more {unit} than {option} {limit}")
+            text = "%s are left out: they have more %s than %s %d"
+            logger.warning(text, larger, unit, option, limit)
+            return indices[fits]
+        worst = int(indices[cost.argmax()])
+        raise ValueError(
+            f"graph {self.graph_ids[worst]} has {self.sizes[worst]} nodes"
+            f"{f', {cost.max()} pairs' if pairs else ''}, more than "
+            f"{option} {limit} ({larger} are larger); raise {option}"
+        )
+
+
+def dataset_of_split(
+    store: GraphStore | ShardedStore,
+    split: str,
+    collator: GraphCollator,
+    *,
+    name: str,
+    seed: int = 1,
+    bucket_ratio: float = BUCKET_RATIO,
+    max_nodes: int | None = None,
+) -> GraphDataset:
+    """The dataset of a split, shuffled for ``train`` only; see `GraphDataset`. ValueError for
+    an unknown or empty split, and for a graph above ``max_nodes``."""
+    if split not in store.splits:
+        raise ValueError(
+            f"unknown split '{split}' of {name}, "
+            f"expected {'|'.join(sorted(store.splits))}"
+        )
+    graph_ids = store.splits[split]
+    if len(graph_ids) == 0:
+        raise ValueError(f"split '{split}' of {name} is empty")
+    if split != "train" and store.targets.level == "graph":
+        if np.isnan(store.labels(graph_ids)).all():
+            logger.warning(
+                "split '%s' of %s has no labels: its metrics are undefined", split, name
+            )
+    order = {"shuffle": split == "train", "seed": seed, "bucket_ratio": bucket_ratio}
+    dataset = GraphDataset(graph_ids, store.sizes, collator, split=split, **order)
+    if max_nodes is not None:
+        dataset.within(np.arange(len(dataset)), max_nodes, "--max-nodes")
+    return dataset

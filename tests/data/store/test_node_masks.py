@@ -1,0 +1,149 @@
+"""Splits of the nodes of one graph: PyG's train_mask, val_mask and test_mask."""
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from graphormer_plugin.data import DatasetError, DatasetSource
+from graphormer_plugin.data.batches.collator import GraphCollator
+from graphormer_plugin.data.batches.fields import BatchSpec
+from graphormer_plugin.data.store import GraphStore, describe
+from graphormer_plugin.pyg import GraphLoss, build_model, graph_loader
+from graphormer_plugin.tasks._dataset import dataset_of_split
+from support.stores import store_of
+
+MASKS = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
+NODES = 40
+
+
+def graph(seed=0, nodes=NODES, values=False):
+    """Three in eight nodes train, two are valid, two test, one in no mask; some of each
+    have no label."""
+    rng = np.random.default_rng(seed)
+    ends = torch.from_numpy(rng.integers(0, nodes, (2, 3 * nodes)))
+    y = torch.from_numpy(rng.integers(-1, 4, nodes))
+    if values:
+        y = torch.where(y < 0, torch.nan, y.double() + torch.arange(nodes))
+    part = torch.arange(nodes) % 8
+    part = torch.tensor([0, 0, 0, 1, 1, 2, 2, 3])[part]
+    masks = {name: part == number for number, name in enumerate(MASKS.values())}
+    x = torch.from_numpy(rng.integers(0, 5, (nodes, 3)))
+    return Data(x=x, edge_index=torch.cat([ends, ends.flip(0)], 1), y=y, **masks)
+
+
+def prepared(graphs, kind="multiclass", split="", **more):
+    """The store of graphs whose nodes have labels."""
+    source = DatasetSource(graphs=graphs, level="node", kind=kind, **more)
+    return store_of(source, split=split)
+
+
+def labels_of(store, split):
+    spec = BatchSpec(frozenset({"x"}))
+    kinds = {"level": store.targets.level, "num_bond_types": 1, "spec": spec}
+    collator = GraphCollator(store.columns, store.target, **kinds)
+    dataset = dataset_of_split(store, split, collator, name="masked")
+    return dataset.collater(list(range(len(dataset))))["target"].squeeze(-1)
+
+
+def test_one_graph_is_stored_once():
+    data = graph()
+    store = prepared([data])
+    assert len(store) == 1 and len(store.columns["x"]) == NODES
+    splits = {name: ids.tolist() for name, ids in store.splits.items()}
+    assert splits == dict.fromkeys(MASKS, [0])
+    for split, mask in MASKS.items():
+        expected = torch.where(data[mask], data.y, -1)
+        assert torch.equal(labels_of(store, split), expected[None])
+    text = "1 train / 1 valid / 1 test graphs, labels of 15 / 10 / 10 nodes, target y"
+    assert text in describe(store)
+    assert GraphStore.open(store.path, verify=True).targets == store.targets
+
+
+def test_several_graphs():
+    """Some without nodes in a split."""
+    graphs = [graph(0), graph(1, 2), graph(2, 9), *(graph(n, 20) for n in range(300))]
+    store = prepared(graphs)
+    assert store.splits["valid"].tolist() == [0, *range(2, 303)]
+    assert store.splits["train"].tolist() == list(range(303))
+    labels = labels_of(store, "valid")
+    rows = sorted(row[row >= 0].tolist() for row in labels)
+    expected = [torch.where(g.val_mask, g.y, -1) for g in graphs if g.num_nodes > 2]
+    assert rows == sorted(row[row >= 0].tolist() for row in expected)
+
+
+def test_values_are_scaled_by_the_training_nodes():
+    data = graph(values=True)
+    store = prepared([data], kind="regression")
+    train = data.y[data.train_mask & ~data.y.isnan()].numpy()
+    assert store.targets.mean == pytest.approx([train.mean()])
+    assert store.targets.std == pytest.approx([train.std()])
+    expected = torch.where(data.test_mask, data.y, torch.nan)
+    found = labels_of(store, "test")
+    assert torch.equal(found.nan_to_num(-9), expected[None].nan_to_num(-9))
+    model = build_model("gt_sbm", [data], level="node", kind="regression")
+    assert model.targets.mean == store.targets.mean
+
+
+def test_other_labels_are_not_learned():
+    """Loss and gradients are those of a graph without the labels of other splits."""
+    torch.manual_seed(0)
+    data, alone = graph(), graph()
+    alone.y = torch.where(alone.train_mask, alone.y, -1)
+    sizes = {"encoder_layers": 2, "dropout": 0.0}
+    model = build_model("gt_sbm", [data], level="node", pos_enc="none", **sizes)
+    gradients = []
+    for loader in (
+        graph_loader([data], model, split="train"),
+        graph_loader([alone], model),
+        graph_loader([data], model),
+    ):
+        ((batch, target),) = loader
+        model.zero_grad()
+        GraphLoss(model.targets)(model(batch), target).backward()
+        gradients.append(torch.cat([w.grad.flatten() for w in model.parameters()]))
+    assert torch.equal(gradients[0], gradients[1])
+    assert not torch.allclose(gradients[0], gradients[2])
+
+
+def test_splits_of_graphs_come_first():
+    graphs = [graph(n) for n in range(4)]
+    rows = {"train": [0, 1], "valid": [2], "test": [3]}
+    for store in (prepared(graphs, splits=rows), prepared(graphs, split="random")):
+        assert "node_split" not in store.columns
+        assert (labels_of(store, "valid") >= 0).sum() > NODES / 2
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"val_mask": torch.ones(NODES, 10).bool()}, r"val_mask has shape \[40, 10\]"),
+        ({"test_mask": torch.arange(5)}, r"test_mask has shape \[5\] and dtype int64"),
+        ({"val_mask": graph().train_mask}, "node 0 of val_mask is in another mask"),
+        ({"train_mask": None}, "train_mask has no values, but graph 0 has 1 column"),
+        ({"y": graph().y.double()}, r"integer classes .one per node., -1 for no label"),
+    ],
+)
+def test_wrong_masks(change, message):
+    wrong = graph()
+    for name, value in change.items():
+        wrong[name] = value
+    with pytest.raises(DatasetError, match=message):
+        prepared([graph(), wrong])
+
+
+def test_a_single_graph_without_masks():
+    alone = graph()
+    del alone.train_mask
+    with pytest.raises(DatasetError, match="no splits; .* and no --split"):
+        prepared([alone])
+
+
+def test_loader_without_masks():
+    data = graph()
+    model = build_model("gt_sbm", [data], level="node", encoder_layers=1)
+    with pytest.raises(ValueError, match="split 'val', expected"):
+        graph_loader([data], model, split="val")
+    del data.train_mask
+    with pytest.raises(ValueError, match="the graphs have no train_mask"):
+        graph_loader([data], model, split="valid")
