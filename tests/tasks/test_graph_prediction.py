@@ -17,8 +17,9 @@ from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf
 from torch_geometric.data import Data
 
-from graphormer_plugin.data import DATASETS, DatasetSource, featurise, register_dataset
+from graphormer_plugin.data import DATASETS, DatasetSource, register_dataset
 from graphormer_plugin.data.batches.fields import BatchSpec
+from graphormer_plugin.data.store import featurise
 from graphormer_plugin.models import EncoderConfig, build_model
 from graphormer_plugin.tasks.graph_prediction import (
     GraphPredictionConfig,

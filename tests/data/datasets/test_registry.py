@@ -16,8 +16,8 @@ from graphormer_plugin.data import (
     DatasetSource,
     get_store,
     register_dataset,
-    registry,
 )
+from graphormer_plugin.data.datasets import registry
 from graphormer_plugin.data.datasets.locate import locate
 from graphormer_plugin.data.datasets.registry import code_hash
 

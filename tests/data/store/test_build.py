@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
-from graphormer_plugin.data import DatasetError, DatasetSource, get_store, smiles
+from graphormer_plugin.data import DatasetError, DatasetSource, get_store
+from graphormer_plugin.data.graphs import smiles
 from graphormer_plugin.data.graphs.chunk import CHUNK_ROWS
 from graphormer_plugin.data.store import GraphStore
 from support.stores import manifest, store_of
