@@ -165,7 +165,8 @@ def model_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
 
 def trained_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     """Train a model, which ends at once if it is trained, and predict all molecules."""
-    table, best = experiment.table, experiment.folder / member.save_dir / BEST
+    table = experiment.table
+    best = experiment.folder / member.save_dir / BEST
     train(experiment, fairseq_arguments(experiment, member))
     split = experiment.splits[member.run]
     learned = ~np.isnan(split.learned)
@@ -192,7 +193,7 @@ def head_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     seed = settings.seed + member.run
     state = start_state(start)
     task_state = state["task_state"]
-    task_state["featuriser"] = str(settings.featuriser)
+    task_state["featuriser"] = settings.featuriser.name
     state["cfg"]["task"]["max_atoms"] = settings.max_atoms
     save_dir.mkdir(parents=True, exist_ok=True)
     write_file(state, save_dir / BEST)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+import graphormer_plugin
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, predict
 from graphormer_plugin.cli.train import build_parser, main, parsed_settings
@@ -211,10 +212,8 @@ def test_lines_give_the_same_model_when_typed(folder, quick, tmp_path):
     script = (folder / "model/commands.sh").read_text()
     lines = script.replace("\\\n", " ").split("\nfairseq-train ")[1:]
     assert len(lines) == 4 and "--finetune-from-model" in lines[3]
-    words, plugin = (
-        shlex.split(lines[3]),
-        Path(experiment.graphormer_plugin.__file__).parent,
-    )
+    words = shlex.split(lines[3])
+    plugin = Path(graphormer_plugin.__file__).parent
     start = words.index("--finetune-from-model") + 1
     words[start] = str(folder / "model" / words[start])
     run = [*training.PROGRAM, *(str(plugin) if x == "$PLUGIN" else x for x in words)]
@@ -608,7 +607,7 @@ def test_a_folder_is_locked_before_it_is_written(
 
 
 def test_a_failed_training_names_its_log(quick, command, monkeypatch, capsys):
-    monkeypatch.setitem(experiment.LOSSES, "regression", "no_such")
+    monkeypatch.setitem(training.LOSSES, "regression", "no_such")
     assert main(command("smiles,y", ALCOHOLS, *SHORT, "--model", "scratch")) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert "no_such" in error
