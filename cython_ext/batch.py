@@ -138,7 +138,8 @@ def build_batch(
     job = _plan(stored, ids, max_nodes)
     _allocate_node_fields(job, stored, fields)
     if fields & _EDGE_FIELDS:
-        job.edge_src, job.edge_dst = stored["edge_src"], stored["edge_dst"]
+        job.edge_src = stored["edge_src"]
+        job.edge_dst = stored["edge_dst"]
         job.edge_bond = stored.get("edge_bond")
         job.num_bond_types = num_bond_types
         _allocate_edge_fields(job, fields, max_dist, max_hop, path_length)
@@ -214,7 +215,8 @@ def _plan(
 def _allocate_node_fields(
     job: BatchJob, stored: dict[str, np.ndarray], fields: frozenset[str]
 ) -> None:
-    graphs, out = len(job.node_count), job.out
+    graphs = len(job.node_count)
+    out = job.out
     for name in NODE_COLUMNS:
         if name in fields:
             column = stored[name]
@@ -234,7 +236,9 @@ def _allocate_edge_fields(
     max_hop: int | None,
     path_length: int,
 ) -> None:
-    graphs, width, out = len(job.node_count), job.width, job.out
+    graphs = len(job.node_count)
+    width = job.width
+    out = job.out
     bond_type = bond_dtype(job.num_bond_types)
     pairs = (graphs, width, width)
     hops = np.arange(width + 1)
@@ -309,7 +313,9 @@ def _fill_rings(
     """Build field ``ring`` from the rings of each graph."""
     ring = np.zeros((len(ids), width, width), dtype=np.uint8)
     first, num_rings = extents("ring_offset", stored["ring_offset"], ids)
-    place = np.repeat(np.arange(len(ids)), num_rings)  # position of each ring in the batch
+    place = np.repeat(
+        np.arange(len(ids)), num_rings
+    )  # position of each ring in the batch
     start, size = extents(
         "ring_start", stored["ring_start"], ranges(first, num_rings), "ring"
     )

@@ -92,7 +92,8 @@ def _run(
     receivers, _, heads = np.shape(base)[1:]
     if receivers != 1:
         receivers = nodes
-    number, pairs = np.shape(features)[-1], (batch, nodes, nodes)
+    number = np.shape(features)[-1]
+    pairs = (batch, nodes, nodes)
     for name, array, shape in (
         ("base", base, (batch, receivers, nodes, heads)),
         ("features", features, (*pairs, number)),
@@ -112,7 +113,8 @@ def _run(
 
     parts = min(batch, PARTS)  # parts of the graphs; few graphs are split by receivers
     slices = min(nodes, PARTS // max(parts, 1))
-    v, att = _padded(v), _padded(att)
+    v = _padded(v)
+    att = _padded(att)
     val = None if val is None else _padded(val)
     out = grad_base = grad_v = grad_att = grad_val = None
     if grad is None:

@@ -88,13 +88,16 @@ def checked_columns(
         stored[name] = checked_array(name, columns[name], DTYPES[name], shape)
     for name, array in stored.items():
         if name in ("edge_offset", "ring_offset"):
-            rows, source = len(stored["node_offset"]), "the length of node_offset"
+            rows = len(stored["node_offset"])
+            source = "the length of node_offset"
         elif name == "ring_start":
-            rows, source = int(stored["ring_offset"][-1]) + 1, "ring_offset[-1] + 1"
+            rows = int(stored["ring_offset"][-1]) + 1
+            source = "ring_offset[-1] + 1"
         else:
             offset = "edge_offset" if name.startswith("edge") else "node_offset"
             offset = "ring_start" if name == "ring_node" else offset
-            rows, source = int(stored[offset][-1]), f"{offset}[-1]"
+            rows = int(stored[offset][-1])
+            source = f"{offset}[-1]"
         if name != "node_offset" and len(array) != rows:
             raise ValueError(
                 f"{name} has {len(array)} rows, expected {source} = {rows}"
@@ -123,7 +126,9 @@ def extents(
     name: str, offset: np.ndarray, ids: np.ndarray, of: str = "graph"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the first row and the number of rows of each graph, int64 ``[B]``."""
-    start, stop, end = offset[ids], offset[ids + 1], int(offset[-1])
+    start = offset[ids]
+    stop = offset[ids + 1]
+    end = int(offset[-1])
     count = stop - start
     # One test for four conditions: a number below 0 has the sign bit.
     if (start | count | end - stop | INT32_MAX - 1 - count).min(initial=0) < 0:

@@ -45,7 +45,8 @@ def import_nothing_from_current_folder() -> None:
 @contextlib.contextmanager
 def paused_collector() -> Iterator[None]:
     """Pause the garbage collector during imports; it would rescan the same modules."""
-    enabled, first = gc.isenabled(), "torch" not in sys.modules
+    enabled = gc.isenabled()
+    first = "torch" not in sys.modules
     gc.disable()
     try:
         yield

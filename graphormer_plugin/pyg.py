@@ -174,7 +174,10 @@ class BatchesBySize(Sampler[list[int]]):
     ) -> None:
         if not (batch_size or max_pairs):
             raise ValueError("batches by size need a batch_size or max_pairs")
-        self.sizes, self.shuffle, self.seed, self.epoch = sizes, shuffle, seed, 0
+        self.sizes = sizes
+        self.shuffle = shuffle
+        self.seed = seed
+        self.epoch = 0
         self.limits = {"max_graphs": batch_size, "max_pairs": max_pairs}
 
     def _batches(self) -> list[np.ndarray]:
@@ -277,11 +280,13 @@ class GraphLoss(nn.Module):
     def __init__(self, targets: TargetSchema, regression: str = "l1") -> None:
         super().__init__()
         check_choice("regression loss", regression, list(VALUE_LOSSES))
-        self.targets, self.regression = targets, regression
+        self.targets = targets
+        self.regression = regression
 
     def forward(self, output: Tensor, target: Tensor) -> Tensor:
         """Output of the model [B, C] or [B, N, C], and labels of `graph_loader`."""
-        output, kind = output.float(), self.targets.kind
+        output = output.float()
+        kind = self.targets.kind
         shape = output.shape[:-1] if kind == "multiclass" else output.shape
         labels, present = present_labels(target.view(shape))
         if kind == "multiclass":

@@ -108,7 +108,8 @@ class MoleculeEstimator:
         """
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # an earlier fit
-        smiles, targets = _smiles(X), _targets(y)
+        smiles = _smiles(X)
+        targets = _targets(y)
         if len(smiles) != len(targets):
             raise ValueError(f"{len(smiles)} molecules, but {len(targets)} rows of y")
         weights = np.ones(len(smiles))
@@ -121,7 +122,8 @@ class MoleculeEstimator:
         settings = self._settings()
         reader = RowReader(settings.featuriser.name, [], settings.max_atoms)
         molecules, rows, left_out = self._read(smiles, rows, reader)
-        labels, weights = labels[rows], weights[rows]
+        labels = labels[rows]
+        weights = weights[rows]
         unfit = unfit_targets(labels, schema.kind)
         learned = [at for at in range(labels.shape[1]) if at not in unfit]
         if not learned:
@@ -151,8 +153,10 @@ class MoleculeEstimator:
             settings = replace(settings, folder=folder)
             fit_folder(settings, labelled, split, molecules)
             self._take(folder)
-        self.target_names_, self.learned_ = schema.names, learned
-        self.left_out_, self.one_column_ = left_out, np.ndim(y) == 1
+        self.target_names_ = schema.names
+        self.learned_ = learned
+        self.left_out_ = left_out
+        self.one_column_ = np.ndim(y) == 1
         return self
 
     def predict_table(self, X: Any) -> pandas.DataFrame:
@@ -174,7 +178,8 @@ class MoleculeEstimator:
     def score(self, X: Any, y: Any) -> float:
         """R², or accuracy of classes, over the molecules with a label and a prediction; the
         mean over the columns of y that have two of them."""
-        labels, predicted = _targets(y), pandas.DataFrame(self.predict(X))
+        labels = _targets(y)
+        predicted = pandas.DataFrame(self.predict(X))
         scores = []
         for name, values in zip(labels, predicted.to_numpy().T, strict=True):
             known = labels[name].notna().to_numpy() & ~pandas.isna(values)
@@ -215,7 +220,8 @@ class MoleculeEstimator:
         targets = self.predictor_.targets
         if targets.kind not in cls._kinds:
             raise ValueError(f"{folder} predicts {targets.kind} targets")
-        self.target_names_, self.left_out_ = targets.names, {}
+        self.target_names_ = targets.names
+        self.left_out_ = {}
         self.learned_ = list(range(len(targets.names)))
         self.one_column_ = len(targets.names) == 1
         self._classes = [  # for a classifier
@@ -226,7 +232,8 @@ class MoleculeEstimator:
 
     def _take(self, folder: str | Path) -> None:
         """Load the models of a folder, and keep the files that predictions need."""
-        models, paths = read_folder(folder), []
+        models = read_folder(folder)
+        paths = []
         self.predictor_ = load(models).to(usable_device(self.device))
         for path in models.checkpoints:
             paths += [path, path.with_name(HEAD_FILE), domain_file(path)]
@@ -271,7 +278,8 @@ class MoleculeEstimator:
         """Predictions, the numbers of their rows of X, and reasons of the other rows."""
         check_is_fitted(self)
         smiles = _smiles(X)
-        rows, reader = np.arange(len(smiles)), self.predictor_.reader()
+        rows = np.arange(len(smiles))
+        reader = self.predictor_.reader()
         molecules, rows, reasons = self._read(smiles, rows, reader)
         return self.predictor_.estimate(molecules), rows, reasons
 
@@ -337,7 +345,9 @@ class MoleculeClassifier(MoleculeEstimator, ClassifierMixin, BaseEstimator):
     _score = staticmethod(lambda labels, predicted: np.mean(labels == predicted))
 
     def _encode(self, targets: pandas.DataFrame) -> tuple[NDArray, TargetSchema]:
-        labels, self._classes, words = np.full(targets.shape, np.nan), [], []
+        labels = np.full(targets.shape, np.nan)
+        self._classes = []
+        words = []
         for at, name in enumerate(targets):
             known = targets[name].notna().to_numpy()
             column = targets[name].dropna().convert_dtypes().to_numpy()
@@ -385,7 +395,8 @@ class MoleculeClassifier(MoleculeEstimator, ClassifierMixin, BaseEstimator):
         has a reason."""
         columns = []
         for classes, values in zip(self._classes, self._probabilities(X), strict=True):
-            column, unknown = classes[values.argmax(1)], np.isnan(values[:, 0])
+            column = classes[values.argmax(1)]
+            unknown = np.isnan(values[:, 0])
             if unknown.any():
                 column = column.astype(float if classes.dtype.kind in "iu" else object)
                 column[unknown] = np.nan

@@ -72,7 +72,9 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     )
     checkpoint = read_checkpoint(path)
     state, targets = checkpoint.state, checkpoint.targets
-    cfg, task_state, extra = state["cfg"], state["task_state"], state["extra_state"]
+    cfg = state["cfg"]
+    task_state = state["task_state"]
+    extra = state["extra_state"]
     with invalid_checkpoint_errors(path):
         unit = {"binary": "0 or 1", "multiclass": f"{targets.num_classes} classes"}.get(
             targets.kind, targets.units_text or "no unit"

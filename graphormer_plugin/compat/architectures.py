@@ -20,12 +20,14 @@ def register_with_fairseq(name: str, arch: Architecture) -> None:
     that turns the option off.
     """
     model, config = arch.model, arch.config
-    named, bases = _named_like(config), (config, FairseqDataclass)
+    named = _named_like(config)
+    bases = (config, FairseqDataclass)
     family = dataclasses.dataclass(type(config.__name__, bases, dict(named)))
     preset = [e for e in dataclasses.fields(config) if e.name in arch.preset]
     named |= {"__annotations__": {entry.name: entry.type for entry in preset}}
     for entry in preset:
-        value, metadata = arch.preset[entry.name], entry.metadata
+        value = arch.preset[entry.name]
+        metadata = entry.metadata
         named[entry.name] = dataclasses.field(default=value, metadata=metadata)
     options = dataclasses.dataclass(type(config.__name__, bases, named))
 

@@ -143,7 +143,8 @@ def check_paths(arguments: argparse.Namespace) -> None:
             raise ValueError("--finetune-from-model implies --reset-...; leave it out")
         arguments.finetune_from_model = os.fspath(checkpoint_path(path))
     folders = [os.path.dirname(given("log_file") or ""), given("tensorboard_logdir")]
-    flag, path = "--path", given("path")
+    flag = "--path"
+    path = given("path")
     if hasattr(arguments, "arch"):
         folders += [] if arguments.no_save else [arguments.save_dir]
         flag, path = "--restore-file", arguments.restore_file

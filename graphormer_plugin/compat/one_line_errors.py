@@ -28,7 +28,8 @@ def one_line_errors():
         # Importing fairseq sets the root logger to DEBUG, and not every command sets it back.
         if os.environ.get("LOGLEVEL", "").upper() == "DEBUG":
             logger.debug("details of the error below", exc_info=True)
-        message, text = error_line(error, sys.argv[1:]), str(error).strip()
+        message = error_line(error, sys.argv[1:])
+        text = str(error).strip()
         if text.startswith("Caught "):  # a data worker's, with its traceback
             message = " ".join(text.splitlines()[-1].partition(": ")[2].split())
         print(f"graphormer_plugin: error: {message}", file=sys.stderr, flush=True)

@@ -105,7 +105,8 @@ class GraphCriterion(FairseqCriterion):
         """
         # The loss and its sum are float32, even for bfloat16 and float16 outputs.
         output = model(**sample["net_input"])
-        half, output = output.dtype == torch.float16, output.float()
+        half = output.dtype == torch.float16
+        output = output.float()
         labels, present = self.labels(sample["target"])
         if list(output.shape) != self.output_shape(labels):
             raise ValueError(
@@ -115,7 +116,8 @@ class GraphCriterion(FairseqCriterion):
         entries = self.entry_loss(output, labels)
         exact = present
         if "bound" in sample:
-            bound, exact = sample["bound"], present & (sample["bound"] == 0)
+            bound = sample["bound"]
+            exact = present & (sample["bound"] == 0)
             present = present if self.training else exact
             beyond = bound * (self.targets.restore(output.double()) - labels) > 0
             entries = entries.masked_fill(beyond, 0)
@@ -134,7 +136,8 @@ class GraphCriterion(FairseqCriterion):
             weights = rows if weights is None else weights * rows
         if weights is not None:
             weights = weights.where(present, 0)
-            entries, sample_size = entries * weights, weights.sum()
+            entries = entries * weights
+            sample_size = weights.sum()
         # `where`, not a product: 0 times an infinite loss would be NaN.
         entries = entries.where(present, 0)
         loss = entries.sum()
@@ -246,7 +249,8 @@ class RegressionCriterion(GraphCriterion):
         self, sums: dict[str, Tensor], evaluation: Evaluation | None
     ) -> None:
         """See `GraphCriterion`."""
-        names, count = self.targets.names, sums["count"]
+        names = self.targets.names
+        count = sums["count"]
         log_mean_error("mae", names, sums["abs_error"], count)
         log_mean_error("rmse", names, sums["squared_error"], count, root=True)
         if self.compares_targets:

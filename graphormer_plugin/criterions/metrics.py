@@ -70,7 +70,8 @@ def _mean_over_tasks(
     values = []
     for score, target in zip(scores.T, targets.T, strict=True):
         labelled = ~np.isnan(target)
-        score, target = score[labelled], target[labelled]
+        score = score[labelled]
+        target = target[labelled]
         if len(np.unique(target)) < 2:
             continue
         if not np.isfinite(score).all():

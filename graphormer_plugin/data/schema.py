@@ -304,7 +304,8 @@ def pooled_statistics(
             if np.asarray(values).dtype.kind == "f":
                 eps = max(eps, np.finfo(np.asarray(values).dtype).eps)
             values = _present(values)
-            count, total = count + len(values), total + values.sum()
+            count = count + len(values)
+            total = total + values.sum()
         mean = float(total / count) if count else 0.0
         for values in map(_present, labels(column)):
             squares += ((values - mean) ** 2).sum()

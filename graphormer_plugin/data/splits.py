@@ -84,7 +84,8 @@ def scaffold_split(
     Molecules of a split are ascending; with ``labels`` [molecules, T] they have the
     `molecule_order`, which leaves out molecules without a label.
     """
-    numbers, known = np.arange(len(scaffolds)), np.ones((len(scaffolds), 1), bool)
+    numbers = np.arange(len(scaffolds))
+    known = np.ones((len(scaffolds), 1), bool)
     if labels is not None:
         numbers = molecule_order(molecules, labels)
         known = ~np.isnan(labels[numbers])
@@ -95,22 +96,27 @@ def scaffold_split(
         large = min(filter(None, ratios[1:])) * len(numbers) / 2
         groups.sort(key=lambda group: len(group) <= large)  # keeps the order otherwise
     total = np.maximum(known.sum(0), 1)
-    up_to_train, up_to_valid = ratios[0] * total, (ratios[0] + ratios[1]) * total
+    up_to_train = ratios[0] * total
+    up_to_valid = (ratios[0] + ratios[1]) * total
     largest = known[max(groups, key=len, default=[])].sum(0)
     if seed is not None and (largest / total**2) @ (largest - up_to_train) > 0:
         # It is train alone; valid and test share the others.
         groups.sort(key=len, reverse=True)
         rest = ratios[1] / (ratios[1] + ratios[2])
-        up_to_train, up_to_valid = largest, largest + rest * (total - largest)
+        up_to_train = largest
+        up_to_valid = largest + rest * (total - largest)
     splits: dict[str, list[list[int]]] = {name: [] for name in SPLITS}
     trained = seen = np.zeros(len(total))
     for group in groups:
         count = known[group].sum(0)
         weight = count / total**2
         if weight @ (trained + count - up_to_train) <= 0:
-            name, trained, seen = "train", trained + count, seen + count
+            name = "train"
+            trained = trained + count
+            seen = seen + count
         elif weight @ (seen + count - up_to_valid) <= 0:
-            name, seen = "valid", seen + count
+            name = "valid"
+            seen = seen + count
         else:
             name = "test"
         splits[name].append(group)
@@ -137,7 +143,8 @@ def time_split(
     moments, moment = np.unique(times[rows], return_inverse=True)
     # Share of the labels at each time or later, and 0 after the last.
     later = np.cumsum(np.bincount(moment, share, len(moments) + 1)[::-1])[::-1]
-    splits, end = {}, len(moments)
+    splits = {}
+    end = len(moments)
     for name, ratio in (("test", ratios[2]), ("valid", ratios[1])):
         # Rounding must not move a row.
         enough = np.flatnonzero(later[: end + 1] - later[end] >= ratio - 1e-9)
@@ -164,9 +171,12 @@ def folds(
     """Splits of a cross-validation: each fold is test once, and the next fold valid. No
     scaffold, or other group, is in two folds: each group, the largest first and groups of a
     size in random order, joins the smallest fold."""
-    groups, what, advice = [[row] for row in range(rows)], "row", ["add rows"]
+    groups = [[row] for row in range(rows)]
+    what = "row"
+    advice = ["add rows"]
     if scaffolds is not None:
-        groups, what = _scaffold_groups(scaffolds), "group"
+        groups = _scaffold_groups(scaffolds)
+        what = "group"
         advice = ["give --split random without --groups"]
     if len(groups) < count:
         if len(groups) >= LEAST_FOLDS:
@@ -199,7 +209,9 @@ def joined_groups(*names: Sequence[Any]) -> list[int]:
     from scipy.sparse import csr_array  # half a second that predictions do not need
     from scipy.sparse.csgraph import connected_components
 
-    count, edges, size = len(names[0]), [], len(names[0])
+    count = len(names[0])
+    edges = []
+    size = len(names[0])
     for kind in names:
         texts = np.asarray(kind, object).astype(str)
         numbers = np.unique(texts, return_inverse=True)[1]

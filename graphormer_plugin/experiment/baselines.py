@@ -48,7 +48,8 @@ def forest_predictions(
         values or probabilities of class 1 [t, T]; probabilities [t, classes] of a
         multiclass target. A target without labels that count has NaN.
     """
-    cores, is_regression = len(os.sched_getaffinity(0)), kind == "regression"
+    cores = len(os.sched_getaffinity(0))
+    is_regression = kind == "regression"
     options = {"n_estimators": trees, "random_state": seed, "n_jobs": cores}
     predicted = np.zeros((len(test), classes or labels.shape[1]))
     for target, column in enumerate(labels.T):
@@ -67,7 +68,8 @@ def forest_predictions(
         if is_regression:
             forest = RandomForestRegressor(max_features=REGRESSION_FEATURES, **options)
             if y.std() < SMALL_LABELS or abs(y.mean()) > LARGE_OFFSET * y.std():
-                mean, std = y.mean(), y.std()
+                mean = y.mean()
+                std = y.std()
         else:
             forest = RandomForestClassifier(**options)
         # Its threads change Python's list of filters, which they share: now and then one

@@ -107,7 +107,8 @@ def stereo_twins(split: SplitLabels) -> list[str]:
     """A warning about test molecules that differ from fitted ones in stereo marks alone."""
     fitted = split.fitted
     test = split.rows["test"]
-    keys, flat = np.array(split.table.keys), np.array(split.table.constitutions)
+    keys = np.array(split.table.keys)
+    flat = np.array(split.table.constitutions)
     twins = np.isin(flat[test], flat[fitted]) & ~np.isin(keys[test], keys[fitted])
     count = int(twins.sum())
     return [

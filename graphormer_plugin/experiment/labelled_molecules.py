@@ -276,7 +276,8 @@ def parse_molecules(
                 values += piece.extras[name]
     if failures and not (settings.skip_invalid and rows):
         row, text, reason = failures[0]
-        count, advice = f"none of {counted(len(failures), 'molecule')} can", ""
+        count = f"none of {counted(len(failures), 'molecule')} can"
+        advice = ""
         if rows:
             count = f"{counted(len(failures), 'molecule')} cannot"
             advice = ", or leave them out with --skip-invalid"

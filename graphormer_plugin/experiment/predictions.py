@@ -189,7 +189,8 @@ def write_models(
 ) -> None:
     """Write which checkpoints ``graphormer-predict FOLDER`` loads, with the calibration of
     all runs together, and the words that it takes as missing labels."""
-    scale, names = calibration(table, runs), table.targets.names
+    scale = calibration(table, runs)
+    names = table.targets.names
     interval = conformal_interval(runs[0], coverage)
     write_folder(
         folder,

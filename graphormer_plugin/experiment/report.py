@@ -97,8 +97,11 @@ def report(
 
 def card(experiment: Experiment, runs: Sequence[Run], one: Any) -> dict[str, Any]:
     """A row of `worst_predicted` as the page shows it, with its neighbours in train."""
-    table, run, target = experiment.table, runs[one.run], one.target
-    targets, values = table.targets, run.predicted.values[one.row]
+    table = experiment.table
+    run = runs[one.run]
+    target = one.target
+    targets = table.targets
+    values = run.predicted.values[one.row]
     std = None if run.predicted.std is None else run.predicted.std[one.row]
     prints = experiment.features["fingerprint"]
     return {

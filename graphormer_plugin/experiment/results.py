@@ -117,7 +117,8 @@ def metric_tables(
 ) -> dict[str, list[list[str]]]:
     """Tables of `held_out_metrics` by title: a row per target and model, the means over
     targets, and metrics of the spread of models that have a spread; headers first."""
-    kind, names = table.targets.kind, list(table.targets.names)
+    kind = table.targets.kind
+    names = list(table.targets.names)
     means = len(names) > 1
     names += [table.in_unit.names[target] for target in table.logs]
     metrics = [COUNT, *METRICS[kind]]

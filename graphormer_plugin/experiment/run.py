@@ -122,7 +122,8 @@ def prepare(
     table = read_table(settings, progress)
     given = {"folds": len(table.folds), "fold_column": True} if table.folds else {}
     settings = dataclasses.replace(settings, split=table.split, **given)
-    start, folder = find_start(settings), Path(settings.folder)
+    start = find_start(settings)
+    folder = Path(settings.folder)
     if folder.exists():
         claim(folder, experiment_identity(settings, table, start), write=False)
     rows_of = split_tables.make_splits(table, settings)

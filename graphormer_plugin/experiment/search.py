@@ -42,8 +42,10 @@ def search(experiment: Experiment) -> Training:
     """
     optuna = optuna_module()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    settings, metric = experiment.settings, experiment.metric(0)
-    rises, base = metric in RISING, experiment.training
+    settings = experiment.settings
+    metric = experiment.metric(0)
+    rises = metric in RISING
+    base = experiment.training
     folder = experiment.folder / TRIALS_FOLDER
     folder.mkdir(exist_ok=True)
     worst = -math.inf if rises else math.inf
@@ -51,7 +53,8 @@ def search(experiment: Experiment) -> Training:
     def _options(trial) -> Training:
         varied = {"dropout": trial.suggest_float("dropout", 0, LARGEST_DROPOUT)}
         if settings.lr is None:
-            low, high = base.lr / LR_RANGE, base.lr * LR_RANGE
+            low = base.lr / LR_RANGE
+            high = base.lr * LR_RANGE
             varied["lr"] = trial.suggest_float("lr", low, high, log=True)
         if experiment.start is not None:
             varied["frozen"] = trial.suggest_categorical("frozen", FROZEN)

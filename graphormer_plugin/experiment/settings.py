@@ -349,7 +349,8 @@ def claim(folder: Path, identity: dict[str, Any], write: bool = True) -> None:
     with named_damage(f"{path} is damaged; name a new folder with --out", DatasetError):
         before = dict(json.loads(read_text(path)))
     for name in before | identity:
-        old, new = json.dumps(before.get(name)), json.dumps(identity.get(name))
+        old = json.dumps(before.get(name))
+        new = json.dumps(identity.get(name))
         if old != new:
             changed = f"{name} was {old}, now {new}"
             if name in FILES:

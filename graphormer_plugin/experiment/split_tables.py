@@ -41,7 +41,8 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
     """
     seeds = range(settings.seed, settings.seed + settings.runs)
     order = molecule_order(table.keys, table.labels)
-    given, splits = dict[str, np.ndarray](), list[Split]()
+    given = dict[str, np.ndarray]()
+    splits = list[Split]()
     if table.given_split is not None:
         given = dict(table.given_split)
         train = given.pop("train")
@@ -83,7 +84,8 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
         ]
         splits = [_rows_of(split, order, unit) for split in drawn]
     else:
-        labels, shares = table.labels[order], settings.ratios or RATIOS
+        labels = table.labels[order]
+        shares = settings.ratios or RATIOS
         if given:
             ratio = RATIOS[0] / RATIOS[1]
             first = ratio / (ratio + 1)
@@ -170,7 +172,8 @@ def write_molecules(
     write_csv(folder / MOLECULES_FILE, [header, *rows])
     for run, split in enumerate(splits):
         numbers = {name: split[name].tolist() for name in SPLITS}
-        path, text = folder / split_file(run), json.dumps(numbers) + "\n"
+        path = folder / split_file(run)
+        text = json.dumps(numbers) + "\n"
         if not path.exists():
             write_text(path, text)
         elif read_text(path) != text:

@@ -72,7 +72,8 @@ def find_start(settings: Settings) -> Start | None:
         check_arch(settings.arch)
         return None
     name = settings.start or DEFAULT_START
-    path, published = home_path(name), None
+    path = home_path(name)
+    published = None
     is_path = os.sep in name or path.suffix == ".pt" or path.exists()
     if is_path and name not in {*packaged_models(), *PUBLISHED}:
         path = path.resolve()

@@ -67,7 +67,9 @@ class Explainer:
         self.numbers = ", ".join(f"{name} {value:.6g}" for name, value in values)
         self.training = TrainingMolecules(checkpoints, self.name, predictor.featuriser)
         self.attention = attention or layer is not None or bool(channels or atoms)
-        self.layer, self.channels, self.atoms = layer, channels, atoms
+        self.layer = layer
+        self.channels = channels
+        self.atoms = atoms
         if not self.attention:
             return
         if len(predictor.members) > 1 or predictor.members[0].head is not None:
@@ -211,7 +213,8 @@ def contribution_panels(
     panels: list[Panel] = []
     for kind in PARTS:
         of_kind = [p for p in parts if p.kind == kind and p.value == p.value]
-        values, notes = np.zeros(mol.GetNumAtoms()), {}
+        values = np.zeros(mol.GetNumAtoms())
+        notes = {}
         for part in of_kind:
             atoms = part.atoms[:1] if kind == ENVIRONMENTS else part.atoms
             values[list(atoms)] = part.value

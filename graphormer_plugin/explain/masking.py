@@ -65,7 +65,8 @@ def contributions(
 def without(mol: Chem.Mol, atoms: Iterable[int]) -> str:
     """SMILES of a molecule without some atoms, with hydrogens in their place; charges stay.
     Empty if RDKit takes the rest for no molecule."""
-    mol, gone = Chem.Mol(mol), {*atoms}
+    mol = Chem.Mol(mol)
+    gone = {*atoms}
     Chem.Kekulize(mol, clearAromaticFlags=True)
     cut = [
         bond.GetIdx()

@@ -86,7 +86,8 @@ def fit_head(
     blocks = [*blocks, "extra"] if extra else list(blocks)
     check(blocks, labels, schema, signs)
     kept = training_sample(labels, seed, weights)
-    smiles, labels = [smiles[row] for row in kept], labels[kept]
+    smiles = [smiles[row] for row in kept]
+    labels = labels[kept]
     weights = None if weights is None else weights[kept]
     predictor = predictor or load(checkpoint, head=None, domain=False)
     molecules = predictor.read(smiles)

@@ -81,7 +81,8 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
     saved = start.options
     if not saved:
         return
-    arch, saved_arch = cfg.get("_name"), saved.get("_name")
+    arch = cfg.get("_name")
+    saved_arch = saved.get("_name")
     here, there = (ARCHITECTURES.get(name) for name in (arch, saved_arch))
     if arch != saved_arch and not (here and there and here.family == there.family):
         raise ValueError(
@@ -95,7 +96,8 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
     for name in sorted(preset.keys() - run_only):
         if name not in cfg or name not in saved or cfg[name] == saved[name]:
             continue
-        rate, there = name.endswith("dropout"), setting(name, saved[name])
+        rate = name.endswith("dropout")
+        there = setting(name, saved[name])
         text = f"{setting(name, cfg[name])} (there {there})"
         if name in SIZES:
             wrong.append(text)
@@ -205,7 +207,8 @@ def _move_rows(
         here, there = torch.tensor(pairs).T
         rows = source.to(target).index_select(dim, there.to(target.device))
         result.index_copy_(dim, here.to(target.device), rows)
-    new, unused = len(wanted) - len(pairs), len(had) - len(pairs)
+    new = len(wanted) - len(pairs)
+    unused = len(had) - len(pairs)
     counts = f"{new} new, {unused} of the checkpoint not used"
     return result, f"{len(pairs)} of {len(wanted)} rows ({counts})"
 
@@ -242,7 +245,8 @@ def _restandardise(
         for targets in (there, here)
         for values, default in ((targets.mean, 0.0), (targets.std, 1.0))
     )
-    ratio, shift = std / new_std, (mean - new_mean) / new_std
+    ratio = std / new_std
+    shift = (mean - new_mean) / new_std
     new_bias = bias.cpu().double() * ratio + shift
     if len(bias) == 1 and count > 1:
         new_bias = new_bias.mean(0, keepdim=True)

@@ -34,8 +34,10 @@ def pseudo_labels(
     Returns:
         labels and variances [n]; those of exact labels are unchanged.
     """
-    labels, noise = labels.copy(), noise.copy()
-    at, exact = np.flatnonzero(bounds), np.flatnonzero(bounds == 0)
+    labels = labels.copy()
+    noise = noise.copy()
+    at = np.flatnonzero(bounds)
+    exact = np.flatnonzero(bounds == 0)
     if not len(at):
         return labels, noise
     prior = matrix[np.ix_(at, at)] + JITTER * np.eye(len(at))
@@ -47,9 +49,11 @@ def pseudo_labels(
         mean = across.T @ cho_solve(factor, labels[exact])
         half = solve_triangular(factor[0], across, lower=True)
         prior -= half.T @ half
-    sign, limit = bounds[at].astype(float), labels[at] - mean
+    sign = bounds[at].astype(float)
+    limit = labels[at] - mean
     # The pseudo-labels' precision, and the product of precision and mean.
-    precision, shift = np.zeros(len(at)), np.zeros(len(at))
+    precision = np.zeros(len(at))
+    shift = np.zeros(len(at))
     before = np.full(len(at), np.inf)
     for _ in range(SWEEPS):
         root = np.sqrt(precision)[:, None]

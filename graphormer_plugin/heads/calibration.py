@@ -157,10 +157,12 @@ def spread_scores(errors: Floats, std: Floats) -> dict[str, float]:
         and absolute error. NaN for an undefined score; all are undefined without spread.
     """
     known = ~np.isnan(errors)
-    errors, std = errors[known], std[known]
+    errors = errors[known]
+    std = std[known]
     if len(std) < 2 or not (std > 0).all():
         return dict.fromkeys(SPREAD_SCORES, np.nan)
-    sizes, order = np.abs(errors), np.argsort(std, kind="stable")
+    sizes = np.abs(errors)
+    order = np.argsort(std, kind="stable")
     bins = [part for part in np.array_split(order, BINS) if len(part)]
     found, promised = (
         np.array([np.sqrt(np.mean(x[part] ** 2)) for part in bins])
@@ -217,10 +219,12 @@ def calibration_figure(
     calibrated = scale(std) if scale is not None and std is not None else None
     figure, axes = panels(len(order))
     for target, axis in zip(order, axes, strict=True):
-        name, rows = targets.names[target], known[:, target]
+        name = targets.names[target]
+        rows = known[:, target]
         axis.plot([0, 1], [0, 1], color="0.5", linewidth=0.8)
         axis.set(title=name, xlim=(0, 1), ylim=(0, 1), aspect="equal")
-        value, label = values[rows, target], labels[rows, target]
+        value = values[rows, target]
+        label = labels[rows, target]
         if not rows.any():
             continue
         if binary:

@@ -116,7 +116,8 @@ class Domain:
             return 1 - below / len(self.nearest)
         shares = np.zeros(distances.shape)
         for target, count in enumerate(self.labelled.sum(0).tolist()):
-            nearest, own = self.nearest[:count, target], distances[:, target]
+            nearest = self.nearest[:count, target]
+            own = distances[:, target]
             if count:
                 shares[:, target] = 1 - np.searchsorted(nearest, own) / count
         return shares
@@ -151,7 +152,8 @@ class Domain:
         low, high = meta["atoms"]
         names = ("labelled", "molecules", "ranges")
         known = {name: arrays[name] for name in names if name in arrays}
-        vectors, nearest = arrays["vectors"], arrays["nearest"]
+        vectors = arrays["vectors"]
+        nearest = arrays["nearest"]
         return cls(vectors, nearest, meta["elements"], (low, high), **known)
 
 

@@ -79,9 +79,11 @@ def first_stage(
     Returns:
         The processes, and the predictions [n, T], without the molecule's own labels.
     """
-    dual, scores = np.zeros_like(standard), np.empty_like(standard)
+    dual = np.zeros_like(standard)
+    scores = np.empty_like(standard)
     for target, (rows, ratio) in enumerate(zip(rows_of, ratios, strict=True)):
-        y, kernel = standard[rows, target], kernels[target]
+        y = standard[rows, target]
+        kernel = kernels[target]
         matrix = solver.matrix_of(kernel)
         own = matrix[np.ix_(rows, rows)]
         own[np.diag_indices(len(rows))] += kernel.noise * ratio + JITTER

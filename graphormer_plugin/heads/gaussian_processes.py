@@ -57,8 +57,12 @@ class GaussianProcesses:
         measured: Measurements,
         rng: np.random.Generator,
     ) -> None:
-        self.kind, self.raw, self.blocks = kind, raw, blocks
-        self.labels, self.bounds, self.rng = measured.labels, measured.bounds, rng
+        self.kind = kind
+        self.raw = raw
+        self.blocks = blocks
+        self.labels = measured.labels
+        self.bounds = measured.bounds
+        self.rng = rng
         self.measured = measured
         self.references = {
             name: Reference(name, raw[name]) for name in {*blocks, "vectors"}
@@ -91,7 +95,8 @@ class GaussianProcesses:
         first, scores = first_stage(
             solver, self.kernels, self.standard, self.rows_of, ratios
         )
-        self.blocks, self.raw = [*self.blocks, SCORES], {**self.raw, SCORES: scores}
+        self.blocks = [*self.blocks, SCORES]
+        self.raw = {**self.raw, SCORES: scores}
         self.references[SCORES] = Reference(SCORES, scores)
         if fixed:
             self.kernels = [with_scores(kernel)] * count
@@ -191,11 +196,14 @@ class GaussianProcesses:
 
     def solve(self) -> dict[str, Any]:
         """Solve for each target, and calibrate its predictions: attributes of `Head`."""
-        kernels, count = self.kernels, len(self.kernels)
+        kernels = self.kernels
+        count = len(self.kernels)
         keys = self._keys()
         solver = self._solver(len(set(keys)))
-        dual, spread_of_target = np.zeros(self.labels.shape), np.zeros(count, np.int64)
-        curves, ones = np.ones((2, 2, count, KNOTS)), np.ones(count)
+        dual = np.zeros(self.labels.shape)
+        spread_of_target = np.zeros(count, np.int64)
+        curves = np.ones((2, 2, count, KNOTS))
+        ones = np.ones(count)
         numbers = {
             "offset": self.offset,
             "scale": self.scale,
@@ -273,8 +281,10 @@ class GaussianProcesses:
     def _normal_labels(self, target: int, solver: Solver) -> tuple[Floats, Floats]:
         """Standardised labels of a target, pseudo-labels in place of bounds; and the
         variance of the noise of each over the kernel's."""
-        rows, kernel = self.rows_of[target], self.kernels[target]
-        y, ratio = self.standard[rows, target], 1 / self.precision[target]
+        rows = self.rows_of[target]
+        kernel = self.kernels[target]
+        y = self.standard[rows, target]
+        ratio = 1 / self.precision[target]
         ratio = ratio + self.differing[rows, target] / kernel.noise
         sign = self.bounds[rows, target]
         if not sign.any():
@@ -327,10 +337,12 @@ def _moments(
 ) -> tuple[Floats, Floats]:
     """Weighted mean and standard deviation of each target [T], of labels that are not NaN;
     1 if it is constant."""
-    offset, scale = np.zeros(len(rows_of)), np.ones(len(rows_of))
+    offset = np.zeros(len(rows_of))
+    scale = np.ones(len(rows_of))
     for target, (rows, weight) in enumerate(zip(rows_of, trust, strict=True)):
         exact = ~np.isnan(labels[rows, target])
-        y, weight = labels[rows[exact], target], weight[exact]
+        y = labels[rows[exact], target]
+        weight = weight[exact]
         offset[target] = np.average(y, weights=weight)
         spread = np.sqrt(np.average((y - offset[target]) ** 2, weights=weight))
         scale[target] = spread if spread > 0 else 1.0

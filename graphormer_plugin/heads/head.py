@@ -162,10 +162,12 @@ class Head:
             )
             samples = _expit(logits[..., None] + spread[..., None] * _NODES)
             centred = samples - (samples @ _SHARES)[..., None]
-            values, std = _expit(logits), np.sqrt(centred**2 @ _SHARES)
+            values = _expit(logits)
+            std = np.sqrt(centred**2 @ _SHARES)
             if self.targets.kind == "multiclass":  # one class against all others
                 total = values.sum(1, keepdims=True)
-                values, std = values / total, std / total
+                values = values / total
+                std = std / total
             return Prediction(values, std, in_domain)
         std = np.sqrt(variance + numbers["noise"])
         curves = (array.swapaxes(0, 1) for array in (self.curve_at, self.curve))
@@ -245,7 +247,8 @@ def read_head(path: str | os.PathLike[str], checkpoint: str | None = None) -> He
 
 
 def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
-    blocks, domain = meta["blocks"], Domain.from_contents(meta, arrays)
+    blocks = meta["blocks"]
+    domain = Domain.from_contents(meta, arrays)
     targets = TargetSchema(**meta["targets"])
     width = arrays["descriptors"].shape[1] if "descriptors" in blocks else len(COMPUTED)
     if width != len(COMPUTED):
@@ -254,7 +257,8 @@ def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
             "wrote it; fit the head again"
         )
     # numpy would broadcast arrays of other targets or molecules, or not notice them.
-    rows, outputs = len(domain.vectors), targets.num_outputs
+    rows = len(domain.vectors)
+    outputs = targets.num_outputs
     shapes = dict.fromkeys(_NUMBERS, (outputs,))
     shapes |= dict.fromkeys(("weights", "lengths"), (outputs, len(blocks)))
     shapes |= {"dual": (rows, outputs), "spread_of_target": (outputs,)}

@@ -63,7 +63,8 @@ def fit(
 
     def _loss(theta: Floats) -> tuple[float, Floats]:
         values = _unpack(theta)
-        total, gradient = 0.0, np.zeros_like(theta)
+        total = 0.0
+        gradient = np.zeros_like(theta)
         pairs = [
             kernel(*block)
             for block in zip(blocks, compared, values.lengths, strict=True)

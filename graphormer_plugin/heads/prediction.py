@@ -46,7 +46,8 @@ def from_log(prediction: Prediction, columns: Sequence[int]) -> Prediction:
     width of its 90 % interval, divided by 1.645, so that ``value ± 1.645 * spread`` is as
     wide as that interval.
     """
-    values, std = prediction.values.copy(), prediction.std
+    values = prediction.values.copy()
+    std = prediction.std
     values[:, columns] = antilog(values[:, columns])
     if std is not None:
         std = std.copy()
@@ -112,7 +113,8 @@ def combined(members: Sequence[Prediction]) -> Prediction:
     values = np.stack([member.values for member in members])
     own = [np.zeros_like(values[0]) if m.std is None else m.std**2 for m in members]
     scores = [member.in_domain for member in members if member.in_domain is not None]
-    mean, std = values.mean(0), None
+    mean = values.mean(0)
+    std = None
     if len(members) > 1 or members[0].std is not None:
         between = values.var(0, ddof=1) if len(members) > 1 else 0
         std = np.sqrt(between + np.mean(own, 0))

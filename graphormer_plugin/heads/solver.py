@@ -129,7 +129,8 @@ class Solver:
         """Kernel between all training molecules [n, n]."""
         if self.matrix is None or self.matrix[0] is not kernel:
             self.matrix = None
-            count, start = len(self.raw["vectors"]), 0
+            count = len(self.raw["vectors"])
+            start = 0
             matrix = np.empty((count, count))
             for compared in self.compared or self._compare():
                 part = weighted_sum(

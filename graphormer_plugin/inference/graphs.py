@@ -54,7 +54,8 @@ class ModelGraphs:
         self.sizes = np.diff(self.columns["node_offset"])
         self.target = np.full((len(self.sizes), 1), np.nan)
         self.level = Level.GRAPH
-        self._schema, self._spec = schema, model.batch_spec
+        self._schema = schema
+        self._spec = model.batch_spec
 
     @cached_property
     def collator(self) -> GraphCollator:

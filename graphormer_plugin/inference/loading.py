@@ -112,7 +112,8 @@ def load_member(
         parts = tuple(task_state.get("vectors", ()))
         widths(model, checkpoint.targets.num_outputs, parts)
         max_atoms = int(checkpoint.state["cfg"]["task"].get("max_atoms", MAX_ATOMS))
-    head, beside = head_file(path, head), domain_file(path)
+    head = head_file(path, head)
+    beside = domain_file(path)
     has_domain = domain and head is None and beside.exists()
     member = Member(
         model,

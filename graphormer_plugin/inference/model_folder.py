@@ -90,7 +90,8 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         )
     with invalid_checkpoint_errors(path):
         content = json.loads(read_text(path))
-        names, heads = content.pop("models"), content.pop("heads", {})
+        names = content.pop("models")
+        heads = content.pop("heads", {})
         for name in [*names, *heads]:
             if Path(name).is_absolute() or ".." in Path(name).parts:
                 raise ValueError(f"{name!r}, expected a name inside the folder")

@@ -136,7 +136,8 @@ def _multiclass_columns(
     targets: TargetSchema, values: NDArray, layout: Layout
 ) -> dict[str, list[OutputColumn]]:
     """The most probable class, and the probability of each class."""
-    name, classes = targets.names[0], class_labels(targets)
+    name = targets.names[0]
+    classes = class_labels(targets)
     likeliest = [classes[number] for number in values.argmax(1)]
     is_number = not targets.classes_of(0)
     return {
@@ -157,9 +158,11 @@ def _interval_columns(
     interval: Interval | None,
 ) -> list[OutputColumn]:
     """Lower and upper end of each interval: conformal, or of 90 % for logarithms."""
-    factors, share = dict.fromkeys(logs, QUANTILE), 0.9
+    factors = dict.fromkeys(logs, QUANTILE)
+    share = 0.9
     if interval is not None:
-        factors, share = dict(enumerate(interval.factor.tolist())), interval.coverage
+        factors = dict(enumerate(interval.factor.tolist()))
+        share = interval.coverage
     columns = []
     for at, factor in factors.items():
         spread = None if std is None else std[:, at]
@@ -226,7 +229,8 @@ def number_cells(column: NDArray, spread: float = 0.0) -> list[str]:
 
 def label_cells(labels: ArrayLike, targets: TargetSchema, target: int) -> list[str]:
     """Labels of a target [n] as text; missing labels, NaN or class -1, are empty."""
-    column, words = np.asarray(labels), targets.classes_of(target)
+    column = np.asarray(labels)
+    words = targets.classes_of(target)
     missing = np.isnan(column) if column.dtype.kind == "f" else column < 0
     spread = targets.std[target] if targets.std else 0.0
     # Data are more exact than a float32.

@@ -29,7 +29,9 @@ class TableScores:
         table: Table,
         missing: Sequence[str],
     ) -> None:
-        self.targets, self.logs, self.table = targets, logs, table
+        self.targets = targets
+        self.logs = logs
+        self.table = table
         self.columns = {
             target: ParsedColumn(name, missing)
             for target, name in enumerate(targets.names)
@@ -51,7 +53,8 @@ class TableScores:
             return
         self._values.append(part.values)
         for target, column in self.columns.items():
-            place, words = self.table.places[column.name], self._words[target]
+            place = self.table.places[column.name]
+            words = self._words[target]
             for cells in part.cells:
                 column.add(words.get(cells[place].strip(), cells[place]))
         for column in self._units.values():
@@ -99,7 +102,8 @@ class TableScores:
         path, kind = self.table.path, self.targets.kind
         if note := column.read_commas(self.table.decimal_comma):
             warn(f"{path}: {note}")
-        labels, wrong = np.array(column.values), [*column.words]
+        labels = np.array(column.values)
+        wrong = [*column.words]
         if kind != "regression":
             known = range(self.targets.num_classes or 2)
             no_class = ~np.isnan(labels) & ~np.isin(labels, known)

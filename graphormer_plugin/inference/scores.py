@@ -60,7 +60,8 @@ def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
         predicted: values or probabilities [n]; probabilities of classes [n, classes].
     """
     known = ~np.isnan(labels)
-    predicted, labels = predicted[known].astype(np.float64), labels[known]
+    predicted = predicted[known].astype(np.float64)
+    labels = labels[known]
     if predicted.ndim == 2:
         labels = labels.astype(int)
     least = 2 if name in TWO_LABELS else 1

@@ -112,7 +112,8 @@ class TableRun:
         self.table = table
         self.smiles_column = smiles_column
         self.batch_size = batch_size
-        self.layers, self.fingerprint = layers, fingerprint
+        self.layers = layers
+        self.fingerprint = fingerprint
         self.reader = predictor.reader(max_atoms)
         self.width = 0 if layers is None else predictor.member.vector_width(layers)
         if layers:
@@ -153,7 +154,8 @@ class TableRun:
         self, block: RowBlock, molecules: Molecules, reasons: dict[int, str]
     ) -> PredictedRows:
         """Predict rows that `read_rows` has read; ``reasons`` gets further reasons."""
-        count, new = len(block.cells), len(self.names) - 1
+        count = len(block.cells)
+        new = len(self.names) - 1
         extra = self._extra(block, reasons)
         values = np.full((count, self.predictor.targets.num_outputs), np.nan)
         vectors = np.full((count, self.width), np.nan, np.float32)

@@ -162,7 +162,8 @@ class GraphModel(nn.Module):
         `translate`, which the task has set.
         """
         if self.translate is not None:
-            state_dict, self.translate = self.translate(state_dict), None
+            state_dict = self.translate(state_dict)
+            self.translate = None
         return super().load_state_dict(state_dict, *args, **kwargs)
 
 

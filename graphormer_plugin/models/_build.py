@@ -57,7 +57,8 @@ def build_model(
     Raises:
         ValueError: unknown architecture or option, or options that do not fit.
     """
-    config, task = model_config(arch, **options), ModelTask(schema, targets, log_degree)
+    config = model_config(arch, **options)
+    task = ModelTask(schema, targets, log_degree)
     model = _built(ARCHITECTURES[arch].model, config, task)
     apply_layerwise_options(model, config)
     return model
@@ -79,5 +80,6 @@ def _built(
     check_targets(task.targets)
     built = model.build_model(config, task)
     join_graph_features(built, task.schema, task.targets)
-    built.schema, built.targets = task.schema, task.targets
+    built.schema = task.schema
+    built.targets = task.targets
     return built

@@ -81,7 +81,8 @@ class PathEncoding(nn.Module):
             raise ValueError(f"max_steps {max_steps}, expected 1..{MAX_HOPS}")
         num_weights = num_weights or max_steps
         check_least(max_steps, num_weights=num_weights)
-        self.bonds, self.max_steps = bonds, max_steps
+        self.bonds = bonds
+        self.max_steps = max_steps
         self.fields = ("path_bond", "dist", *bonds.fields)
         width = bonds.embed_dim
         self.weight = nn.Parameter(torch.empty(num_weights, width, width))
@@ -171,7 +172,9 @@ class AttnBias(nn.Module):
         super().__init__()
         self.num_heads = num_heads
         self.virtual_node = virtual_node
-        self.spatial, self.edges, self.distance = spatial, edges, distance
+        self.spatial = spatial
+        self.edges = edges
+        self.distance = distance
         self.further = PairTerms(further, num_heads)
         has_scalar = virtual_node and spatial is not None
         self.virtual = nn.Embedding(1, num_heads) if has_scalar else None

@@ -95,7 +95,8 @@ class MaskedBatchNorm(nn.Module):
 
     def __init__(self, dim: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
         super().__init__()
-        self.eps, self.momentum = eps, momentum
+        self.eps = eps
+        self.momentum = momentum
         self.weight = nn.Parameter(torch.ones(dim))
         self.bias = nn.Parameter(torch.zeros(dim))
         self.register_buffer("running_mean", torch.zeros(dim))

@@ -84,7 +84,8 @@ class BondEncoder(VocabularyModule):
         bond_dims = vocabularies.bond_dims
         columns = torch.as_tensor(vocabularies.bond_columns())[1:]
         if not bond_dims:  # one column with one value
-            bond_dims, columns = [1], columns.new_zeros(len(columns), 1)
+            bond_dims = [1]
+            columns = columns.new_zeros(len(columns), 1)
         rows = [dim + bool((columns < 0).any()) for dim in bond_dims]
         if table_size:
             if max(rows) > table_size:

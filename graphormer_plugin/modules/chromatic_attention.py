@@ -84,7 +84,8 @@ def filter_messages(
 def _filter(base: Tensor, v: Tensor, keep: Tensor | None, pairs: PairVectors) -> Tensor:
     """`filter_messages` in plain operations, all at once."""
     work = _work_type(v)
-    features, messages = pairs.features.to(work), v.to(work).unsqueeze(1)
+    features = pairs.features.to(work)
+    messages = v.to(work).unsqueeze(1)
     filters = _filters(base.to(work), features @ pairs.att.to(work))
     if keep is not None:
         filters = filters * keep.unsqueeze(-1).to(work)
@@ -118,7 +119,8 @@ def _filter_in_chunks(
     """`_filter` of some graphs at a time, or of some queries of a single graph."""
     B, N, D = v.shape
     limit = CHUNK.get(v.device.type, CHUNK["cuda"])
-    graphs, queries = max(1, limit // (N * N * D)), min(N, max(1, limit // (N * D)))
+    graphs = max(1, limit // (N * N * D))
+    queries = min(N, max(1, limit // (N * D)))
     # Their gradients are sums over the chunks: float32 at least.
     wide = torch.promote_types(v.dtype, torch.float32)
     val = None if pairs.val is None else pairs.val.to(wide)

@@ -94,7 +94,8 @@ def compiled_attention(
     Returns:
         [B, T, D], in the type of `qkv`.
     """
-    dtype, qkv = qkv.dtype, qkv.float()
+    dtype = qkv.dtype
+    qkv = qkv.float()
     tables = tuple(table.float() for table in tables) if tables else (None, None, None)
     attn_bias = None if attn_bias is None else attn_bias.float()
     seed = int(torch.empty((), dtype=torch.int64).random_()) if dropout else 0

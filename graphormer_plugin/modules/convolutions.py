@@ -248,7 +248,8 @@ class DegreeScaledAggregates(nn.Module):
         scalers: Sequence[str] = SCALERS,
     ) -> None:
         super().__init__()
-        self.aggregators, self.scalers = tuple(aggregators), tuple(scalers)
+        self.aggregators = tuple(aggregators)
+        self.scalers = tuple(scalers)
         for name in self.aggregators:
             check_choice("aggregator", name, AGGREGATORS)
         for name in self.scalers:
@@ -283,7 +284,8 @@ class DegreeScaledAggregates(nn.Module):
         Returns:
             [S, towers, aggregators * width].
         """
-        count, some = degree.clamp(min=1), degree > 0
+        count = degree.clamp(min=1)
+        some = degree > 0
         aggregates = []
         for name in self.aggregators:
             if name in ("max", "min"):
@@ -367,7 +369,8 @@ class PrincipalAggregation(DegreeScaledAggregates):
     def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
         """x [S, D] and edges -> nodes [S, D] and edges after the convolution."""
         nodes = x.unflatten(1, (self.num_towers, -1))  # [S, D] -> [S, towers, width]
-        sent, table = _per_tower(nodes, self.source), None
+        sent = _per_tower(nodes, self.source)
+        table = None
         if self.edge is not None:
             table = torch.einsum("ke,tew->ktw", edges.table, self.edge)
         own = _per_tower(nodes, self.target) + self.bias

@@ -86,7 +86,8 @@ class _MessageStatistics(torch.autograd.Function):
         grad_nodes = torch.zeros_like(nodes, dtype=wide)
         grad_table = None if table is None else torch.zeros_like(table, dtype=wide)
         for part in _chunks(source):
-            start, to = source[part], target[part]
+            start = source[part]
+            to = target[part]
             terms = _terms(nodes, table, start, bond, part).to(wide)
             out = torch.zeros_like(terms)
             if "sum" in grad:

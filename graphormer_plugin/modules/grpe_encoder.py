@@ -73,8 +73,10 @@ class RelationEncoding(VocabularyModule):
     ) -> None:
         super().__init__()
         check_least(1, max_hop=max_hop, num_bond_types=num_bond_types)
-        self.num_heads, self.embed_dim = num_heads, embed_dim
-        hops, bonds = max_hop + 4, num_bond_types + 3
+        self.num_heads = num_heads
+        self.embed_dim = embed_dim
+        hops = max_hop + 4
+        bonds = num_bond_types + 3
         self.topology_attention = (
             nn.Embedding(hops, 2 * embed_dim) if topology_attention else None
         )
@@ -91,7 +93,9 @@ class RelationEncoding(VocabularyModule):
             self.feature_value = FeatureMap(num_edge_features, embed_dim)
 
         # Relation -> row of P and row of E.
-        far, unreachable, virtual = max_hop + 1, max_hop + 2, max_hop + 3
+        far = max_hop + 1
+        unreachable = max_hop + 2
+        virtual = max_hop + 3
         no_edge, itself, to_virtual = (num_bond_types + i for i in range(3))
         rows = {
             RELATION_VIRTUAL: (virtual, to_virtual),
@@ -229,7 +233,8 @@ class GRPEEncoder(Encoder):
         check_least(0, perturb_noise=noise)
         if config.virtual_is_self and config.no_virtual_node:
             raise ValueError("virtual_is_self needs a virtual node")
-        self.embed_dim, self.max_hop = embed_dim, config.max_hop
+        self.embed_dim = embed_dim
+        self.max_hop = config.max_hop
         self.perturb_noise = noise
         self.virtual_is_self = config.virtual_is_self
         self.node_encoder = NodeEncoder(vocabularies, embed_dim, config.node_table_size)
@@ -304,7 +309,8 @@ class GRPEEncoder(Encoder):
         if self.training and self.perturb_noise:
             noise = uniform(batch.get("seed"), x.shape, NOISE, x)
             x = x + self.perturb_noise * noise
-        mask, relation_index = batch["node_mask"], batch["relation_index"].long()
+        mask = batch["node_mask"]
+        relation_index = batch["relation_index"].long()
         if self.virtual_node is not None:
             x, mask = self.virtual_node(x, mask)
             relation_index = F.pad(relation_index, (1, 0, 1, 0))  # position 0: virtual

@@ -96,7 +96,8 @@ class MessagePassingLayer(nn.Module):
     ) -> None:
         super().__init__()
         build, _, activation, order, self.drop_sum = CONVOLUTIONS[conv]
-        dim, norm = layer.embed_dim, NORMS[layer.norm]
+        dim = layer.embed_dim
+        norm = NORMS[layer.norm]
         self.convolution = build(layer, **conv_options)
         self.activation = None if linear or order == "neither" else activation
         self.activation_first = order == "activation first"

@@ -77,7 +77,8 @@ class PairEncoder(nn.Module):
             check_least(1, relative_steps=num_steps)
         self.num_steps = num_steps if walks else 0
         self.max_hop = num_steps if distances else 1
-        self.rings, self.combine = rings, combine
+        self.rings = rings
+        self.combine = combine
 
         if encoding_dim is not None and (combine == "sum" or encoding == "none"):
             raise ValueError(
@@ -156,7 +157,8 @@ class PairEncoder(nn.Module):
             features [B, N, N, F]; the basis [F, pair_dim], with E^(0) = features @
             basis; and a mask of the features that forbid their pairs [F], bool.
         """
-        relations, index = batch["relations"], batch["relation_index"].long()
+        relations = batch["relations"]
+        index = batch["relation_index"].long()
         if self.rings != "none":
             index = index + relations.shape[0] * batch["ring"].long()
         basis = [self.relation_vectors(relations)]

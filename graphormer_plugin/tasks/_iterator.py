@@ -70,7 +70,8 @@ class GraphBatchIterator(EpochBatchIterator):
 
     def _updates(self, epoch: int, shuffle: bool) -> list[Any]:
         """Batches of each update of an epoch, of all processes."""
-        batches, size = self.frozen_batches, self.update_freq(epoch) * self.num_shards
+        batches = self.frozen_batches
+        size = self.update_freq(epoch) * self.num_shards
         updates = [batches[i : i + size] for i in range(0, len(batches), size)]
         if shuffle:
             with numpy_seed(self.seed + epoch):
@@ -103,7 +104,8 @@ class GraphBatchIterator(EpochBatchIterator):
         if self.update_freq is None or not state_dict.get("iterations_in_epoch"):
             super().load_state_dict(state_dict)
             return
-        epoch, seen = state_dict["epoch"], state_dict["graphs"]
+        epoch = state_dict["epoch"]
+        seen = state_dict["graphs"]
         updates = state_dict["iterations_in_epoch"] // state_dict["update_freq"]
         graphs = self._graphs_after(epoch, state_dict["shuffle"])
         if updates > len(graphs) or graphs[updates - 1] != seen:
@@ -125,7 +127,8 @@ class GraphBatchIterator(EpochBatchIterator):
             self.epoch_batch_sampler.shuffle = shuffle
         iterator = super()._get_iterator_for_epoch(epoch, shuffle, *rest, **more)
         if iterator is not None:
-            iterator.__class__, iterator.errors = GuardedIterator, self.errors
+            iterator.__class__ = GuardedIterator
+            iterator.errors = self.errors
         return iterator
 
 

@@ -93,7 +93,8 @@ def settle_metric(run: DictConfig, criterion: FairseqCriterion) -> None:
     options of the run for a metric that should rise, such as ROC-AUC."""
     if not isinstance(criterion, GraphCriterion):
         return
-    name, known = run.checkpoint.best_checkpoint_metric, criterion.known_metrics()
+    name = run.checkpoint.best_checkpoint_metric
+    known = criterion.known_metrics()
     if name not in known:
         logs_others = type(criterion).log_metrics.__module__.partition(".")[0]
         if logs_others != __name__.partition(".")[0]:

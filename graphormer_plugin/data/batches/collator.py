@@ -93,7 +93,8 @@ class GraphCollator:
             self.unreleased = 0
         columns, ids = self.columns, graph_ids
         if isinstance(columns, ShardColumns):
-            columns, ids = columns.of_graphs(graph_ids), np.arange(len(graph_ids))
+            columns = columns.of_graphs(graph_ids)
+            ids = np.arange(len(graph_ids))
         num_bond_types = self.num_bond_types
         if self.spec.number_edges:
             one_store = columns is self.columns

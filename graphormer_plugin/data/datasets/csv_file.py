@@ -170,7 +170,8 @@ def _labels(
     if kind == "multiclass" and len(names) != 1:
         raise table.error(f"a multiclass target is one column, got {listed(names)}")
     read = [rows.classes(name, kind, options.class_names) for name in names]
-    target, words = np.stack([values for values, _ in read], 1), [w for _, w in read]
+    target = np.stack([values for values, _ in read], 1)
+    words = [w for _, w in read]
     if np.isnan(target).all():
         raise table.error(f"columns {names} have no label at all")
     if options.censored and kind != "regression":
@@ -400,7 +401,8 @@ def _splits(
 ) -> dict[str, np.ndarray] | None:
     """Rows by split; None for a split that needs the molecules. A column must have the
     ``needed`` splits."""
-    whole, count = options.shard.is_whole, len(rows.smiles)
+    whole = options.shard.is_whole
+    count = len(rows.smiles)
     if options.split_file:
         return {}
     if roles.split:

@@ -87,7 +87,8 @@ class BenchmarkFiles:
     def require(self, options: DatasetOptions) -> Path:
         """Folder of the files, which are downloaded or unpacked first if missing."""
         folder = self.path(options)
-        root, missing = options.root, self.missing(options)
+        root = options.root
+        missing = self.missing(options)
         if missing and len(missing) < len(self.files):
             raise DatasetError(
                 f"{self.name}: {folder} has no {', '.join(missing)}; put it there, or "
@@ -131,11 +132,14 @@ class BenchmarkFiles:
         return named_damage(text, DatasetError, (DatasetError, MemoryError))
 
     def _fetch(self, root: Path) -> None:
-        folder, placed = root / self.folder, root / self.archive
+        folder = root / self.folder
+        placed = root / self.archive
         with tempfile.TemporaryDirectory(dir=root, prefix=".fetch-") as name:
             scratch = Path(name)
             if placed.is_file():
-                archive, source, remedy = placed, str(placed), "remove it"
+                archive = placed
+                source = str(placed)
+                remedy = "remove it"
             else:
                 archive = self._download(self.url, scratch / "archive", root)
                 source, remedy = self.url, f"put {self.archive} into {root} by hand"

@@ -102,9 +102,11 @@ def held_out_splits(train: np.ndarray, subset: bool) -> dict[str, np.ndarray]:
     """
     order = np.random.default_rng(42).permutation(train)
     held = max(1, len(order) * 150_000 // 3_378_606)
-    valid, rest = order[:held], order[held:]
+    valid = order[:held]
+    rest = order[held:]
     if subset:
-        valid, rest = valid[: max(1, held // 3)], rest[: len(rest) // 10]
+        valid = valid[: max(1, held // 3)]
+        rest = rest[: len(rest) // 10]
     return {"train": np.sort(rest), "valid": np.sort(valid)}
 
 
@@ -217,7 +219,8 @@ def _raw_graphs(folder: Path, tasks: int) -> MappedGraphs:
     """Graphs of OGB's raw files, which list each bond once, with their labels."""
     edges, nodes, bonds, x, edge_attr = (_table(folder / n, int) for n in _RAW[:-1])
     labels = _table(folder / _RAW[-1], float)
-    node_ends, bond_ends = np.cumsum(nodes), np.cumsum(bonds)
+    node_ends = np.cumsum(nodes)
+    bond_ends = np.cumsum(bonds)
     sizes = [len(x), len(edges), len(edge_attr), *labels.shape]
     ends = [int(node_ends[-1]), *[int(bond_ends[-1])] * 2]
     expected = [*ends, len(nodes), tasks]

@@ -42,7 +42,8 @@ class SbmGraphs:
     num_classes: int
 
     def __init__(self, counts: Mapping[str, int], seed: int) -> None:
-        self.counts, self.seed = dict(counts), seed
+        self.counts = dict(counts)
+        self.seed = seed
         self.numbers = [
             (part, number, count)
             for part, count in enumerate(counts.values(), 1)
@@ -95,7 +96,8 @@ class PatternGraphs(SbmGraphs):
         """See `SbmGraphs.make`."""
         edges, symbols = self.patterns[pattern]
         community = communities(rng, 5)
-        n, m = len(community), len(symbols)
+        n = len(community)
+        m = len(symbols)
         probability = np.full((n + m, n + m), 0.5)
         probability[:n, :n][community[:, None] != community] = 0.35
         adjacency = symmetric(rng, probability)
@@ -175,7 +177,8 @@ def _sbm_dataset(options: DatasetOptions) -> DatasetSource:
     ``--seed``. ``generated:N`` makes N for training and the others in proportion.
     ``generated:N:SEED`` makes the same graphs for every ``--seed``.
     """
-    generator, label = GENERATORS[options.name], options.name
+    generator = GENERATORS[options.name]
+    label = options.name
     if options.source.startswith("generated"):
         number = int(options.source.partition(":")[2])
         official = OFFICIAL_COUNTS[label]

@@ -61,7 +61,8 @@ def import_user_data(folder: Path) -> None:
 def _names_of_v2() -> Iterator[None]:
     """``graphormer.data`` is a module with `register_dataset`, as in Graphormer v2."""
     package, data = (types.ModuleType(f"graphormer{end}") for end in ("", ".data"))
-    package.data, data.register_dataset = data, register_dataset
+    package.data = data
+    data.register_dataset = register_dataset
     names = {"graphormer": package, "graphormer.data": data}
     sys.modules |= names
     try:

@@ -40,7 +40,8 @@ class MappedGraphs:
     """Graphs that a function makes of the items of a sequence, each on access."""
 
     def __init__(self, items: Any, graph: Callable[[Any], Any]) -> None:
-        self.items, self.graph = items, graph
+        self.items = items
+        self.graph = graph
 
     def __len__(self) -> int:
         return len(self.items)
@@ -190,7 +191,8 @@ def _arrays(
     def _require(name: str, fits: bool, expected: str) -> None:
         _check_array(arrays[name], f"graph {number}: {name}", fits, expected)
 
-    x, edge_index = arrays["x"], arrays["edge_index"]
+    x = arrays["x"]
+    edge_index = arrays["edge_index"]
     x = x[:, None] if x.ndim == 1 else x
     _require("x", x.ndim == 2 and len(x) > 0, "[nodes >= 1, features] of numbers")
     if edge_index.size == 0:

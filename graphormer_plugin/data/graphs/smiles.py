@@ -376,7 +376,8 @@ def captured_rdkit_log() -> Iterator[list[str]]:
     log = logging.getLogger("rdkit")
     before = log.handlers[:], log.propagate
     status = [line.split(":") for line in rdBase.LogStatus().splitlines()]
-    log.handlers, log.propagate = [Collect(logging.ERROR)], False
+    log.handlers = [Collect(logging.ERROR)]
+    log.propagate = False
     rdBase.LogToPythonLogger()
     try:
         yield messages

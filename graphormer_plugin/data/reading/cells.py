@@ -132,9 +132,12 @@ class ParsedColumn:
         classes: Sequence[str] = (),
         censored: bool = False,
     ) -> None:
-        self.name, self.patterns, self.censored = name, patterns, censored
+        self.name = name
+        self.patterns = patterns
+        self.censored = censored
         self.classes = {word for word in classes if word.lower() in MISSING}
-        self.values, self.bounds = array.array("d"), array.array("b")
+        self.values = array.array("d")
+        self.bounds = array.array("b")
         self.words: dict[str, list[int]] = {}
         self.missing: set[str] = set()
 
@@ -147,7 +150,8 @@ class ParsedColumn:
             self.words.setdefault(cell.strip(), []).append(len(self.values))
         else:
             if self.censored and (found := BOUND.fullmatch(cell)):
-                bound, cell = SIGNS[found[1]], found[2]
+                bound = SIGNS[found[1]]
+                cell = found[2]
             try:
                 value = number_in(cell)
             except ValueError:

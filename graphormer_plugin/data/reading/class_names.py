@@ -73,7 +73,8 @@ def check_numbers(labels: np.ndarray) -> None:
 
 def _is_opposite(no: str, yes: str) -> bool:
     """Whether a word denies another word."""
-    no, yes = no.lower(), yes.lower()
+    no = no.lower()
+    yes = yes.lower()
     negated = NEGATION.match(no)
     denied = negated is not None and no[negated.end() :] == yes
     return denied or yes in POSITIVE and no in NEGATIVE

@@ -143,7 +143,8 @@ class SdfTable(TextTable):
             for number, line in enumerate(lines, 1):
                 if line.startswith(END_OF_RECORD):
                     yield start, record
-                    record, start = [], number + 1
+                    record = []
+                    start = number + 1
                 else:
                     record.append(line.rstrip("\r\n"))
         if not any(line.strip() for line in record):
@@ -259,7 +260,8 @@ def write_table(
 def _write_sdf(
     rows: Iterator[list[str]], out: IO[str], table: Table, column: str, first_row: int
 ) -> None:
-    header, first = next(rows), 0
+    header = next(rows)
+    first = 0
     names = table.find_name(column)
     records = itertools.repeat(None)
     if isinstance(table, SdfTable):

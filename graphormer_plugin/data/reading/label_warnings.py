@@ -100,7 +100,8 @@ def _contradicting_labels(
     differs = differing.any(1)
     if not differs.any():
         return ""
-    molecules, rows = int(differs.sum()), int(rows[differs].sum())
+    molecules = int(differs.sum())
+    rows = int(rows[differs].sum())
     details = f"{rows:,} rows"
     if targets.kind == "regression":
         gap = np.where(differing.any(0), np.nan_to_num(gap), 0)
@@ -151,7 +152,8 @@ def strange_label(values: np.ndarray) -> tuple[int, str] | None:
             continue
         y, x = others, label
         if x > 0 and (positive := others > 0).mean() > MOSTLY_POSITIVE:
-            y, x = np.log(others[positive]), np.log(label)
+            y = np.log(others[positive])
+            x = np.log(label)
         deviation = 1.4826 * np.median(np.abs(y - np.median(y)))  # for normal labels
         if 0 < OUTLIER_DEVIATIONS * deviation < np.abs(y - x).min():
             rows = np.flatnonzero(values == label)

@@ -26,7 +26,8 @@ LARGEST_ROUNDING = 1e-5
 def stored_labels(values: np.ndarray) -> np.ndarray:
     """Labels as a store has them: `as_float32`, or float64 if float32 would round a label
     beside a large offset by more than `LARGEST_ROUNDING`."""
-    single, double = as_float32(values), np.asarray(values, np.float64)
+    single = as_float32(values)
+    double = np.asarray(values, np.float64)
     for column, rounded in zip(double.T, single.T):
         known = column[~np.isnan(column)]
         off = np.abs(known - rounded[~np.isnan(column)]).max(initial=0)

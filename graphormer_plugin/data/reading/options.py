@@ -143,7 +143,8 @@ class TableOptions:
 
     def __post_init__(self) -> None:
         for one in dataclasses.fields(self):
-            given, marks = getattr(self, one.name), one.metadata
+            given = getattr(self, one.name)
+            marks = one.metadata
             value = given
             if one.default == () and isinstance(value, str):
                 value = names_of(value)
@@ -330,7 +331,8 @@ def flag_words(options: Mapping[str, Any]) -> list[str]:
     -logKow would be taken for a flag, so it is joined to its flag with =."""
     words = []
     for name, value in options.items():
-        flag, text = flag_of(name), str(value)
+        flag = flag_of(name)
+        text = str(value)
         if value is True:
             words.append(flag)
         else:

@@ -68,7 +68,8 @@ class ParquetTable(Table):
     ) -> Iterator[tuple[int, Any]]:
         """Yield (number of the first row, record batch) of the rows from ``first`` to
         before ``end``."""
-        columns, start = list(dict.fromkeys(names)), 0
+        columns = list(dict.fromkeys(names))
+        start = 0
         for file, footer in zip(self.files, self.footers):
             for group in range(footer.num_row_groups):
                 rows = footer.row_group(group).num_rows

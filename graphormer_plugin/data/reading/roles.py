@@ -72,7 +72,8 @@ class Roles:
     """
 
     def __init__(self, table: Table, options: DatasetOptions, explore: bool) -> None:
-        self.table, self.asked = table, options.target_columns
+        self.table = table
+        self.asked = options.target_columns
         self.smiles = table.find_smiles(options.smiles_column)
         self.split = find_split(table, options)
         self.extras = [table.require(name) for name in options.extra_columns]

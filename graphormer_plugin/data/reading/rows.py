@@ -52,7 +52,9 @@ class TableRows:
         part: tuple[int, int | None] = (0, None),
         others: Sequence[str] = (),
     ) -> None:
-        self.tables, self.first, self.starts = tables, part[0], array.array("q")
+        self.tables = tables
+        self.first = part[0]
+        self.starts = array.array("q")
         self.smiles: list[str] = []
         self.cells: list[list[str]] = []
         self.splits: dict[str, list[int]] = {}

@@ -184,12 +184,14 @@ class CsvTable(TextTable):
         named = re.match('"?sep=(.)', start[0]) if start else None  # a line of Excel's
         self.lines_above = 1 if named else 0
         start = start[self.lines_above :]
-        self.delimiter, titles = usual, 0
+        self.delimiter = usual
+        titles = 0
         for delimiter in [named[1]] if named else [usual, *SEPARATORS]:
             rows = [*csv.reader(start, delimiter=delimiter)]
             above = rows_above_header(rows)
             if len(rows) > above and len(rows[above]) > 1:
-                self.delimiter, titles = delimiter, above
+                self.delimiter = delimiter
+                titles = above
                 break
         first, second = (*start[titles:], "", "")[:2]
         self.lines_above += titles

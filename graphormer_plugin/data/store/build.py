@@ -83,7 +83,8 @@ def _prepared(options: DatasetOptions) -> GraphStore:
             if store is None:
                 _build(path, dataset, options, identity)
     except OSError as error:
-        place, root = Path(str(error.filename)).absolute(), path.parent.absolute()
+        place = Path(str(error.filename)).absolute()
+        root = path.parent.absolute()
         if not (place.is_relative_to(root) or root.is_relative_to(place)):
             raise
         raise DatasetError(
@@ -106,7 +107,8 @@ def _open_if_current(
             logger.warning("preparing a store again: %s", error)
         return None
     for name in ("source", "options"):
-        stored, asked = store.manifest[name], identity[name]
+        stored = store.manifest[name]
+        asked = identity[name]
         # None agrees with everything.
         asked = {n: stored.get(n) if v is None else v for n, v in asked.items()}
         if stored != asked:
@@ -164,11 +166,14 @@ def _build_from_smiles(
     identity: Mapping[str, Any],
 ) -> None:
     source = _checked_rows(source, options)
-    rows, label, target = len(source.smiles), source.label, source.targets
+    rows = len(source.smiles)
+    label = source.label
+    target = source.targets
     by_scaffold = source.splits is None
     failures: list[tuple[int, str, str]] = []
     extras: dict[str, list[Any]] = {}
-    rows_of_parts, described = [np.zeros(0, np.int64)], []
+    rows_of_parts = [np.zeros(0, np.int64)]
+    described = []
     key = _key(source, options, identity)
     writer = StoreWriter(path, source.node_dims, source.bond_dims, key)
     if options.rebuild:
@@ -236,7 +241,8 @@ def _kept_rows(
     descriptors of the graphs, part by part."""
     values = {name: getattr(source, name) for name in ("weights", "bounds")}
     values = {n: None if v is None else np.asarray(v)[kept] for n, v in values.items()}
-    names, numbers = list(source.graph_features), _graph_values(source, rows)[kept]
+    names = list(source.graph_features)
+    numbers = _graph_values(source, rows)[kept]
     if described:
         names += FEATURES
         numbers = np.concatenate([as_float32(numbers), np.concatenate(described)], 1)
@@ -262,7 +268,8 @@ def _graph_values(source: DatasetSource, rows: int) -> np.ndarray:
 def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSource:
     """The source with splits, targets and weights of its rows as arrays, checked before
     hours of work; without splits for a split by scaffold."""
-    rows, target = len(source.smiles), source.targets
+    rows = len(source.smiles)
+    target = source.targets
     splits, weights = source.splits, source.weights
     if splits is None and options.split.startswith(("column:", "time:")):
         raise ValueError(f"only a CSV can be split by {options.split!r}")
@@ -312,7 +319,8 @@ def _key(
     source: DatasetSource, options: DatasetOptions, identity: Mapping[str, Any]
 ) -> Any:
     """Everything that the graphs of a source of SMILES depend on."""
-    parser, smiles = source.parser, "\n".join(source.smiles)
+    parser = source.parser
+    smiles = "\n".join(source.smiles)
     function = getattr(parser, "func", parser)
     key = [
         identity,
@@ -340,7 +348,8 @@ def _build_from_graphs(
         raise ValueError("exclude is for SMILES; give the other graphs only")
     vocabularies = (source.node_dims, source.bond_dims)
     with StoreWriter(path, *vocabularies, level=source.level) as writer:
-        width, masked = 1, {name: [np.zeros(0, np.int64)] for name in NODE_SPLITS}
+        width = 1
+        masked = {name: [np.zeros(0, np.int64)] for name in NODE_SPLITS}
         for chunk in chunks_of_graphs(
             source.graphs,
             level=source.level,
@@ -352,7 +361,8 @@ def _build_from_graphs(
         ):
             width = chunk.target.shape[1]
             if chunk.node_split is not None:
-                first, number = writer.num_graphs, np.arange(len(chunk))
+                first = writer.num_graphs
+                number = np.arange(len(chunk))
                 graph = np.repeat(first + number, chunk.num_nodes)
                 for code, name in enumerate(NODE_SPLITS, 1):
                     masked[name].append(np.unique(graph[chunk.node_split == code]))

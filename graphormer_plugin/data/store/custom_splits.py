@@ -36,7 +36,9 @@ def with_splits(store: GraphStore, file: Path, text: str) -> GraphStore:
             f"{file}: {error}; expected rows from 0 by split in JSON, as {example}"
         ) from None
     require_rows(splits, str(file), "")
-    train, columns, schema = splits["train"], {}, store.schema
+    train = splits["train"]
+    columns = {}
+    schema = store.schema
     target = store.target
     if store.targets.level is Level.GRAPH:
         counted = store.columns.get("weight", np.ones(len(store)))[train] > 0

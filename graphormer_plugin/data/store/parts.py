@@ -63,7 +63,8 @@ class Parts:
         self._key_file.touch()
         with atomic_write(self._path(self.count)) as file:
             np.savez(file, **FeaturisedRows.joined(self._waiting).to_arrays())
-        self.count, self._waiting = self.count + 1, []
+        self.count = self.count + 1
+        self._waiting = []
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06d}.npz"

@@ -18,7 +18,8 @@ class Column:
     columns of categories, if that is known."""
 
     def __init__(self, name: str, dims: list[int] | None = None) -> None:
-        self.name, self.dims = name, dims
+        self.name = name
+        self.dims = dims
         self.kind = "" if dims is None else "integers"
         self.tail: tuple[int, ...] = () if dims is None else (len(dims),)
         self.rows = self.low = self.high = 0
@@ -32,7 +33,8 @@ class Column:
         kind = "floats" if values.dtype.kind == "f" else "integers"
         rows = f"{kind} {list(values.shape[1:])}"
         if not self.kind:
-            self.kind, self.tail = kind, values.shape[1:]
+            self.kind = kind
+            self.tail = values.shape[1:]
         if (expected := f"{self.kind} {list(self.tail)}") != rows:
             raise ValueError(f"{self.name} has rows of {rows}, expected {expected}")
         self.rows += len(values)
@@ -81,7 +83,8 @@ class BondColumns:
     values of each column, if that is known."""
 
     def __init__(self, dims: list[int] | None) -> None:
-        self._dims, self._column = dims, Column("edge_attr", dims)
+        self._dims = dims
+        self._column = Column("edge_attr", dims)
         self._rows: set[tuple[int, ...]] = set()
         self._radix = dims is not None and math.prod(dims) <= MAX_RADIX_TYPES
 

@@ -53,7 +53,8 @@ def translate_columns(
     store: GraphStore, schema: FeatureSchema, name: str
 ) -> dict[str, NDArray]:
     """Columns of a store with the bond types of another schema, see `translate_stores`."""
-    columns, given = dict(store.columns), store.schema
+    columns = dict(store.columns)
+    given = store.schema
     joined = (given.graph_features, schema.graph_features)
     _require_same(name, "--extra-columns and --descriptors", *joined)
     if schema.graph_features:
@@ -130,6 +131,7 @@ def translate_bonds(
     types = np.full(len(rows), target.num_bond_types, dtype=np.int64)
     types[known] = target.bond_types(rows[known])
     bond = types[columns["edge_bond"]].astype(bond_dtype(target.num_bond_types))
-    src, dst = columns["edge_src"], columns["edge_dst"]
+    src = columns["edge_src"]
+    dst = columns["edge_dst"]
     order = edge_order(np.diff(columns["edge_offset"]), src, dst, bond)
     return {"edge_src": src[order], "edge_dst": dst[order], "edge_bond": bond[order]}

@@ -172,7 +172,8 @@ class StoreWriter:
             for name, array in arrays.items():
                 file = self._create(name, array.dtype.str, array.shape)
                 self._close(name, file, array)
-        names, classes = list(source.target_names), source.num_classes
+        names = list(source.target_names)
+        classes = source.num_classes
         targets, missing = describe_targets(
             as_rows(self._array("target")),
             TargetSchema(names, source.unit, source.kind, self.level, classes),
@@ -229,7 +230,8 @@ class StoreWriter:
         splits: Mapping[str, np.ndarray],
     ) -> FeatureSchema:
         """Schema of the columns, with names and scales of the graph features."""
-        x, real = self._columns["x"], self._columns.get("edge_attr")
+        x = self._columns["x"]
+        real = self._columns.get("edge_attr")
         node_dims = self.node_dims
         if node_dims is None and x.kind == "integers":
             node_dims = x.vocabularies()

@@ -76,7 +76,8 @@ class Weights:
         the number, to the name within the layer here; ``*`` stands for q, k and v, whose maps
         are joined."""
         for layer, (theirs, ours) in itertools.product(range(count), names.items()):
-            old, new = theirs.format(layer), f"encoder.layers.{layer}.{ours}"
+            old = theirs.format(layer)
+            new = f"encoder.layers.{layer}.{ours}"
             if "*" not in old:
                 self.move(old, new)
                 continue

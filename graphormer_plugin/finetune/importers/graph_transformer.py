@@ -56,7 +56,8 @@ def import_graph_transformer(
         weights.move(f"MLP_layer.FC_layers.{number}", f"head.{place}")
     weights.finish()
 
-    width, outputs = nodes.shape[1], len(new["head.projection.bias"])
+    width = nodes.shape[1]
+    outputs = len(new["head.projection.bias"])
     read = {
         "L": layers,
         "hidden_dim": width,

@@ -131,7 +131,8 @@ def _move_pair_bias(
     new, bias = weights.new, "graph_encoder.graph_attn_bias."
     distance = weights.take(bias + "spatial_pos_encoder.weight")
     edges = weights.take(bias + "edge_encoder.weight")
-    heads, steps = distance.shape[1], None
+    heads = distance.shape[1]
+    steps = None
     multi_hop = bias + "edge_dis_encoder.weight" in weights
     if multi_hop:
         steps = weights.take(bias + "edge_dis_encoder.weight").view(-1, heads, heads)

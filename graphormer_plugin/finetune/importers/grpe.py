@@ -127,10 +127,13 @@ def _grpe_rows(
     bond types, an unused row, virtual, self, no edge; the released code overwrites self
     by no edge before it reads it.
     """
-    max_hop, num_types = hop_rows - 3, edge_rows - 4
-    virtual, unreachable = max_hop + 1, max_hop + 2
+    max_hop = hop_rows - 3
+    num_types = edge_rows - 4
+    virtual = max_hop + 1
+    unreachable = max_hop + 2
     hops = [*range(max_hop + 1), max_hop, unreachable, virtual]  # far pairs use max_hop
-    to_virtual, no_edge = num_types + 1, num_types + 3
+    to_virtual = num_types + 1
+    no_edge = num_types + 3
     bonds = [
         sum(value * 4**column for column, value in enumerate(values))
         for values in schema.bond_columns()[1:].tolist()

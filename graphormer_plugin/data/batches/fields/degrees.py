@@ -20,7 +20,8 @@ def mean_log_degree(store: GraphStore | ShardedStore) -> float:
     for part in store.stores:
         train = part.splits.get("train", np.zeros(0, np.int64))
         logs, nodes = sum_of_logs(part.columns, train)
-        total, count = total + logs, count + nodes
+        total = total + logs
+        count = count + nodes
     return total / count if total else 1.0
 
 
@@ -37,5 +38,6 @@ def sum_of_logs(
         nodes = part["node_offset"]
         target = part["edge_dst"] + np.repeat(nodes[:-1], np.diff(part["edge_offset"]))
         logs = np.log1p(np.bincount(target, minlength=int(nodes[-1])))
-        total, count = total + float(logs.sum()), count + len(logs)
+        total = total + float(logs.sum())
+        count = count + len(logs)
     return total, count

@@ -120,7 +120,8 @@ def _check_edges(columns: Columns, spec: BatchSpec) -> None:
     are neighbours in the order of the columns."""
     if not spec.distinct_edges:
         return
-    source, target = columns["edge_src"], columns["edge_dst"]
+    source = columns["edge_src"]
+    target = columns["edge_dst"]
     offset = columns["edge_offset"]
     twice = (source[1:] == source[:-1]) & (target[1:] == target[:-1])
     first = offset[(offset > 0) & (offset < len(source))]
@@ -139,7 +140,8 @@ def _computed(
     folder: Path, store: GraphStore, field: str, spec: BatchSpec, record: dict[str, str]
 ) -> dict[str, np.ndarray]:
     """The columns of a field, kept in a folder if that can be written."""
-    cached, label = CACHED_FIELDS[field], f"{store.manifest['dataset']}: {field}"
+    cached = CACHED_FIELDS[field]
+    label = f"{store.manifest['dataset']}: {field}"
     arrays = None
     try:
         with file_lock(folder):

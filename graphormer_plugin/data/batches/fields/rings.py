@@ -90,7 +90,9 @@ def substructure_sets(
     num_graphs = len(columns["node_offset"]) - 1
     largest = int(np.diff(columns["node_offset"]).max(initial=0))
     dtype = np.uint8 if largest <= 256 else np.uint16 if largest <= 65536 else np.int32
-    counts, sizes, nodes = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)], []
+    counts = [np.zeros(1, np.int64)]
+    sizes = [np.zeros(1, np.int64)]
+    nodes = []
     with tqdm(
         total=num_graphs, unit="graph", desc=progress, disable=not progress
     ) as bar:
@@ -119,7 +121,8 @@ def _found_by(
     find: Finder, columns: Columns, max_size: int, graphs: range
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The arrays of `chordless_cycles`, from a user's function."""
-    counts, sets = [], [np.zeros(0, np.int32)]
+    counts = []
+    sets = [np.zeros(0, np.int32)]
     for graph in graphs:
         size = int(np.diff(columns["node_offset"][graph : graph + 2])[0])
         edges = edges_of_graph(columns, graph)

@@ -35,7 +35,8 @@ def wl_roles(
     node_offset = np.asarray(columns["node_offset"])
     edge_offset = np.asarray(columns["edge_offset"])
     out = np.zeros(int(node_offset[-1]), dtype=np.int32)
-    graphs, first = len(node_offset) - 1, 0
+    graphs = len(node_offset) - 1
+    first = 0
     with tqdm(total=graphs, unit="graph", desc=progress, disable=not progress) as bar:
         while first < graphs:
             limit = edge_offset[first] + _EDGES_AT_ONCE
