@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Sampler
 
 from graphormer_plugin import models
+from graphormer_plugin.choices import check_choice
 from graphormer_plugin.criterions.losses import (
     VALUE_LOSSES,
     binary_losses,
@@ -39,7 +40,6 @@ from graphormer_plugin.data.reading.labels import (
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store.ranges import BondColumns, Column
 from graphormer_plugin.inference.graphs import Batch, ModelGraphs
-from graphormer_plugin.modules.choices import check_choice
 
 
 def build_model(

@@ -37,7 +37,11 @@ def build_parser() -> argparse.ArgumentParser:
     place = "where to write (default: the table's name and -model)"
     parser.add_argument("--out", metavar="FOLDER", type=not_empty, help=place)
     groups = {}
-    flags = [one for one in dataclasses.fields(Settings)[2:] if one.metadata["flag"]]
+    flags = [
+        one
+        for one in dataclasses.fields(Settings)[2:]
+        if one.metadata.get("flag", True)
+    ]
     for one in flags:  # without table and folder
         name = one.metadata.get("group", "table")
         if name not in groups:

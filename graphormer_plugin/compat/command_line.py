@@ -63,7 +63,7 @@ def parse(
     parser.error = wrong_argument
     with one_line_errors():
         if not {"-h", "--help"} & {*sys.argv}:
-            check_flags(parser, sys.argv[1:])
+            require_flags(parser, sys.argv[1:])
         result = _fairseq_parse(parser, input_args, *arguments, **options)
         parsed = result[0] if isinstance(result, tuple) else result
         # fairseq trains with bfloat16 anywhere, but takes --bf16 for --tpu, too.
@@ -87,7 +87,7 @@ def wrong_argument(message: str) -> NoReturn:
     raise ValueError(f"{message}; --help lists the flags")
 
 
-def check_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
+def require_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
     """Raise ValueError where a command lacks flags without which fairseq would read text;
     other commands than ``fairseq-train`` and ``fairseq-validate`` need none."""
     known = parser._option_string_actions

@@ -9,10 +9,10 @@ from fairseq.dataclass import FairseqDataclass
 from numpy.typing import NDArray
 from torch import Tensor
 
+from graphormer_plugin.choices import option
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.reading.options import CLASS_WEIGHTS
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.modules.encoder_config import option
 
 BALANCED = "balanced"
 

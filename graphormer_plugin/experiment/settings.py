@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from graphormer_plugin.choices import option
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import home_path, read_text, write_text
 from graphormer_plugin.data.reading.options import (
@@ -15,7 +16,6 @@ from graphormer_plugin.data.reading.options import (
     TableOptions,
     flag_of,
     is_unicode,
-    option,
 )
 from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.splits import LEAST_FOLDS, Ratios
@@ -70,7 +70,7 @@ class Places:
     folder: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings(TableOptions, Places):
     """An experiment as a user describes it; the help of each field says what it means.
 

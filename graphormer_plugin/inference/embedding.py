@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphormer_plugin.choices import check_choice
 from graphormer_plugin.inference import VECTOR_PARTS
 from graphormer_plugin.models import GraphModel
-from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.readout import read_out
 
 

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from graphormer_plugin.choices import check_least
 from graphormer_plugin.data.batches.buckets import cut_batches
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields.field_cache import compute_columns
@@ -92,8 +93,7 @@ class ModelGraphs:
     ) -> PerGraph:
         """Results of a function of batches, in the order of the graphs: [G, width], or with
         ``nodes`` a list of [N, width]."""
-        if batch_size < 1:
-            raise ValueError(f"batch size {batch_size}, expected at least 1")
+        check_least("batch_size", batch_size, 1)
         results: list[np.ndarray] = [np.empty(0)] * len(self.sizes)
         is_cpu = self.device.type == "cpu"
         batches = cut_batches(

@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from graphormer_plugin.choices import check_choice
 from graphormer_plugin.data.batches.fields import BatchSpec
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.encoder import Encoder
 from graphormer_plugin.modules.encoder_config import (
     LayersConfig,

@@ -2,6 +2,7 @@
 
 import logging
 
+from graphormer_plugin.choices import check_least
 from graphormer_plugin.models._base import EncoderConfig, GraphModel
 
 logger = logging.getLogger(__name__)
@@ -13,8 +14,7 @@ def apply_layerwise_options(model: GraphModel, cfg: EncoderConfig) -> None:
     if getattr(cfg, "checkpoint_activations", False):
         model.encoder.checkpoint_activations = True
     frozen, decay = cfg.freeze_encoder_layers, cfg.layerwise_lr_decay
-    if frozen < 0:
-        raise ValueError(f"--freeze-encoder-layers {frozen}: expected 0 or more")
+    check_least("--freeze-encoder-layers", frozen, 0)
     if not 0 < decay <= 1:
         raise ValueError(f"--layerwise-lr-decay {decay}: expected above 0, at most 1")
     if not frozen and decay == 1:

@@ -39,6 +39,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from graphormer_plugin.choices import check_choice, check_least
 from graphormer_plugin.models._base import EncoderConfig, GraphModel
 from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import (
@@ -50,7 +51,6 @@ from graphormer_plugin.modules import (
     option,
     redefault,
 )
-from graphormer_plugin.modules.choices import check_choice, check_least
 
 HEAD_STYLES = ("mlp", "linear", "layers")
 
@@ -105,7 +105,7 @@ class MessagePassingModel(GraphModel):
             head = MLPHead.halving(dim, 2, outputs)
         elif cfg.head_style == "layers":
             head = LayersHead(dim, cfg.encoder_layers, outputs)
-        check_least(0, clamp_max=cfg.clamp_max)
+        check_least("clamp_max", cfg.clamp_max, 0)
         model = cls(encoder, head, task.targets.level, cfg.readout)
         if cfg.clamp_max:
             if task.targets.kind != "regression":

@@ -42,6 +42,7 @@ import logging
 from dataclasses import dataclass
 from typing import Optional
 
+from graphormer_plugin.choices import check_choice
 from graphormer_plugin.data.reading.options import flag_of
 from graphormer_plugin.models._base import GraphModel, PairConfig, sizes
 from graphormer_plugin.models._registry import register_model
@@ -52,7 +53,6 @@ from graphormer_plugin.modules import (
     TransformHead,
     option,
 )
-from graphormer_plugin.modules.choices import check_choice
 
 logger = logging.getLogger(__name__)
 

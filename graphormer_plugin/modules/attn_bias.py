@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from cython_ext.codes import FAR, MAX_HOPS, NUM_DIST_CODES, UNREACHABLE
+from graphormer_plugin.choices import check_least
 from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
-from graphormer_plugin.modules.choices import check_least
 from graphormer_plugin.modules.embedding_sum import embedding_sum
 from graphormer_plugin.modules.gaussian_kernels import GaussianKernels, pair_distances
 from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
@@ -42,7 +42,7 @@ class SpatialEncoding(nn.Module):
 
     def __init__(self, num_heads: int, num_spatial: int = 512) -> None:
         super().__init__()
-        check_least(3, num_spatial=num_spatial)
+        check_least("num_spatial", num_spatial, 3)
         self.embedding = nn.Embedding(num_spatial, num_heads)
         rows = (torch.arange(NUM_DIST_CODES) + 1).clamp_(max=num_spatial - 1)
         rows[FAR], rows[UNREACHABLE] = num_spatial - 1, 0
@@ -80,7 +80,7 @@ class PathEncoding(nn.Module):
         if not 1 <= max_steps <= MAX_HOPS:
             raise ValueError(f"max_steps {max_steps}, expected 1..{MAX_HOPS}")
         num_weights = num_weights or max_steps
-        check_least(max_steps, num_weights=num_weights)
+        check_least("num_weights", num_weights, max_steps)
         self.bonds = bonds
         self.max_steps = max_steps
         self.fields = ("path_bond", "dist", *bonds.fields)
@@ -181,7 +181,7 @@ class AttnBias(nn.Module):
         hops = torch.arange(NUM_DIST_CODES)
         hops[UNREACHABLE] = UNREACHABLE_HOPS
         limit = UNREACHABLE_HOPS + 1 if spatial_pos_max is None else spatial_pos_max
-        check_least(1, spatial_pos_max=limit)
+        check_least("spatial_pos_max", limit, 1)
         self.limited = limit <= UNREACHABLE_HOPS
         self.register_buffer("too_far", hops >= limit, persistent=False)
 

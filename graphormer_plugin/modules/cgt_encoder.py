@@ -6,8 +6,8 @@ from typing import Any, Optional
 import torch
 from torch import Tensor, nn
 
+from graphormer_plugin.choices import check_choice
 from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
-from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.chromatic_attention import ChromaticAttention
 from graphormer_plugin.modules.encoder import Encoder, joined_options
 from graphormer_plugin.modules.encoder_config import (

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from graphormer_plugin.modules.choices import check_choice, check_heads
+from graphormer_plugin.choices import check_choice, check_heads
 from graphormer_plugin.modules.compiled_attention import (
     compiled_channels,
     compiled_fits,

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphormer_plugin.choices import check_choice, check_heads
 from graphormer_plugin.modules.batch_norm import NORMS
 from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
-from graphormer_plugin.modules.choices import check_choice, check_heads
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.edge_statistics import (
     STATISTICS,

@@ -4,7 +4,7 @@
 import torch
 from torch import Tensor, nn
 
-from graphormer_plugin.modules.choices import check_heads
+from graphormer_plugin.choices import check_heads
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.sparse import NodeLayout, scatter_sum
 

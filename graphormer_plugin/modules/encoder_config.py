@@ -7,17 +7,7 @@ The field of an option has the flag's name, its default and its help. The config
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphormer_plugin.modules.choices import check_least
-
-
-def option(default: Any, text: str, run_only: bool = False) -> Any:
-    """Field of a config; the help text has the range and the paper's symbol.
-
-    Options that are `run_only` belong to a training run, not to the weights: fine-tuning
-    does not take over their values.
-    """
-    metadata = {"help": text, "run_only": True} if run_only else {"help": text}
-    return field(default=default, metadata=metadata)
+from graphormer_plugin.choices import check_least, option
 
 
 def redefault(config: type, name: str, default: Any) -> Any:
@@ -74,4 +64,5 @@ class VirtualNodeConfig(PairTransformerConfig):
 def check_layers(config: LayersConfig) -> None:
     """Raise ValueError if a config has no layer or no width."""
     layers, embed_dim = config.encoder_layers, config.encoder_embed_dim
-    check_least(1, encoder_layers=layers, encoder_embed_dim=embed_dim)
+    check_least("encoder_layers", layers, 1)
+    check_least("encoder_embed_dim", embed_dim, 1)

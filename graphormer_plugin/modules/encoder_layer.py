@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphormer_plugin.modules.choices import check_choice, check_least
+from graphormer_plugin.choices import check_choice, check_least
 from graphormer_plugin.modules.dropout import Dropout
 
 
@@ -49,7 +49,7 @@ class EncoderLayer(nn.Module):
     ) -> None:
         super().__init__()
         check_choice("activation", activation, tuple(ACTIVATIONS))
-        check_least(1, ffn_dim=ffn_dim)
+        check_least("ffn_dim", ffn_dim, 1)
         self.attention = attention
         self.attention_norm = norm(embed_dim)
         self.fc1 = nn.Linear(embed_dim, ffn_dim)

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from graphormer_plugin.modules.choices import check_least
+from graphormer_plugin.choices import check_least
 
 
 class GaussianKernels(nn.Module):
@@ -20,7 +20,7 @@ class GaussianKernels(nn.Module):
 
     def __init__(self, num_kernels: int, cutoff: float) -> None:
         super().__init__()
-        check_least(2, num_kernels=num_kernels)
+        check_least("num_kernels", num_kernels, 2)
         self.centre = nn.Parameter(torch.linspace(0, cutoff, num_kernels))
         spacing = cutoff / (num_kernels - 1)
         self.log_width = nn.Parameter(torch.full((num_kernels,), math.log(spacing)))

@@ -7,9 +7,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from graphormer_plugin.choices import check_choice
 from graphormer_plugin.modules.batch_norm import NORMS, MaskedBatchNorm
 from graphormer_plugin.modules.bond_encoder import edge_encoder
-from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.edge_attention import (
     EDGE_EPSILON,

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cython_ext.codes import MAX_HOPS
+from graphormer_plugin.choices import check_choice
 from graphormer_plugin.modules.attn_bias import (
     AttnBias,
     EdgeBias,
@@ -18,7 +19,6 @@ from graphormer_plugin.modules.attn_bias import (
 )
 from graphormer_plugin.modules.biased_attention import BiasedAttention
 from graphormer_plugin.modules.bond_encoder import edge_encoder
-from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.encoder import Encoder, joined_options
 from graphormer_plugin.modules.encoder_config import (

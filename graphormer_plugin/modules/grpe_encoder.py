@@ -15,9 +15,9 @@ from cython_ext.codes import (
     bond_relation,
     hop_relation,
 )
+from graphormer_plugin.choices import check_least
 from graphormer_plugin.modules.attention_formula import EdgeTerms, RelationTables
 from graphormer_plugin.modules.bond_encoder import FeatureMap
-from graphormer_plugin.modules.choices import check_least
 from graphormer_plugin.modules.encoder import Encoder, joined_options
 from graphormer_plugin.modules.encoder_config import (
     VirtualNodeConfig,
@@ -72,7 +72,8 @@ class RelationEncoding(VocabularyModule):
         num_edge_features: int = 0,
     ) -> None:
         super().__init__()
-        check_least(1, max_hop=max_hop, num_bond_types=num_bond_types)
+        check_least("max_hop", max_hop, 1)
+        check_least("num_bond_types", num_bond_types, 1)
         self.num_heads = num_heads
         self.embed_dim = embed_dim
         hops = max_hop + 4
@@ -230,7 +231,7 @@ class GRPEEncoder(Encoder):
         pair_encodings = make_pair_encodings(config.pair_encodings, vocabularies)
         check_layers(config)
         noise, embed_dim = config.perturb_noise, config.encoder_embed_dim
-        check_least(0, perturb_noise=noise)
+        check_least("perturb_noise", noise, 0)
         if config.virtual_is_self and config.no_virtual_node:
             raise ValueError("virtual_is_self needs a virtual node")
         self.embed_dim = embed_dim

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphormer_plugin.choices import check_choice, check_least
 from graphormer_plugin.modules.batch_norm import NORMS
 from graphormer_plugin.modules.bond_encoder import BondEncoder, edge_encoder
-from graphormer_plugin.modules.choices import check_choice, check_least
 from graphormer_plugin.modules.convolutions import (
     BondGraphConvolution,
     Edges,
@@ -170,7 +170,7 @@ class MessagePassingEncoder(SparseEncoder):
         check_choice("conv", conv, CONVOLUTIONS)
         check_choice("norm", config.norm, NORMS)
         check_layers(config)
-        check_least(1, hidden_dim=conv_options.get("hidden_dim", 1))
+        check_least("hidden_dim", conv_options.get("hidden_dim", 1), 1)
         embed_dim, num_layers = config.encoder_embed_dim, config.encoder_layers
         self.embed_dim = embed_dim
         self.node_encoder = NodeEncoder(vocabularies, embed_dim, config.node_table_size)
@@ -182,7 +182,7 @@ class MessagePassingEncoder(SparseEncoder):
             self.virtual_node = nn.Embedding(1, embed_dim)
             nn.init.zeros_(self.virtual_node.weight)
         width = conv_options.get("edge_dim", embed_dim)
-        check_least(0, edge_dim=width)
+        check_least("edge_dim", width, 0)
         owner = CONVOLUTIONS[conv].bonds if width else "none"
         self.edge_input = EdgeInput(owner, bool(vocabularies.num_edge_features))
         self.edge_fields = self.edge_input.fields

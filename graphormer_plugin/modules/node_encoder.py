@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphormer_plugin.modules.choices import check_least
+from graphormer_plugin.choices import check_least
 from graphormer_plugin.modules.vocabulary import (
     RowLabels,
     Vocabularies,
@@ -31,7 +31,7 @@ class NodeEncoder(VocabularyModule):
         num_features = vocabularies.num_node_features
         self.categorical = node_dims is not None
         if not self.categorical:
-            check_least(1, num_node_features=num_features)
+            check_least("num_node_features", num_features, 1)
             self.projection = nn.Linear(num_features, embed_dim)
             return
         if not node_dims:

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from graphormer_plugin.choices import check_least
 from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
-from graphormer_plugin.modules.choices import check_least
 from graphormer_plugin.modules.embedding_sum import embedding_sum
 from graphormer_plugin.modules.graph_random import SIGNS, uniform
 
@@ -24,8 +24,8 @@ class CentralityEncoding(nn.Module):
         self, embed_dim: int, num_in_degree: int = 512, num_out_degree: int = 512
     ) -> None:
         super().__init__()
-        check_least(1, num_in_degree=num_in_degree)
-        check_least(0, num_out_degree=num_out_degree)
+        check_least("num_in_degree", num_in_degree, 1)
+        check_least("num_out_degree", num_out_degree, 0)
         self.in_degree = nn.Embedding(num_in_degree, embed_dim)
         self.out_degree = (
             nn.Embedding(num_out_degree, embed_dim) if num_out_degree else None
@@ -58,7 +58,7 @@ class LaplacianEncoding(nn.Module):
 
     def __init__(self, num_vectors: int, embed_dim: int) -> None:
         super().__init__()
-        check_least(1, lap_pe_dim=num_vectors)
+        check_least("lap_pe_dim", num_vectors, 1)
         self.num_vectors = num_vectors
         self.projection = nn.Linear(num_vectors, embed_dim)
 
@@ -96,7 +96,7 @@ class WLEncoding(nn.Module):
 
     def __init__(self, num_rows: int, embed_dim: int, rounds: int = 1) -> None:
         super().__init__()
-        check_least(1, wl_rows=num_rows)
+        check_least("wl_rows", num_rows, 1)
         if rounds not in (1, 2):
             raise ValueError(f"wl_rounds {rounds}, expected 1 or 2")
         self.rounds = rounds
@@ -123,7 +123,7 @@ class RandomWalkEncoding(nn.Module):
 
     def __init__(self, num_steps: int, embed_dim: int) -> None:
         super().__init__()
-        check_least(1, num_steps=num_steps)
+        check_least("num_steps", num_steps, 1)
         self.projection = nn.Linear(num_steps, embed_dim)
 
     def forward(self, bond: Tensor) -> Tensor:

@@ -14,9 +14,9 @@ from cython_ext.codes import (
     bond_relation,
     hop_relation,
 )
+from graphormer_plugin.choices import check_choice, check_least
 from graphormer_plugin.modules.attn_bias import FORBIDDEN
 from graphormer_plugin.modules.bond_encoder import BondEncoder, FeatureMap
-from graphormer_plugin.modules.choices import check_choice, check_least
 from graphormer_plugin.modules.chromatic_attention import PairVectors
 from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
 from graphormer_plugin.modules.sparse import PAIR_FIELDS, scaled_pair_features
@@ -74,7 +74,7 @@ class PairEncoder(nn.Module):
         check_choice("rings", rings, RINGS)
         walks, distances = (encoding in (name, "both") for name in ("rwse", "spde"))
         if encoding != "none":
-            check_least(1, relative_steps=num_steps)
+            check_least("relative_steps", num_steps, 1)
         self.num_steps = num_steps if walks else 0
         self.max_hop = num_steps if distances else 1
         self.rings = rings

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphormer_plugin.choices import check_choice
 from graphormer_plugin.components import matching
-from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.node_position import walk_powers
 from graphormer_plugin.modules.vocabulary import Vocabularies
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.choices import check_choice
 from graphormer_plugin.modules.encoder_layer import ACTIVATIONS
 
 READOUTS = ("mean", "sum", "max")

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphormer_plugin.choices import check_heads
 from graphormer_plugin.modules.attention_formula import (
     EdgeTerms,
     RelationTables,
@@ -24,7 +25,6 @@ from graphormer_plugin.modules.attention_formula import (
     relation_messages,
     relation_weights,
 )
-from graphormer_plugin.modules.choices import check_heads
 from graphormer_plugin.modules.compiled_attention import (
     compiled_attention,
     compiled_attention_fits,

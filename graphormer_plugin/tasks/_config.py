@@ -7,11 +7,10 @@ from typing import Any, Optional
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 
-from graphormer_plugin.data.reading.options import DatasetConfig, check_least
+from graphormer_plugin.choices import check_choice, check_least, option
+from graphormer_plugin.data.reading.options import DatasetConfig, flag_of
 from graphormer_plugin.data.schema import TARGET_SCALES
 from graphormer_plugin.finetune.published import NONE
-from graphormer_plugin.modules.choices import check_choice
-from graphormer_plugin.modules.encoder_config import option
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +84,7 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
 def check_flags(cfg: Any, **least: float) -> None:
     """Raise ValueError if an option is below its lowest value; None is not checked."""
     for name, low in least.items():
-        check_least(name, getattr(cfg, name), low)
+        check_least(flag_of(name), getattr(cfg, name), low)
 
 
 def check_options(cfg: GraphPredictionConfig) -> None:

@@ -11,8 +11,8 @@ from fairseq.data.data_utils import numpy_seed
 from fairseq.data.iterators import CountingIterator, EpochBatchIterator
 from numpy.typing import NDArray
 
+from graphormer_plugin.choices import check_least
 from graphormer_plugin.data.batches.buckets import cut_batches
-from graphormer_plugin.data.reading.options import check_least
 from graphormer_plugin.tasks._dataset import GraphDataset
 
 logger = logging.getLogger(__name__)
@@ -159,10 +159,10 @@ def batch_iterator(
 
     ``max_positions`` is not read: fairseq puts ``max_tokens`` into it in training only.
     """
-    check_least("batch_size", max_sentences, 1)
-    check_least("max_tokens", max_tokens, 1)
-    check_least("max_pairs", max_pairs, 1)
-    check_least("num_workers", num_workers, 0)
+    check_least("--batch-size", max_sentences, 1)
+    check_least("--max-tokens", max_tokens, 1)
+    check_least("--max-pairs", max_pairs, 1)
+    check_least("--num-workers", num_workers, 0)
     cores = len(os.sched_getaffinity(0))
     if num_workers > cores:  # recipes for large machines ask for 16 and more
         logger.info("--num-workers %d: %d, one per core", num_workers, cores)

@@ -8,7 +8,7 @@ from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from graphormer_plugin.modules.encoder_config import option
+from graphormer_plugin.choices import option
 from graphormer_plugin.modules.graph_random import FLAG, uniform
 from graphormer_plugin.tasks._config import GraphPredictionConfig, check_flags
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask

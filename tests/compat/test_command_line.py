@@ -11,7 +11,11 @@ from fairseq.options import get_training_parser, parse_args_and_arch
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 
-from graphormer_plugin.compat.command_line import NO_LIMIT, check_flags, check_optimizer
+from graphormer_plugin.compat.command_line import (
+    NO_LIMIT,
+    check_optimizer,
+    require_flags,
+)
 from support.training import TINY, USER_DIR
 
 COMPLETE = f"""--user-dir {USER_DIR} --task graph_prediction {TINY} --dataset-name nci
@@ -169,5 +173,5 @@ def test_a_wrong_argument_of_a_validation(more, refused):
 @pytest.mark.parametrize("words, lines", [("", 0), ("--lr", 1)])
 def test_a_rate_that_is_left_out_gets_a_line(words, lines, caplog):
     arguments = [word for word in COMPLETE.split() if word not in (words, "1e-3")]
-    check_flags(get_training_parser(), arguments)
+    require_flags(get_training_parser(), arguments)
     assert caplog.text.count("no --lr: fairseq's default is 0.25") == lines

@@ -17,12 +17,12 @@ from support.architectures import (
 
 # For every architecture that has the option.
 COMMON = """
-encoder_layers=0 | encoder_layers 0, expected at least 1
-encoder_embed_dim=0 | embed_dim 0, expected at least 1
+encoder_layers=0 | encoder_layers 0: expected 1 or more
+encoder_embed_dim=0 | embed_dim 0: expected 1 or more
 encoder_attention_heads=3 | not a multiple of 3 heads
 encoder_attention_heads=0 | not a multiple of 0 heads
 readout=avg | unknown readout 'avg', expected mean|sum|max
-clamp_max=-1.0 | clamp_max -1.0, expected at least 0
+clamp_max=-1.0 | clamp_max -1.0: expected 0 or more
 freeze_encoder_layers=3 | the encoder has 2 layers
 freeze_encoder_layers=-1 | expected 0 or more
 layerwise_lr_decay=0.0 | expected above 0, at most 1
@@ -53,8 +53,8 @@ gt_zinc pos_enc=rw | unknown pos_enc 'rw', expected none|laplacian|wl
 gt_zinc attention_form=x | unknown attention_form 'x'
 gt_zinc attention_form=dense | edge by edge, expected auto or sparse
 gt_zinc full_graph attention_form=sparse | sparse: a full graph
-gt_zinc lap_pe_dim=0 | lap_pe_dim 0, expected at least 1
-gt_zinc pos_enc=wl wl_rows=0 | wl_rows 0, expected at least 1
+gt_zinc lap_pe_dim=0 | lap_pe_dim 0: expected 1 or more
+gt_zinc pos_enc=wl wl_rows=0 | wl_rows 0: expected 1 or more
 cgt_zinc rwse_steps=4 rwse_dim=0 | rwse_steps 4 and rwse_dim 0
 cgt_zinc rwse_steps=-1 | rwse_steps -1
 cgt_zinc rwse_steps=4 rwse_dim=64 | rwse_dim 64 of embed_dim 64
@@ -72,11 +72,11 @@ cgt_zinc output_projection=half | unknown output projection
 cgt_zinc_rings max_ring_size=2 | ring needs max_ring_size in 3
 gcn norm=group | unknown norm 'group', expected batch|layer|none
 gcn head_style=two | unknown head_style 'two'
-gin encoder_ffn_embed_dim=0 | hidden_dim 0, expected at least 1
+gin encoder_ffn_embed_dim=0 | hidden_dim 0: expected 1 or more
 grpe_tiny encoder_ffn_embed_dim=0 | ffn_dim 0
 graphormer_slim encoder_ffn_embed_dim=0 | ffn_dim 0
 pna towers=0 | not a multiple of 0 towers
-pna edge_dim=-1 | edge_dim -1, expected at least 0
+pna edge_dim=-1 | edge_dim -1: expected 0 or more
 """
 
 

@@ -8,10 +8,11 @@ import io
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional, get_args
 
+from graphormer_plugin.choices import option
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
@@ -28,30 +29,14 @@ CLASS_WEIGHTS = (
 )
 
 
-def option(
-    default: Any,
-    help: str,
-    *,
-    flag: bool = True,
-    everywhere: bool = False,
-    **more: Any,
-) -> Any:
-    """Field of a dataclass of options, from which parsers make a flag.
-
-    Args:
-        default: Gives the type too; ``()`` is a list of names.
-        flag: Whether it is a flag of `DatasetConfig`.
-        everywhere: Whether it is for all datasets, not only for tables.
-        **more: ``metavar``; ``choices``, where NAME and FILE stand for any text; ``words``, choices
-            that argparse checks; ``least``, the smallest number.
-    """
-    marks = {"help": help, "flag": flag, "everywhere": everywhere}
-    return field(default=default, kw_only=True, metadata={**marks, **more})
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableOptions:
     """How a table of molecules is read; the help of each field says what it means.
+
+    Marks of a field: ``flag``, whether it is a flag of `DatasetConfig` (default: yes);
+    ``everywhere``, whether it is for all datasets, not only for tables; ``metavar``;
+    ``choices``, where NAME and FILE stand for any text; ``words``, choices that argparse
+    checks; ``least``, the smallest number. A default of ``()`` is a list of names.
 
     The flags of all commands, and of fairseq, are made from these fields.
     """
@@ -182,7 +167,7 @@ class TableOptions:
 
 _FIELDS = dataclasses.fields(TableOptions)
 # Options that only tables read; prepared stores and other datasets refuse them.
-TABLE_OPTIONS = tuple(one.name for one in _FIELDS if not one.metadata["everywhere"])
+TABLE_OPTIONS = tuple(one.name for one in _FIELDS if not one.metadata.get("everywhere"))
 # Options that decide what is in a table's store.
 DECISIVE = tuple(one.name for one in _FIELDS if one.name != "skip_invalid")
 
@@ -190,41 +175,39 @@ DECISIVE = tuple(one.name for one in _FIELDS if one.name != "skip_invalid")
 def _flag_field(one: dataclasses.Field) -> tuple[str, Any, Any]:
     """Name, type and field of `DatasetConfig` for a field of `TableOptions`."""
     text = one.default in ("", ())
-    prefix = "" if one.metadata["everywhere"] else "table: "
+    prefix = "" if one.metadata.get("everywhere") else "table: "
     help = prefix + one.metadata["help"]
-    flag = field(default=None if text else one.default, metadata={"help": help})
+    flag = option(None if text else one.default, help)
     return one.name, Optional[str] if text else type(one.default), flag
-
-
-def _flag(help: str, **marks: Any) -> Any:
-    """Field of `DatasetConfig` that is not given by default."""
-    return field(default=None, metadata={"help": help, **marks})
 
 
 @dataclass
 class _SourceFlags:
-    dataset_name: Optional[str] = _flag(
+    dataset_name: Optional[str] = option(
+        None,
         "name of a registered dataset, e.g. nci, or path of a .csv, .tsv, .sdf (also with "
         ".gz), .xlsx or .parquet file, of a prepared store or of a folder of stores; or "
         "several of these, separated by commas",
         required=True,  # on the command line of graphormer-preprocess
     )
-    dataset_source: Optional[str] = _flag(
+    dataset_source: Optional[str] = option(
+        None,
         "where the dataset comes from, e.g. rdkit or csv (default: the source that knows "
-        "the name)"
+        "the name)",
     )
-    data_root: Optional[str] = _flag(
+    data_root: Optional[str] = option(
+        None,
         "folder of downloads and prepared stores (default: environment variable "
-        "GRAPHORMER_DATA_ROOT or ~/.cache/graphormer_plugin)"
+        "GRAPHORMER_DATA_ROOT or ~/.cache/graphormer_plugin)",
     )
-    user_data_dir: Optional[str] = _flag(
-        "folder with Python files that register datasets or substructures"
+    user_data_dir: Optional[str] = option(
+        None, "folder with Python files that register datasets or substructures"
     )
 
 
 _TableFlags: Any = dataclasses.make_dataclass(
     "_TableFlags",
-    [_flag_field(one) for one in _FIELDS if one.metadata["flag"]],
+    [_flag_field(one) for one in _FIELDS if one.metadata.get("flag", True)],
     bases=(_SourceFlags,),
 )
 
@@ -237,8 +220,9 @@ class DatasetConfig(_TableFlags):
     `TableOptions`.
     """
 
-    prepare_workers: Optional[int] = _flag(
-        "processes that prepare a dataset on first use, >= 1 (default: one per core)"
+    prepare_workers: Optional[int] = option(
+        None,
+        "processes that prepare a dataset on first use, >= 1 (default: one per core)",
     )
 
 
@@ -318,12 +302,6 @@ def is_unicode(text: str) -> bool:
 def flag_of(name: str) -> str:
     """The flag of an option."""
     return "--" + name.replace("_", "-")
-
-
-def check_least(name: str, value: float | None, least: float) -> None:
-    """ValueError where an option is below its lowest value; None is not checked."""
-    if value is not None and not value >= least:
-        raise ValueError(f"{flag_of(name)} {value}: expected {least} or more")
 
 
 def flag_words(options: Mapping[str, Any]) -> list[str]:

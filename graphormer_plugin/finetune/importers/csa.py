@@ -27,6 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphormer_plugin.choices import check_choice
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.finetune.importers._shared import (
     Imported,
@@ -34,7 +35,6 @@ from graphormer_plugin.finetune.importers._shared import (
     check_config,
     require,
 )
-from graphormer_plugin.modules.choices import check_choice
 
 POOLING = {"add": "sum", "mean": "mean", "max": "max"}
 NODES, EDGES = "encoder.node_encoder.", "encoder.edge_encoder."
