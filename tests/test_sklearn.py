@@ -23,6 +23,9 @@ from graphormer_plugin.inference.checkpoint import DEFAULT_START
 from graphormer_plugin.inference.loading import load
 from graphormer_plugin.sklearn import MoleculeClassifier, MoleculeRegressor
 
+# The labels are computed from the molecules.
+pytestmark = pytest.mark.filterwarnings("ignore:no noise is found:UserWarning")
+
 ENDS = ("O", "N", "Cl", "C(=O)O", "c1ccccc1", "C#N")
 SMILES = [f"{'C' * (1 + i // len(ENDS))}{ENDS[i % len(ENDS)]}" for i in range(24)]
 Y = np.array([len(text) + 0.1 * (row % 3) for row, text in enumerate(SMILES)])

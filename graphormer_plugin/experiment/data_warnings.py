@@ -89,7 +89,12 @@ def experiment_warnings(
     for number, of_split in enumerate(splits, 1):
         split = of_split.rows
         texts = warnings_about(
-            *(table.targets, table.labels, split, table.keys, table.extra, FIT_SPLITS),
+            table.targets,
+            table.labels,
+            split,
+            table.keys,
+            table.extra,
+            FIT_SPLITS,
             drawn=not given and not table.folds and table.times is None,
             unread={n: c for n, c in unread.items() if n not in used},
         )

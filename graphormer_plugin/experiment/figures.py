@@ -192,7 +192,9 @@ def curves_figure(curves: Mapping[str, Curves], metric: str) -> Figure | None:
         for panel, name, split, style in lines:
             points = curve.get((name, split), {})
             axes[panel].plot(
-                *([*points], [*points.values()], style),
+                [*points],
+                [*points.values()],
+                style,
                 color=f"C{number % 10}",
                 linewidth=1,
                 label=split if number == 0 else None,

@@ -133,7 +133,10 @@ def _filter_in_chunks(
         rows = [
             checkpoint(
                 _filter,
-                *(base_rows, v_part, keep_rows, pairs._replace(features=some)),
+                base_rows,
+                v_part,
+                keep_rows,
+                pairs._replace(features=some),
                 use_reentrant=False,
                 preserve_rng_state=False,  # the dropout is in `keep`
             )

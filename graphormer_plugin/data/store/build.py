@@ -145,9 +145,11 @@ def _with_defaults(
 ) -> DatasetSource:
     """A source with the choices of the options where it makes none."""
     kind = "multiclass" if source.level is Level.NODE else options.target_kind
-    changed: dict[str, Any] = {"label": source.label or name}
-    changed |= {"unit": source.unit or options.target_unit}
-    changed |= {"kind": source.kind or kind}
+    changed: dict[str, Any] = {
+        "label": source.label or name,
+        "unit": source.unit or options.target_unit,
+        "kind": source.kind or kind,
+    }
     if options.split_file:
         changed["splits"] = {}
     if source.smiles is not None and source.parser is None:
@@ -239,16 +241,21 @@ def _kept_rows(
 ) -> DatasetSource:
     """The source with a row per graph: the ``kept`` of its ``rows``; ``described`` has the
     descriptors of the graphs, part by part."""
-    values = {name: getattr(source, name) for name in ("weights", "bounds")}
-    values = {n: None if v is None else np.asarray(v)[kept] for n, v in values.items()}
+    weights = None if source.weights is None else np.asarray(source.weights)[kept]
+    bounds = None if source.bounds is None else np.asarray(source.bounds)[kept]
     names = list(source.graph_features)
     numbers = _graph_values(source, rows)[kept]
     if described:
         names += FEATURES
         numbers = np.concatenate([as_float32(numbers), np.concatenate(described)], 1)
-    values |= {"graph_features": names, "graph_values": numbers}
-    values["target_names"] = source.target_names or default_names(width)
-    return dataclasses.replace(source, **values)
+    return dataclasses.replace(
+        source,
+        weights=weights,
+        bounds=bounds,
+        graph_features=names,
+        graph_values=numbers,
+        target_names=source.target_names or default_names(width),
+    )
 
 
 def _graph_values(source: DatasetSource, rows: int) -> np.ndarray:

@@ -143,7 +143,9 @@ def _grpe_rows(
         logger.warning(
             "%d of %d kinds of bonds have no vector in the checkpoint, which has %d edge "
             "types: they get the vector of no edge",
-            *(beyond, len(bonds), num_types),
+            beyond,
+            len(bonds),
+            num_types,
         )
     bonds = [bond if bond < num_types else no_edge for bond in bonds]
     return hops, [*bonds, no_edge, no_edge, to_virtual]

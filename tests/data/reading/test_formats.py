@@ -136,7 +136,8 @@ def test_a_title_above_the_header(tmp_path, above, separator):
     assert table.header == ["smiles", "y", "z"]
     assert [cells for *_, cells in table.rows(["y"])] == [["1.5"], ["2"]]
     assert any("above the header skipped" in note for note in table.notes)
-    sheet = pandas.DataFrame([line.split(",") for line in [*above, *TITLED]])
+    cells = [line.split(",") for line in [*above, *TITLED]]
+    sheet = pandas.DataFrame([[*row, None, None][:3] for row in cells])
     sheet.to_excel(tmp_path / "table.xlsx", index=False, header=False)
     table = open_table(tmp_path / "table.xlsx")
     assert table.header[:2] == ["smiles", "y"] and table.count() == 2
