@@ -117,16 +117,21 @@ def read_labels(
         judged = whole_columns(table, roles.candidates, *reading)
     names, left_out = _choose_targets(roles, judged, rows)
     columns = [rows.columns[table.require(name)] for name in names]
-    kind = _found_kind(table, columns, options) if find_kind else options.target_kind
+    kind = options.target_kind
+    if find_kind:
+        kind = _found_kind(table, columns, options.class_names)
     target, words = _labels(rows, names, kind, options)
     labelled = ~np.isnan(target).all(1)
     warnings = rows.notes + left_out
-    warnings += _read_relations(rows, roles, columns, options, kind)
-    warnings += _lines_about_conditions(rows, roles, names, labelled, options)
-    if molar_exponent(options.target_unit) is not None and kind == "regression":
+    if kind == "regression":
+        warnings += _read_relations(rows, roles, columns, options.censored)
+    unit = options.target_unit
+    is_molar = molar_exponent(unit) is not None
+    warnings += _lines_about_conditions(rows, roles, names, labelled, is_molar)
+    if is_molar and kind == "regression":
         for name, labels in zip(names, target.T):
             if name in roles.units:
-                line = _convert(rows, roles.units[name], name, labels, options, others)
+                line = _convert(rows, roles.units[name], name, labels, unit, others)
                 warnings += [line] * bool(line)
     extras = [rows.numbers(name) for name in roles.extras]
     times = rows.times(roles.time[0], labelled) if roles.time else None
@@ -140,7 +145,7 @@ def read_labels(
         targets=target,
         splits=splits,
         target_names=names,
-        unit=options.target_unit,
+        unit=unit,
         kind=kind,
         class_names=words,
         weights=_weights(rows, roles.weight[0], whole) if roles.weight else None,
@@ -150,7 +155,9 @@ def read_labels(
         first_row=rows.first,
         bounds=np.array([c.bounds for c in columns]).T if options.censored else None,
     )
-    warnings += _lines_about(source, rows, roles, options, columns)
+    # A shard need not have each of the missing labels.
+    missing_labels = options.missing_labels if whole else ()
+    warnings += _lines_about(source, rows, roles.split, missing_labels, columns)
     keep = [at for at, name in enumerate(others) if name not in names]
     return Labels(
         source,
@@ -234,11 +241,10 @@ def _odd_cell(rows: TableRows, columns: Sequence[ParsedColumn]) -> str:
 
 
 def _found_kind(
-    table: Table, columns: Sequence[ParsedColumn], options: DatasetOptions
+    table: Table, columns: Sequence[ParsedColumn], asked: Sequence[str]
 ) -> str:
     """Kind of targets: binary for 0 and 1 and for two words, multiclass for as many words
-    as ``--class-names`` has, else regression."""
-    asked = options.class_names
+    as ``--class-names`` (``asked``) has, else regression."""
     numbers = any(column.has_numbers for column in columns)
     for column in columns:
         cells = sum(map(len, column.words.values()))
@@ -270,19 +276,18 @@ def _read_relations(
     rows: TableRows,
     roles: Roles,
     targets: Sequence[ParsedColumn],
-    options: DatasetOptions,
-    kind: str,
+    censored: bool,
 ) -> list[str]:
-    """Read bounds from columns such as Standard Relation if they are asked for; else return a
-    line about each."""
+    """Read bounds from columns such as Standard Relation if they are asked for (``censored``);
+    else return a line about each."""
     lines = []
     for target in targets:
         name = roles.relations.get(target.name)
         signs = rows.columns[name].signs() if name else np.zeros(0)
         signs = np.where(np.isnan(target.values), 0, signs) if signs.any() else signs
-        if not signs.any() or kind != "regression":
+        if not signs.any():
             continue
-        if options.censored:
+        if censored:
             bounds = np.array(target.bounds)
             target.bounds = np.where(bounds == 0, signs, bounds)
             continue
@@ -300,17 +305,17 @@ def _lines_about_conditions(
     roles: Roles,
     names: Sequence[str],
     labelled: np.ndarray,
-    options: DatasetOptions,
+    is_molar: bool,
 ) -> list[str]:
     """A line about each column beside the targets, such as Standard Units, that has several
-    values in the labelled rows, except relations and units that are read."""
+    values in the labelled rows, except relations, and units where the unit of the targets
+    ``is_molar``."""
     lines = []
     units = roles.units.values()
     for name in roles.conditions:
         column = rows.columns[name]
         is_relation = name in roles.relations.values() and column.signs().any()
-        converted = name in units and molar_exponent(options.target_unit) is not None
-        if name in names or is_relation or converted:
+        if name in names or is_relation or (is_molar and name in units):
             continue
         counts = column.counts(labelled)
         if not 1 < len(counts) < labelled.sum():  # else it is equal, or only names rows
@@ -331,13 +336,11 @@ def _convert(
     column: str,
     name: str,
     labels: np.ndarray,
-    options: DatasetOptions,
+    unit: str,
     others: Sequence[str],
 ) -> str:
-    """Convert the labels of a target [rows] into the unit of the targets, and the cells of the
-    column of their units; returns a line about it, which is empty if all have that unit.
-    """
-    unit = options.target_unit
+    """Convert the labels of a target [rows] into a unit, and the cells of the column of their
+    units; returns a line about it, which is empty if all have that unit."""
     units = rows.columns[column]
     labelled = ~np.isnan(labels)
     factors = unit_factors(units, unit)
@@ -362,8 +365,8 @@ def _convert(
 def _lines_about(
     source: DatasetSource,
     rows: TableRows,
-    roles: Roles,
-    options: DatasetOptions,
+    split: str | None,
+    missing_labels: Sequence[str],
     targets: Sequence[ParsedColumn],
 ) -> list[str]:
     """Lines about probable mistakes in the labels, and about options without effect."""
@@ -375,11 +378,11 @@ def _lines_about(
             lines.append(rows.place(found[0], target.name, found[1]))
     if rows.unsplit:
         lines.append(
-            f"{counted(rows.unsplit, 'row')} with an empty cell in {roles.split!r} "
+            f"{counted(rows.unsplit, 'row')} with an empty cell in {split!r} "
             f"{agreed(rows.unsplit, 'are')} in no split"
         )
     missing = {cell for target in targets for cell in target.missing}
-    for word in options.missing_labels if options.shard.is_whole else ():
+    for word in missing_labels:
         if not any(matches(cell, (word,)) for cell in missing):
             names = listed(source.target_names)
             lines.append(f"--missing-labels {word!r} fits no cell of {names}")
