@@ -74,7 +74,7 @@ def build_model(
             a config's options.
 
     Returns:
-        The model, whose `targets` and `schema` describe labels and features.
+        the model, whose `targets` and `schema` describe labels and features.
 
     Raises:
         ValueError: a wrong graph, label or option.
@@ -130,7 +130,7 @@ def graph_loader(
         **options: options of torch's `DataLoader`, e.g. `batch_size`, `shuffle`, `num_workers`.
 
     Returns:
-        A `DataLoader` that yields pairs: the fields of a batch by name, which the model
+        a `DataLoader` that yields pairs: the fields of a batch by name, which the model
         takes, and the labels. These are float64 [B, C], NaN where missing; of nodes int64
         classes [B, N], -1 where missing or padding, or float64 values [B, N], NaN there.
 

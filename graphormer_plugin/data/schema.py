@@ -49,17 +49,17 @@ class FeatureSchema:
     Without edge features every edge has type 1.
 
     Attributes:
-        num_node_features: Columns of ``x``.
-        node_dims: Number of values of each column, from 0; None for float features.
-        bond_dims: Number of values of each bond column; empty without edge features.
-        bond_table: Combinations [types, columns] where the product is too large,
+        num_node_features: columns of ``x``.
+        node_dims: number of values of each column, from 0; None for float features.
+        bond_dims: number of values of each bond column; empty without edge features.
+        bond_table: combinations [types, columns] where the product is too large,
             else None.
-        num_edge_features: Real numbers per edge. Such edges have type 1 and no bond
+        num_edge_features: real numbers per edge. Such edges have type 1 and no bond
             columns.
-        graph_features: Names of K real numbers per graph, columns of a table or RDKit's
+        graph_features: names of K real numbers per graph, columns of a table or RDKit's
             descriptors (`descriptors.PREFIX`).
-        graph_mean: Their means over the training split [K].
-        graph_std: Their population standard deviations; 1 for a constant feature.
+        graph_mean: their means over the training split [K].
+        graph_std: their population standard deviations; 1 for a constant feature.
 
     Example:
         >>> schema = FeatureSchema(2, [119, 5], [5, 6, 2])
@@ -153,16 +153,16 @@ class TargetSchema:
     """Names, kind, unit and scale of the labels.
 
     Attributes:
-        names: Names of the columns of a graph-level target [G, C], or of node labels.
-        unit: Unit of what was measured for a regression, for example ``eV``; empty for
+        names: names of the columns of a graph-level target [G, C], or of node labels.
+        unit: unit of what was measured for a regression, for example ``eV``; empty for
             classes. `units` has the unit of each target.
         kind: ``regression``, ``binary`` (0/1, a column per task) or ``multiclass``.
-        level: What has a label.
-        num_classes: Number of classes of a multiclass target, else 0.
-        mean: Mean per column of the training split's present labels (regression); empty
+        level: what has a label.
+        num_classes: number of classes of a multiclass target, else 0.
+        mean: mean per column of the training split's present labels (regression); empty
             where models are trained on the targets as they are.
-        std: Population standard deviation of these labels; 1 for a constant column.
-        class_names: Names of the classes 0, 1, ... of each target; empty where the data
+        std: population standard deviation of these labels; 1 for a constant column.
+        class_names: names of the classes 0, 1, ... of each target; empty where the data
             have numbers. All empty: an empty list.
     """
 
@@ -208,7 +208,7 @@ class TargetSchema:
 
     @property
     def expected(self) -> str:
-        """Describes a right label, for messages."""
+        """Describe a right label, for messages."""
         if self.kind == "regression":
             return "a number that fits float32"
         if self.kind == "binary":

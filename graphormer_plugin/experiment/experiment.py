@@ -50,7 +50,7 @@ class ModelRun(NamedTuple):
     """A model of an experiment.
 
     Attributes:
-        run: Number of its split, from 0.
+        run: number of its split, from 0.
     """
 
     run: int
@@ -83,9 +83,9 @@ class Experiment:
     """The data, models and options of an experiment, which its steps share.
 
     Attributes:
-        warn: Takes warnings.
-        bar: Progress in epochs, and in steps that take about as long as some.
-        searched: Options of the trainings from a search, or None.
+        warn: takes warnings.
+        bar: progress in epochs, and in steps that take about as long as some.
+        searched: options of the trainings from a search, or None.
     """
 
     settings: Settings

@@ -51,18 +51,18 @@ class LabelledMolecules:
         labels: float64 [n, T], NaN where missing; classes by number.
         bounds: int8 [n, T], 1 for a label that its value is above, -1 below, 0 for an exact
             one; None if all are exact.
-        weights: Weights of the molecules in a loss [n], or None for equal weights.
-        extra: Numbers [n, columns] of ``--extra-columns``, NaN where missing.
-        extra_names: Names of the input columns that no option uses as the SMILES, the
+        weights: weights of the molecules in a loss [n], or None for equal weights.
+        extra: numbers [n, columns] of ``--extra-columns``, NaN where missing.
+        extra_names: names of the input columns that no option uses as the SMILES, the
             targets or the split.
-        extras: Their cells, a row per molecule.
+        extras: their cells, a row per molecule.
         keys: `molecule_key` of each molecule.
-        constitutions: The same without stereo marks.
-        given_split: The split of a column or of several files, perhaps without valid; or
+        constitutions: the same without stereo marks.
+        given_split: the split of a column or of several files, perhaps without valid; or
             None.
-        folds: Molecules of each fold of a column of folds; empty without.
-        times: Times of a split by time [n], larger is later; or None.
-        logs: Targets whose labels are decadic logarithms; their names begin with `LOG`.
+        folds: molecules of each fold of a column of folds; empty without.
+        times: times of a split by time [n], larger is later; or None.
+        logs: targets whose labels are decadic logarithms; their names begin with `LOG`.
         failures: (row, SMILES, reason) of the rows that were left out; of further files,
             the row is followed by the name of the file.
     """

@@ -40,11 +40,11 @@ class Training:
     """Options of one training, as flags of fairseq-train.
 
     Attributes:
-        epochs: Largest number; the learning rate falls to 0 until then.
-        patience: Epochs without a better validation metric before it stops.
-        frozen: Share of the layers that are not trained, with the embeddings; 0 trains
+        epochs: largest number; the learning rate falls to 0 until then.
+        patience: epochs without a better validation metric before it stops.
+        frozen: share of the layers that are not trained, with the embeddings; 0 trains
             all.
-        lr_decay: Factor of the learning rate from each layer to the one below it.
+        lr_decay: factor of the learning rate from each layer to the one below it.
     """
 
     lr: float
@@ -77,7 +77,7 @@ class Settings(TableOptions, Places):
     The fields are the flags of ``graphormer-train``, in groups.
 
     Raises:
-        DatasetError: A value is out of range, or two contradict each other.
+        DatasetError: a value is out of range, or two contradict each other.
     """
 
     target_columns: Sequence[str] = option(
@@ -333,8 +333,8 @@ def claim(folder: Path, identity: dict[str, Any], write: bool = True) -> None:
     """Make a folder belong to one experiment.
 
     Args:
-        identity: Everything that the results depend on, as JSON values.
-        write: Write it into a new folder, which only the holder of its lock may do.
+        identity: everything that the results depend on, as JSON values.
+        write: write it into a new folder, which only the holder of its lock may do.
     """
     path = folder / SETTINGS_FILE
     folder.mkdir(parents=True, exist_ok=True)

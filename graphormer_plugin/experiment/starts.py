@@ -31,8 +31,8 @@ class Start:
     """Weights that a fine-tuning starts from.
 
     Attributes:
-        options: Options of fairseq-train, by name.
-        published: Its source and configuration if other code published it, else None.
+        options: options of fairseq-train, by name.
+        published: its source and configuration if other code published it, else None.
     """
 
     options: Mapping[str, str]

@@ -189,7 +189,7 @@ def outside_domain(
         columns: names of the K numbers ``extra`` [q, K] beside each molecule.
 
     Returns:
-        Number of molecules
+        number of molecules
 
         - that a model was fitted to (`FITTED`);
         - that are smaller or larger than all training molecules (`SIZE`);

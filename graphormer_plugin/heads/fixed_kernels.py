@@ -77,7 +77,7 @@ def first_stage(
         ratios: variance of the noise of each target's labels over the kernel's.
 
     Returns:
-        The processes, and the predictions [n, T], without the molecule's own labels.
+        the processes, and the predictions [n, T], without the molecule's own labels.
     """
     dual = np.zeros_like(standard)
     scores = np.empty_like(standard)

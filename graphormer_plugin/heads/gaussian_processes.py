@@ -304,7 +304,7 @@ def platt(
         labels: 0 or 1; between for a molecule that has both.
 
     Returns:
-        Slope >= 0 and intercept. The slope is 0, and the probability the share of class
+        slope >= 0 and intercept. The slope is 0, and the probability the share of class
         1, where the predictions are not better than chance. With a single class, that
         share counts another molecule of each class.
     """

@@ -60,7 +60,7 @@ class ModelGraphs:
 
     @cached_property
     def collator(self) -> GraphCollator:
-        """Makes the batches, once the columns are complete."""
+        """Make the batches, once the columns are complete."""
         return GraphCollator(
             self.columns,
             self.target,

@@ -258,7 +258,7 @@ class Predictor:
         """Attention maps of molecules or graphs.
 
         Returns:
-            An array [layers, heads or channels, T, T] for each graph. Row i has the
+            an array [layers, heads or channels, T, T] for each graph. Row i has the
             weights with which node i sums over all nodes: the virtual node first, then
             the atoms in the order of the SMILES; T = N if the model has no virtual node.
         """
@@ -277,7 +277,7 @@ class Predictor:
             output: column of `predict`.
 
         Returns:
-            An array [N] for each molecule: the derivative of the output with respect to a
+            an array [N] for each molecule: the derivative of the output with respect to a
             factor on the atom's input of the first layer. For regression the output is
             in the target's unit, else it is the logit.
         """

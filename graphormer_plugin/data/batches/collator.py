@@ -1,6 +1,6 @@
 """Padded batches of tensors, made from numbers of graphs.
 
-No other code pads: models get ``node_mask`` and the padding values of ``data/fields``,
+No other code pads: models get ``node_mask`` and the padding values of ``data/batches/fields``,
 everything else works with true sizes.
 """
 
@@ -40,11 +40,11 @@ class GraphCollator:
     OpenMP team of the parent does not survive a fork.
 
     Args:
-        target: Labels [rows of their level, C]; None: among the columns.
-        level: What has a label.
-        num_bond_types: Largest joint bond type of the data; types start at 1.
-        max_nodes: Nodes of the largest graph allowed; None for no limit.
-        spec: Fields that the model needs.
+        target: labels [rows of their level, C]; None: among the columns.
+        level: what has a label.
+        num_bond_types: largest joint bond type of the data; types start at 1.
+        max_nodes: nodes of the largest graph allowed; None for no limit.
+        spec: fields that the model needs.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class GraphCollator:
         self.unreleased = 0
 
     def __call__(self, graph_ids: NDArray[np.int64], split: str = "") -> dict[str, Any]:
-        """Collates the graphs with these numbers ``[B]``. Where splits are of nodes, labels
+        """Collate the graphs with these numbers ``[B]``. Where splits are of nodes, labels
         outside a given ``split`` count as missing.
 
         Returns:

@@ -45,39 +45,39 @@ class DatasetSource:
     """The result of a registered function: either ``graphs`` or ``smiles``.
 
     Attributes:
-        graphs: Iterable of PyG ``Data``; see `pyg_graphs.chunks_of_graphs`.
+        graphs: iterable of PyG ``Data``; see `pyg_graphs.chunks_of_graphs`.
         smiles: SMILES of each row.
-        parser: Function of a SMILES; None selects OGB's features.
-        targets: Float [rows, C] or [rows] with NaN for missing labels, or a function of the
+        parser: function of a SMILES; None selects OGB's features.
+        targets: float [rows, C] or [rows] with NaN for missing labels, or a function of the
             parser's extras and the splits (both per graph) that returns [G, C]. Not
             for graphs, which carry ``y``.
-        splits: Rows by split name (train, valid, test). Rows that cannot be parsed drop
+        splits: rows by split name (train, valid, test). Rows that cannot be parsed drop
             out. None selects the masks of nodes, if graphs have them, or the split that the
             options name, random by default.
-        unit: Unit of a regression target; empty selects the options' unit.
+        unit: unit of a regression target; empty selects the options' unit.
         kind: ``regression``, ``binary`` or ``multiclass``; empty selects the
             options' kind.
         level: ``graph`` or ``node``, what has a label; SMILES have labels of graphs.
-        num_classes: Classes of a multiclass target; 0 takes them from the labels.
-        class_names: Names of the classes of each target; empty for numbers.
-        weights: Float [rows] or [graphs], weight of each in the loss, finite and 0 or
+        num_classes: classes of a multiclass target; 0 takes them from the labels.
+        class_names: names of the classes of each target; empty for numbers.
+        weights: float [rows] or [graphs], weight of each in the loss, finite and 0 or
             more; None for equal weights.
-        bounds: Int [rows, C], 1 for a target that its value is above, -1 below, 0 for an
+        bounds: int [rows, C], 1 for a target that its value is above, -1 below, 0 for an
             exact one; None if all are exact.
-        graph_features: Names of K numbers of each row or graph that join the output
+        graph_features: names of K numbers of each row or graph that join the output
             layer.
-        graph_values: Float [rows, K] or [graphs, K], NaN where missing.
-        node_dims: Number of values per node column; None takes it from the data. The
+        graph_values: float [rows, K] or [graphs, K], NaN where missing.
+        node_dims: number of values per node column; None takes it from the data. The
             default parser has its own.
-        bond_dims: The same for bond columns.
+        bond_dims: the same for bond columns.
         edge_kind: ``category`` or ``real``: what ``edge_attr`` of graphs is; empty: floats
             are real features, integers are categories.
-        featuriser: Name of the `Featuriser` that makes such graphs of SMILES. The
+        featuriser: name of the `Featuriser` that makes such graphs of SMILES. The
             default is ogb for SMILES with the default parser, else none.
-        exclude: Rows of SMILES that are known to be unusable and are left out silently.
+        exclude: rows of SMILES that are known to be unusable and are left out silently.
             Not for graphs.
-        label: Name for humans; empty selects the dataset's.
-        first_row: Row of the table at which a shard starts; messages count from it.
+        label: name for humans; empty selects the dataset's.
+        first_row: row of the table at which a shard starts; messages count from it.
     """
 
     graphs: Iterable[Any] | None = None
@@ -109,15 +109,15 @@ class RegisteredDataset:
     """An entry of `DATASETS`.
 
     Attributes:
-        name: As users give it.
-        function: Returns a `DatasetSource` or a v2 dictionary.
-        source: Where it comes from, for ``--dataset-source``.
-        options: Fields of `DatasetOptions` that its content depends on.
-        content: Identifies the source's content, for example by hashes of files. None among
+        name: as users give it.
+        function: returns a `DatasetSource` or a v2 dictionary.
+        source: where it comes from, for ``--dataset-source``.
+        options: fields of `DatasetOptions` that its content depends on.
+        content: identifies the source's content, for example by hashes of files. None among
             its values stands for missing files, which a store does not need.
-        sources: Words of ``--dataset-source``, which a colon may follow; empty accepts
+        sources: words of ``--dataset-source``, which a colon may follow; empty accepts
             everything (users' own datasets).
-        resolve: Returns the options with the source that ``--dataset-source`` means.
+        resolve: returns the options with the source that ``--dataset-source`` means.
     """
 
     name: str
@@ -137,7 +137,7 @@ class RegisteredDataset:
         return options if self.resolve is None else self.resolve(options)
 
     def load(self, options: DatasetOptions) -> DatasetSource:
-        """Runs the function; DatasetError if it fails or returns something else, or an option
+        """Run the function; DatasetError if it fails or returns something else, or an option
         was given that it cannot have read."""
         options = self.resolved(options)
         arguments = [options] if inspect.signature(self.function).parameters else []

@@ -21,7 +21,7 @@ class MoleculeGraph(NamedTuple):
         x: int or float [n, F], n >= 1.
         edge_index: int [2, E].
         edge_attr: int [E, columns].
-        extras: Values per molecule that targets or splits need, such as a scaffold:
+        extras: values per molecule that targets or splits need, such as a scaffold:
             JSON values. Tuples and arrays become lists, which parts on disk have.
     """
 
@@ -42,17 +42,17 @@ class GraphChunk:
     Attributes:
         num_nodes: int [g], at least 1.
         num_edges: int [g], directed.
-        x: Categories from 0 (integers) or features (floats) [sum n, F].
+        x: categories from 0 (integers) or features (floats) [sum n, F].
         edge_index: int [2, sum e], node numbers within each graph.
-        edge_attr: Categories from 0 (integers) or features (floats) [sum e, columns];
+        edge_attr: categories from 0 (integers) or features (floats) [sum e, columns];
             None if edges carry nothing.
-        target: Labels [rows of their level, C]: of graphs float, of nodes classes (int) or
+        target: labels [rows of their level, C]: of graphs float, of nodes classes (int) or
             values (float); None if given later.
         pos: float32 [sum n, 3] or None.
         row: int [g] row of the source; None if it is the graph's number.
         node_split: uint8 [sum n] number in `NODE_SPLITS` of the split that the label of a
             node belongs to, 0 for none; None where splits are of graphs.
-        attributes: Numbers float32 [sum n, ...] or [sum e, ...] that registered fields
+        attributes: numbers float32 [sum n, ...] or [sum e, ...] that registered fields
             read, by the names of their columns, ``node.<name>`` or ``edge.<name>``.
     """
 
@@ -72,7 +72,7 @@ class GraphChunk:
 
     @classmethod
     def joined(cls, chunks: Sequence["GraphChunk"]) -> "GraphChunk":
-        """Joins consecutive chunks, at least one.
+        """Join consecutive chunks, at least one.
 
         All have the same arrays, but those without edges may lack `edge_attr`.
         """
@@ -169,11 +169,11 @@ class FeaturisedRows:
     """Graphs of consecutive rows of a source, and the rows without a graph.
 
     Attributes:
-        chunk: Graphs; of SMILES, ``chunk.row`` is set. None without graphs.
-        extras: List per name, one entry per graph.
+        chunk: graphs; of SMILES, ``chunk.row`` is set. None without graphs.
+        extras: list per name, one entry per graph.
         failures: (row, SMILES, reason) of each row that could not be parsed.
         descriptors: float32 [graphs, descriptors], if they are asked for.
-        end: Row of the source after the last of them.
+        end: row of the source after the last of them.
     """
 
     chunk: GraphChunk | None
@@ -184,7 +184,7 @@ class FeaturisedRows:
 
     @classmethod
     def joined(cls, pieces: Sequence["FeaturisedRows"]) -> "FeaturisedRows":
-        """Joins consecutive rows."""
+        """Join consecutive rows."""
         result = cls(None, end=pieces[-1].end)
         for piece in pieces:
             result.failures += piece.failures

@@ -176,9 +176,9 @@ class ShardColumns:
     """Columns of several stores, from which batches take graphs.
 
     Args:
-        shards: Columns of each store; ``row`` is left out, see `ShardedStore.rows`.
-        first: Number of the first graph of each store, and of all graphs.
-        label_level: What the labels are of.
+        shards: columns of each store; ``row`` is left out, see `ShardedStore.rows`.
+        first: number of the first graph of each store, and of all graphs.
+        label_level: what the labels are of.
     """
 
     def __init__(

@@ -61,17 +61,17 @@ def chunks_of_graphs(
     progress: bool = True,
     description: str = "graphs",
 ) -> Iterator[GraphChunk]:
-    """Checks PyG ``Data`` objects and joins them into chunks.
+    """Check PyG ``Data`` objects and join them into chunks.
 
     Args:
-        graphs: Objects with ``x`` [n] or [n, F] (integers are categories from 0, floats
+        graphs: objects with ``x`` [n] or [n, F] (integers are categories from 0, floats
             are features), ``edge_index`` [2, E], and where wanted ``edge_attr`` [E] or
             [E, columns], ``y`` (a number or C numbers; at node level classes or values
             [n]) and ``pos`` [n, 3], and the attributes that registered fields read. All
             graphs have the same columns. Other attributes are named in a warning.
-        level: Graphs or nodes: what ``y`` labels.
-        values: At node level, labels are values, not classes.
-        masks: At node level, read ``train_mask``, ``val_mask`` and ``test_mask``, bool [n],
+        level: graphs or nodes: what ``y`` labels.
+        values: at node level, labels are values, not classes.
+        masks: at node level, read ``train_mask``, ``val_mask`` and ``test_mask``, bool [n],
             where graphs have the first: the splits of the labels.
         edge_kind: ``category`` or ``real``: what ``edge_attr`` is; empty: floats are real
             features, integers are categories from 0.
@@ -133,7 +133,7 @@ def _check_columns(
 
 
 def _columns(array: np.ndarray | None, name: str) -> str:
-    """Describes columns that graphs have in common."""
+    """Describe columns that graphs have in common."""
     if array is None:
         return "no values"
     floats = name in ("x", "edge_attr") and array.dtype.kind == "f"

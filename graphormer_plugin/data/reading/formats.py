@@ -136,7 +136,7 @@ class SdfTable(TextTable):
             yield row, line, [cells.get(name, "") for name in columns]
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
-        """Yields (line of the file from 1, lines but the last)."""
+        """Yield (line of the file from 1, lines but the last)."""
         record: list[str] = []
         start = 1
         with self.open_lines() as lines:
@@ -174,7 +174,7 @@ class SmilesTable(TextTable):
             yield row, line, [cells[column] for column in columns]
 
     def _lines(self) -> Iterator[tuple[int, str, str]]:
-        """Yields (line, SMILES, name) of all lines that are not blank."""
+        """Yield (line, SMILES, name) of all lines that are not blank."""
         with self.open_lines() as lines:
             for line, text in enumerate(lines, 1):
                 cells = ["", text] if text.startswith("\t") else text.split(maxsplit=1)

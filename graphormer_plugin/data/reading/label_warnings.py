@@ -32,12 +32,12 @@ def warnings_about(
     """All warnings about a table of molecules, a line each.
 
     Args:
-        target: Float [G, C], NaN = missing.
+        target: float [G, C], NaN = missing.
         molecules: `molecule_key` of each molecule [G].
-        extra: Float [G, K], numbers that models read beside the molecule, NaN = missing.
-        learned: Splits that models are fitted to, in order.
-        drawn: Whether ``--split scaffold`` is possible.
-        unread: Cells [G] of the columns that no option reads, by name.
+        extra: float [G, K], numbers that models read beside the molecule, NaN = missing.
+        learned: splits that models are fitted to, in order.
+        drawn: whether ``--split scaffold`` is possible.
+        unread: cells [G] of the columns that no option reads, by name.
     """
     target = np.asarray(target, dtype=np.float64)
     _, groups = np.unique(np.asarray(molecules, np.uint64), return_inverse=True)

@@ -73,11 +73,11 @@ def describe_targets(
     and the number of missing labels.
 
     Args:
-        values: Labels [rows of their level, C].
-        asked: Names, kind and level of the targets; with 0 classes, a multiclass target has
+        values: labels [rows of their level, C].
+        asked: names, kind and level of the targets; with 0 classes, a multiclass target has
             the largest label + 1.
-        splits: Graph ids by split name; without ``train``, the statistics are of all graphs.
-        node_split: See `GraphChunk`; it gives the training nodes.
+        splits: graph ids by split name; without ``train``, the statistics are of all graphs.
+        node_split: see `GraphChunk`; it gives the training nodes.
     """
     names, kind = asked.names, asked.kind
     of_nodes = asked.level is Level.NODE

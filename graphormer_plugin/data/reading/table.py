@@ -31,12 +31,12 @@ class Table:
     """A file of molecules that is read row by row.
 
     Args:
-        header: Names of its columns; None: they are in the file.
+        header: names of its columns; None: they are in the file.
 
     Attributes:
-        header: Names of the columns. A repeated name gets the number of the column behind
+        header: names of the columns. A repeated name gets the number of the column behind
             it, and no column of that name can be used.
-        notes: What is unusual about the way it is read, a line each.
+        notes: what is unusual about the way it is read, a line each.
     """
 
     no_smiles = "no SMILES"  # meaning of an empty cell of SMILES
@@ -67,7 +67,7 @@ class Table:
         return DatasetError(f"{self.path}: {text}")
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
-        """Yields (row from 0, line of the file from 1, cells of ``columns``)."""
+        """Yield (row from 0, line of the file from 1, cells of ``columns``)."""
         raise NotImplementedError
 
     def rows_between(
@@ -226,7 +226,7 @@ class CsvTable(TextTable):
             yield row, line, [cells[place] for place in places]
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
-        """Yields (line, cells) of all lines that are not blank."""
+        """Yield (line, cells) of all lines that are not blank."""
         with self.open_lines() as lines:
             reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
             try:

@@ -61,13 +61,13 @@ class GraphStore:
     """A store on disk, opened for reading; see the module's text for its columns.
 
     Attributes:
-        columns: Memory-mapped arrays by name, without the splits.
-        splits: Graph ids, int64 arrays by split name, in the source's order.
+        columns: memory-mapped arrays by name, without the splits.
+        splits: graph ids, int64 arrays by split name, in the source's order.
         manifest: ``options``, ``source`` and ``counts`` say where the store comes from.
-        warnings: Probable mistakes in the data, see `label_warnings.warnings_about`.
-        featuriser: Name of the `Featuriser` that makes such graphs of SMILES, for
+        warnings: probable mistakes in the data, see `label_warnings.warnings_about`.
+        featuriser: name of the `Featuriser` that makes such graphs of SMILES, for
             prediction; empty if there is none.
-        fingerprint: Hash (64 hexadecimal digits) of everything that is trained on:
+        fingerprint: hash (64 hexadecimal digits) of everything that is trained on:
             columns, splits and schemas. Equal fingerprints mean the same graphs in the
             same order. The manifest keeps the fingerprint of the files.
 
@@ -95,7 +95,7 @@ class GraphStore:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], verify: bool = False) -> "GraphStore":
-        """Opens a store without reading its columns, or with ``verify`` reads all files and
+        """Open a store without reading its columns, or with ``verify`` read all files and
         compares their checksums. StoreError says that it is missing, damaged, or of another
         version; NewerStoreError, that a newer version has written it."""
         path = Path(path)

@@ -57,7 +57,7 @@ logger = logging.getLogger(__name__)
 
 
 def get_store(options: DatasetOptions) -> GraphStore:
-    """Opens the store of a dataset, building it first if missing, stale or damaged.
+    """Open the store of a dataset, building it first if missing, stale or damaged.
 
     If several processes ask at once, the first builds and the others wait.
     """
@@ -298,7 +298,7 @@ def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSour
 def _featurised(
     writer: StoreWriter, source: DatasetSource, options: DatasetOptions
 ) -> Iterator[FeaturisedRows]:
-    """Yields all rows, in parts that the writer has: first the parts of a stopped build."""
+    """Yield all rows, in parts that the writer has: first the parts of a stopped build."""
     first, describe = 0, None
     for piece in writer.finished():
         first = piece.end

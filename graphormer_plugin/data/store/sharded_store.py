@@ -76,7 +76,7 @@ class ShardedStore:
         return np.concatenate([store.sizes for store in self.stores])
 
     def _training(self) -> Iterator[tuple[GraphStore, np.ndarray]]:
-        """Yields each store and its graphs of the training split."""
+        """Yield each store and its graphs of the training split."""
         for store in self.stores:
             yield store, store.splits.get("train", np.zeros(0, np.int64))
 
@@ -141,7 +141,7 @@ class ShardedStore:
 
 
 def open_stores(options: DatasetOptions) -> GraphStore | ShardedStore:
-    """Opens the data of ``--dataset-name``.
+    """Open the data of ``--dataset-name``.
 
     A name is a dataset or table, which is prepared where needed (see `get_store`), the
     folder of a prepared store, or a folder with such folders; or several of these,
@@ -222,7 +222,7 @@ def identities(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
 
 
 def _check_alike(store: GraphStore, other: GraphStore) -> None:
-    """Raises DatasetError where two stores differ in a property."""
+    """Raise DatasetError where two stores differ in a property."""
     for part, described in _parts_of(store).items():
         differing = _parts_of(other)[part]
         if differing != described:

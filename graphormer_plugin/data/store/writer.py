@@ -96,18 +96,18 @@ class StoreWriter:
             ) from error
 
     def finished(self) -> Iterator[FeaturisedRows]:
-        """Yields what a stopped build of this key has finished, before more is appended."""
+        """Yield what a stopped build of this key has finished, before more is appended."""
         for rows in self.parts.earlier():
             self._measure(rows.chunk)
             yield rows
 
     def append(self, rows: FeaturisedRows) -> None:
-        """Adds graphs."""
+        """Add graphs."""
         self._measure(rows.chunk)
         self.parts.append(rows)
 
     def _measure(self, chunk: GraphChunk | None) -> None:
-        """Checks graphs, and takes the ranges of their columns."""
+        """Check graphs, and take the ranges of their columns."""
         if chunk is None:
             return
         chunk.check(first=self.num_graphs)
@@ -146,13 +146,13 @@ class StoreWriter:
         rows: int = 0,
         molecules: Sequence[int] | None = None,
     ) -> None:
-        """Completes the store and puts it in place.
+        """Complete the store and put it in place.
 
         Args:
-            source: Says what the graphs carry, a row each: names, units, weights.
-            target: Float [G, C] if the chunks have none.
-            identity: What the store comes from, see `locate`.
-            skipped: Number of the ``rows`` that could not be parsed; 0 rows: all graphs.
+            source: says what the graphs carry, a row each: names, units, weights.
+            target: float [G, C] if the chunks have none.
+            identity: what the store comes from, see `locate`.
+            skipped: number of the ``rows`` that could not be parsed; 0 rows: all graphs.
             molecules: `molecule_key` of each graph, to warn of duplicates.
         """
         if target is None and self._labels:
@@ -246,7 +246,7 @@ class StoreWriter:
         )
 
     def _write_graphs(self, schema: FeatureSchema) -> None:
-        """Writes the columns of the graphs from their parts."""
+        """Write the columns of the graphs from their parts."""
         graphs, edges, measured = self.num_graphs, self._num_edges, self._columns
         ends = measured["edge_src"].dtype(column_type("edge_src").dtypes)
         bond_type = np.dtype(bond_dtype(schema.num_bond_types)).str
@@ -289,7 +289,7 @@ class StoreWriter:
     def _close(
         self, name: str, opened: tuple[BinaryIO, str], array: Any = None
     ) -> None:
-        """Writes the rest of a column to the disk, and its entry of the manifest."""
+        """Write the rest of a column to the disk, and its entry of the manifest."""
         file, dtype = opened
         with file:
             if array is not None:

@@ -22,11 +22,11 @@ class Field:
     """One entry of a batch.
 
     Attributes:
-        shape: In the letters above.
+        shape: in the letters above.
         dtype: NumPy names; alternatives are separated by ``|``.
-        padding: Value of the entries that belong to no node; None if there are none.
-        meaning: One line.
-        per: What has a row of a field that a user has registered; None for the others.
+        padding: value of the entries that belong to no node; None if there are none.
+        meaning: one line.
+        per: what has a row of a field that a user has registered; None for the others.
     """
 
     shape: str
@@ -100,15 +100,15 @@ class BatchSpec:
     """Fields of a batch that a model needs, and their parameters.
 
     Attributes:
-        fields: Names out of `FIELDS`.
-        max_hop: Largest number of hops with a relation of its own, 1 to 253; farther
+        fields: names out of `FIELDS`.
+        max_hop: largest number of hops with a relation of its own, 1 to 253; farther
             pairs share RELATION_FAR.
-        max_dist: Larger distances become FAR in ``dist``; None keeps them all.
+        max_dist: larger distances become FAR in ``dist``; None keeps them all.
         path_length: ``L`` of ``path_bond``.
         lap_pe_dim: ``k`` of ``lap_pe``.
-        max_ring_size: Largest number of nodes of a ``ring``, 3 or more.
-        substructures: Kind of sets behind ``ring``, a name registered in rings.py.
-        distinct_edges: The model reads real features of edges as features of pairs: no two
+        max_ring_size: largest number of nodes of a ``ring``, 3 or more.
+        substructures: kind of sets behind ``ring``, a name registered in rings.py.
+        distinct_edges: the model reads real features of edges as features of pairs: no two
             edges of a graph may have the same ends.
         number_edges: ``bond`` and ``path_bond`` have numbers of edges, from 1, in the
             order of ``edge_attr``, instead of bond types.
