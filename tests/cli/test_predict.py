@@ -1,5 +1,6 @@
 import multiprocessing
 import os
+import shutil
 from collections import Counter
 from pathlib import Path
 from pickle import loads
@@ -17,6 +18,7 @@ from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.files import file_lock
 from graphormer_plugin.data.reading.formats import open_table
 from graphormer_plugin.inference import bfloat16, run
+from graphormer_plugin.inference.model_folder import write_folder
 from graphormer_plugin.inference.part_files import PartFiles
 from graphormer_plugin.inference.table_run import RowRange
 from graphormer_plugin.workers import in_workers
@@ -175,18 +177,16 @@ def test_two_commands_with_one_output(checkpoint, inputs, monkeypatch):
 
 def test_parts_are_of_one_command(checkpoint, inputs):
     """The key changes with all that the numbers depend on."""
-    one, other = checkpoint("grpe_tiny"), checkpoint("gt_zinc")
+    other = checkpoint("gt_zinc")
+    one = shutil.copy(checkpoint("grpe_tiny"), "best.pt")
     Path("code").mkdir()
     Path("code/a.py").touch()
 
-    table = open_table(Path("in.csv"))
-
-    def key(words, first=0):
+    def key(words, rows=(0, 6, 512)):
         parsed = predict.build_parser().parse_intermixed_args(words.split())
         models = _prediction.named_models(parsed)
-        return _prediction.run_options(parsed).digest(
-            models, table, RowRange(first, 6, 512)
-        )
+        options = _prediction.run_options(parsed)
+        return options.digest(models, open_table(Path("in.csv")), RowRange(*rows))
 
     command = f"{one} in.csv out.csv"
     first = key(command)
@@ -197,10 +197,18 @@ def test_parts_are_of_one_command(checkpoint, inputs):
     options.append("--smiles-column S")
     keys = [first, *(key(f"{command} {more}") for more in options)]
     keys += [key(f"{models} in.csv out.csv") for models in (other, f"{one} {one}")]
-    keys.append(key(command, first=3))
+    keys += [key(command, rows) for rows in ((3, 6, 512), (0, 5, 512), (0, 6, 64))]
     for text in ("", "x = 1"):
         Path("code/a.py").write_text(text)
         keys.append(key(f"{command} --user-data-dir code"))
+    for content in ({}, {"log_targets": ["gap"]}, {"spread_floor": {"gap": 1.0}}):
+        write_folder(".", [one], **content)
+        keys.append(key(". in.csv out.csv"))
+    assert keys.pop(-3) == first
+    for name in ("head.npz", "best.domain.npz", "in.csv"):
+        with open(name, "a") as file:
+            file.write("x\n")
+        keys.append(key(command))
     assert max(Counter(keys).values()) == 1
 
 

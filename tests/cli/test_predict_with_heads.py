@@ -144,6 +144,18 @@ def test_folder(folder, checkpoint):
     assert "a, b (K); 2 models" in repr(hub.load("."))
 
 
+def test_heads_of_one_checkpoint_that_read_other_layers(folder):
+    shutil.copytree("member1", "member2")
+    paths = [MEMBER, f"member2/{Path(MEMBER).name}"]
+    head = fit_head(MEMBER, TRAIN, LABELS, names=["a", "b"], unit="K", layers=2)
+    head.save("member2/head.npz")
+    write_folder(".", paths)
+    several = hub.load(".")
+    assert len({member.model for member in several.members}) == 1
+    expected = np.mean([hub.load(path).predict(TRAIN) for path in paths], 0)
+    np.testing.assert_allclose(several.predict(TRAIN), expected, rtol=1e-6)
+
+
 def test_intervals(folder):
     write_folder(".", [MEMBER], coverage=0.8, interval={"a": 2, "b": 1})
     assert main([".", "in.csv", "out.csv", "--quiet"]) == 0

@@ -1,5 +1,7 @@
 """`hub.Predictor` on graphs and SMILES, and embeddings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,7 @@ from graphormer_plugin.data.datasets import sbm
 from graphormer_plugin.data.graphs.smiles import feature_dims, parse_smiles
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.heads.domain import Domain
+from graphormer_plugin.heads.prediction import Prediction, SpreadScale, from_log
 from graphormer_plugin.inference import graphs
 from graphormer_plugin.inference.molecules import RowReader
 from graphormer_plugin.models import build_model
@@ -78,6 +81,50 @@ def test_the_domain_changes_no_prediction(arch, options):
     found = one.estimate(SMILES)
     np.testing.assert_allclose(found.values, plain, rtol=1e-9)
     np.testing.assert_allclose(found.in_domain, one.member.domain.score(vectors))
+
+
+def test_several_members():
+    targets = replace(TARGETS, names=["log10 gap"], mean=[0.1], std=[0.2])
+    single = [predictor(arch, targets=targets) for arch in ("grpe_tiny", "gt_zinc")]
+    members = [one.member for one in single]
+    members[1].max_atoms = 9
+    scale = SpreadScale(np.array([2.0]), np.array([0.0]))
+    several = hub.Predictor(members, scale, logs=[0])
+    assert several.targets.names == ["gap"] and several.max_atoms == 9
+    logs = [one.predict(SMILES) for one in single]
+    combined = Prediction(np.mean(logs, 0), 2 * np.std(logs, 0, ddof=1))
+    expected = from_log(combined, [0])
+    found = several.estimate(SMILES)
+    np.testing.assert_allclose(found.values, expected.values)
+    np.testing.assert_allclose(found.std, expected.std)
+    np.testing.assert_allclose(several.predict(SMILES), expected.values)
+    vectors = np.concatenate([one.embed(SMILES) for one in single], 1)
+    np.testing.assert_array_equal(several.embed(SMILES), vectors)
+    each = zip(
+        several.embed(SMILES, nodes=True),
+        *(x.embed(SMILES, nodes=True) for x in single),
+    )
+    for together, *parts in each:
+        np.testing.assert_array_equal(together, np.concatenate(parts, 1))
+
+
+def test_numbers_beside_the_molecule():
+    """They are scaled as in training, and beyond its range the molecule is outside."""
+    schema = replace(OGB, graph_features=["pH"], graph_mean=[7.0], graph_std=[2.0])
+    one = predictor(schema=schema)
+    numbers = np.array([[3.0], [7.0], [8.0], [9.5]])
+    found = one.predict(SMILES, extra=numbers)
+    plain = predictor(schema=replace(schema, graph_mean=[0.0], graph_std=[1.0]))
+    expected = plain.predict(SMILES, extra=(numbers - 7) / 2)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert np.ptp(one.predict(SMILES[:1] * 4, extra=numbers)) > 1e-3
+    mols = [Chem.MolFromSmiles(text) for text in SMILES]
+    one.member.domain = Domain.of(one.embed(SMILES), mols, extra=numbers)
+    assert (one.estimate(SMILES, extra=numbers).in_domain > 0).all()
+    beyond = one.estimate(SMILES, extra=[[2.9], [7], [9.6], [9]]).in_domain
+    assert (beyond > 0).tolist() == [False, True, False, True]
+    both = hub.Predictor([one.member, plain.member])
+    assert both.typical_extra == [3.5] and one.typical_extra == [7]
 
 
 def test_codes_are_checked_where_vocabularies_are_not_those_of_ogb():
