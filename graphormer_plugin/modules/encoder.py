@@ -66,6 +66,7 @@ class Encoder(nn.Module):
 
         @contextlib.contextmanager
         def recomputation() -> Iterator[None]:
+            """What the second run of the layer shares with the first."""
             with running_statistics_kept(), plain_attention(plain):
                 yield
 

@@ -5,10 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from cython_ext.codes import FAR
 from graphormer_plugin.modules import attn_bias as attn_bias_module
 from graphormer_plugin.modules.biased_attention import BiasedAttention
+from graphormer_plugin.modules.compiled_attention import plain_attention
 from graphormer_plugin.modules.embedding_sum import (
     _counted_row_sums,
     _row_sums,
@@ -189,6 +191,37 @@ def test_float32_parts_change_nothing_in_float32_and_float64(graphs):
         batch = batch_of(plain, graphs)
         assert torch.equal(plain(batch), option(batch))  # float64
         assert torch.equal(plain.float()(batch), option.float()(batch))
+
+
+class Precisions(TorchDispatchMode):
+    """The types in which softmax and GELU are computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.types = {"softmax": set(), "gelu": set()}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        for name in self.types:
+            if name in str(function):
+                self.types[name].add(args[0].dtype)
+        return function(*args, **(kwargs or {}))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "options, part",
+    [
+        ({"float32_softmax": True}, "softmax"),
+        ({"activation_fn": "gelu_float32"}, "gelu"),
+    ],
+)
+def test_float32_parts_are_float32_in_half_precision(graphs, options, part):
+    encoder = make_encoder(**options).eval().bfloat16()
+    with plain_attention(), Precisions() as precisions:
+        out = encoder(batch_of(encoder, graphs))
+    types = {"softmax": {torch.bfloat16}, "gelu": {torch.bfloat16}}
+    assert out.dtype == torch.bfloat16
+    assert precisions.types == types | {part: {torch.float32}}
 
 
 # Parts
