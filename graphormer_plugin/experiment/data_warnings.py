@@ -81,8 +81,9 @@ def experiment_warnings(
     labelled = np.flatnonzero(~np.isnan(table.labels).all(1))
     if copies := len(labelled) - len(table.without_copies(labelled)):
         lines.append(
-            f"{copies:,} of {counted(len(labelled), 'row')} are copies, with the molecule "
-            "and labels of another row; heads and random forests count them once"
+            f"{counted(copies, 'row')} of {len(labelled):,} "
+            f"{'is a copy' if copies == 1 else 'are copies'}, with the molecule and labels "
+            "of another row; heads and random forests count a molecule once"
         )
     keys = tautomer_keys(table, settings.largest_fragment)
     unread = dict(zip(table.extra_names, zip(*table.extras)))

@@ -115,9 +115,8 @@ def limit_warnings(head: Head) -> list[str]:
     short = ((head.lengths <= LENGTH[0] * ROUNDING) & counts).any(1)
     names = np.resize(head.targets.names, len(noise))
     cases = {
-        "no noise is found in {}: its labels are computed, or repeated": (
-            noise <= NOISE[0] * ROUNDING
-        ),
+        "no noise is found in {}, beyond differences between rows of one molecule: its "
+        "labels may be computed, or repeated": noise <= NOISE[0] * ROUNDING,
         "only noise is found in {}: the features do not explain its labels": (
             noise >= NOISE[1] / ROUNDING
         ),

@@ -84,10 +84,10 @@ def test_copies_are_counted(write):
     rows += [["OC", 1], ["CO", 1], ["CCO", 7], ["CC(O)C", ""], ["CO.Cl", 1]]
     asked = settings(write(rows, ["smiles", "y"]))
     text = "\n".join(experiment_warnings(read_table(asked), [], asked))
-    assert "2 of 24 rows are copies, with the molecule and labels of another" in text
+    assert "2 rows of 24 are copies, with the molecule and labels of another" in text
     asked = dataclasses.replace(asked, largest_fragment=True)
     table = read_table(asked)
-    assert "3 of 24 rows are copies" in "\n".join(experiment_warnings(table, [], asked))
+    assert "3 rows of 24 are copies" in "\n".join(experiment_warnings(table, [], asked))
     assert table.without_copies(np.array([24, 21, 0, 22])).tolist() == [24, 22]
 
 

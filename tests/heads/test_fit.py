@@ -69,7 +69,8 @@ def test_limits_of_the_search_are_named(rng):
     y = np.concatenate([x, x + 0.5 * rng.normal(size=x.shape)], 1)
     head = fitted(raw, smiles, y)
     assert limit_warnings(head) == [
-        "no noise is found in y0: its labels are computed, or repeated"
+        "no noise is found in y0, beyond differences between rows of one molecule: its "
+        "labels may be computed, or repeated"
     ]
     head.lengths[1] = marginal_likelihood.LENGTH[0]
     _, line = limit_warnings(head)
