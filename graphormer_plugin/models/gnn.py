@@ -313,12 +313,9 @@ class MPNNConfig(PNAConfig):
 class MPNNModel(PNAModel):
     """Sum of the messages of PNA, unscaled: MPNN (sum) of Corso et al. 2020."""
 
+    conv = "mpnn"
+
     @staticmethod
     def conv_options(cfg: MPNNConfig, task) -> dict[str, Any]:
         """See `MessagePassingModel`."""
-        return {
-            "edge_dim": cfg.edge_dim,
-            "num_towers": cfg.towers,
-            "aggregators": ["sum"],
-            "scalers": ["identity"],
-        }
+        return {"edge_dim": cfg.edge_dim, "num_towers": cfg.towers}

@@ -52,6 +52,12 @@ class Edges(NamedTuple):
         """The edges of a batch without bonds."""
         return cls(batch["edge_index"], batch["node_graph"])
 
+    def vectors(self, bonds: BondEncoder | EdgeEncoder | None) -> Tensor:
+        """[E, D]: from a layer's own vectors of bond types, or without them `state`."""
+        if bonds is None:
+            return self.state
+        return F.embedding(self.bond, bonds(*self.features))
+
 
 class LayerSettings(NamedTuple):
     """Settings of a layer that its convolution reads.
@@ -60,6 +66,7 @@ class LayerSettings(NamedTuple):
         residual: the layer adds its output to its input.
         dropout: rate on the output.
         bonds: vectors of bond types that only this layer has.
+        edge_vectors: the layer reads `Edges.state` instead of vectors of its own.
     """
 
     embed_dim: int
@@ -68,33 +75,38 @@ class LayerSettings(NamedTuple):
     dropout: float = 0.0
     last: bool = False
     bonds: BondEncoder | EdgeEncoder | None = None
+    edge_vectors: bool = False
+
+    @property
+    def reads_edges(self) -> bool:
+        """Whether the messages have vectors of edges."""
+        return self.edge_vectors or self.bonds is not None
 
 
 class PyGConvolution(nn.Module):
     """A layer of PyG.
 
     Args:
-        conv: x, edge_index and, with `bonds`, their vectors [E, D] -> x.
-        bonds: vectors per bond type.
+        conv: x, edge_index and, if the layer reads edges, their vectors [E, D] -> x.
     """
 
-    def __init__(
-        self, conv: nn.Module, bonds: BondEncoder | EdgeEncoder | None = None
-    ) -> None:
+    def __init__(self, conv: nn.Module, layer: LayerSettings) -> None:
         super().__init__()
         self.conv = conv
-        self.bonds = bonds
+        self.bonds = layer.bonds
+        self.reads_edges = layer.reads_edges
 
     def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
         """x [S, D] and edges -> nodes [S, D] and edges after the convolution."""
-        if self.bonds is None:
+        if not self.reads_edges:
             return self.conv(x, edges.index), edges
-        vectors = F.embedding(edges.bond, self.bonds(*edges.features))
+        vectors = edges.vectors(self.bonds)
         out = self.conv(x, edges.index, vectors)
         if not edges.index.shape[1]:
             # Some layers then skip weights, but distributed training waits for the
             # gradient of every weight.
-            out = out + sum((0 * weight).sum() for weight in self.parameters())
+            weights = (vectors, *self.parameters())
+            out = out + sum((0 * weight).sum() for weight in weights)
         return out, edges
 
 
@@ -104,7 +116,7 @@ def gcn(layer: LayerSettings) -> nn.Module:
     from torch_geometric.nn import SAGEConv
 
     dim = layer.embed_dim
-    return PyGConvolution(SAGEConv(dim, dim, aggr="mean", root_weight=False))
+    return PyGConvolution(SAGEConv(dim, dim, aggr="mean", root_weight=False), layer)
 
 
 class BondGraphConvolution(nn.Module):
@@ -124,17 +136,20 @@ class BondGraphConvolution(nn.Module):
         source, target = edges.index
         degree = _count(source, x.shape[0], x.dtype).unsqueeze(1) + 1
         scale = degree.rsqrt().to(x.dtype)
-        vectors = F.embedding(edges.bond, self.bonds(*edges.features))
-        message = x.index_select(0, source) + vectors
+        message = x.index_select(0, source) + edges.vectors(self.bonds)
         message = message.relu() * (scale[source] * scale[target])
         mixed = scatter_sum(message, target, x.shape[0]).to(x.dtype)
         return mixed + (x + self.root).relu() / degree.to(x.dtype), edges
 
 
-def gin(layer: LayerSettings, hidden_dim: int) -> nn.Module:
-    """Two linear maps of the sum of the neighbours: GIN (Xu et al. 2019, arXiv:1810.00826),
-    or GINE if the messages have bonds (Hu et al. 2020, arXiv:1905.12265; GIN in OGB's
-    examples)."""
+def gin(layer: LayerSettings, hidden_dim: int, learned_share: bool = True) -> nn.Module:
+    """Two linear maps of the sum of the neighbours and (1 + eps) times the node: GIN (Xu et
+    al. 2019, arXiv:1810.00826), or GINE if the messages have bonds (Hu et al. 2020,
+    arXiv:1905.12265; GIN in OGB's examples).
+
+    Args:
+        learned_share: eps is a weight; else it is 0.
+    """
     from torch_geometric.nn import GINConv, GINEConv
 
     maps = nn.Sequential(
@@ -143,8 +158,8 @@ def gin(layer: LayerSettings, hidden_dim: int) -> nn.Module:
         nn.ReLU(),
         nn.Linear(hidden_dim, layer.embed_dim),
     )
-    conv = GINConv if layer.bonds is None else GINEConv
-    return PyGConvolution(conv(maps, train_eps=True), layer.bonds)
+    conv = GINEConv if layer.reads_edges else GINConv
+    return PyGConvolution(conv(maps, train_eps=learned_share), layer)
 
 
 def gat(
@@ -155,7 +170,7 @@ def gat(
     released code uses: Xavier-normal with gain sqrt(2)."""
     from torch_geometric.nn import GATConv
 
-    dim, bonds = layer.embed_dim, layer.bonds
+    dim = layer.embed_dim
     check_heads(dim, num_heads)
     heads = 1 if layer.last else num_heads
     conv = GATConv(
@@ -164,12 +179,12 @@ def gat(
         heads=heads,
         dropout=Dropout(attention_dropout).p,  # refuses a wrong rate at once
         add_self_loops=False,
-        edge_dim=None if bonds is None else dim,
+        edge_dim=dim if layer.reads_edges else None,
         bias=False,
     )
     for weight in (conv.lin.weight, conv.att_src, conv.att_dst):
         nn.init.xavier_normal_(weight, nn.init.calculate_gain("relu"))
-    return PyGConvolution(conv, bonds)
+    return PyGConvolution(conv, layer)
 
 
 def graphsage(layer: LayerSettings) -> nn.Module:
@@ -190,7 +205,7 @@ def graphsage(layer: LayerSettings) -> nn.Module:
     # The released code has one map of both, 2 D wide.
     for parameter in (*conv.lin_l.parameters(), *conv.lin_r.parameters()):
         parameter.data.mul_(0.5**0.5)
-    return PyGConvolution(conv)
+    return PyGConvolution(conv, layer)
 
 
 class GatedGraphConvolution(nn.Module):

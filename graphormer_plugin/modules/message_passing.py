@@ -52,6 +52,7 @@ class Convolution(NamedTuple):
         order: "norm first", "activation first", or "neither" where the convolution has
             both.
         drop_sum: dropout is on the sum with the input, not on the term that is added.
+        options: names of the options that `build` takes.
     """
 
     build: Callable[..., nn.Module]
@@ -59,19 +60,35 @@ class Convolution(NamedTuple):
     activation: Callable[[Tensor], Tensor] = F.relu
     order: str = "norm first"
     drop_sum: bool = False
+    options: tuple[str, ...] = ()
 
 
+TOWERS = ("edge_dim", "num_towers")
+GAT_OPTIONS = ("num_heads", "attention_dropout")
 CONVOLUTIONS = {
     "gcn": Convolution(gcn),
     "gcn_bonds": Convolution(BondGraphConvolution, "layer"),
-    "gin": Convolution(gin),
-    "gine": Convolution(gin, "layer"),
-    "gat": Convolution(gat, activation=F.elu),
-    "gat_bonds": Convolution(gat, "layer", activation=F.elu),
+    "gin": Convolution(gin, options=("hidden_dim", "learned_share")),
+    "gine": Convolution(gin, "layer", options=("hidden_dim", "learned_share")),
+    "gat": Convolution(gat, activation=F.elu, options=GAT_OPTIONS),
+    "gat_bonds": Convolution(gat, "layer", activation=F.elu, options=GAT_OPTIONS),
     "gatedgcn": Convolution(GatedGraphConvolution, "state"),
     "graphsage": Convolution(graphsage, order="activation first"),
-    "pna": Convolution(PrincipalAggregation, "shared", order="neither"),
-    "pna_simple": Convolution(SimplePrincipalAggregation, drop_sum=True),
+    "pna": Convolution(
+        PrincipalAggregation,
+        "shared",
+        order="neither",
+        options=(*TOWERS, "mean_log_degree"),
+    ),
+    "pna_simple": Convolution(
+        SimplePrincipalAggregation, drop_sum=True, options=("mean_log_degree",)
+    ),
+    "mpnn": Convolution(
+        partial(PrincipalAggregation, aggregators=["sum"], scalers=["identity"]),
+        "shared",
+        order="neither",
+        options=TOWERS,
+    ),
 }
 
 
@@ -95,7 +112,7 @@ class MessagePassingLayer(nn.Module):
         **conv_options: Any,
     ) -> None:
         super().__init__()
-        build, _, activation, order, self.drop_sum = CONVOLUTIONS[conv]
+        build, _, activation, order, self.drop_sum, _ = CONVOLUTIONS[conv]
         dim = layer.embed_dim
         norm = NORMS[layer.norm]
         self.convolution = build(layer, **conv_options)

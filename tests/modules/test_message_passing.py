@@ -23,11 +23,11 @@ OPTIONS = {
     "gat_bonds": {"num_heads": 4},
     "pna": {"edge_dim": 5, "num_towers": 4, "mean_log_degree": 0.8},
     "pna_simple": {"mean_log_degree": 0.8},
+    "mpnn": {"edge_dim": 5, "num_towers": 4},
 }
 CASES = [(conv, OPTIONS.get(conv, {})) for conv in CONVOLUTIONS]
 CASES += [
     ("pna", {**OPTIONS["pna"], "edge_dim": 0}),
-    ("pna", {**OPTIONS["pna"], "aggregators": ["sum"], "scalers": ["identity"]}),
     ("pna", {**OPTIONS["pna"], "aggregators": ["std", "sum", "min"]}),
 ]
 NAMES = [f"{conv}-{number}" for number, (conv, _) in enumerate(CASES)]
@@ -176,11 +176,12 @@ def naive(kind, module, x, vectors, state, sizes, options, last, residual):
             new = batch_norm(module.norm, raw).relu()
             state = state + new if residual else new
         return stack(node, len(x)), state
-    assert kind in ("pna", "pna_simple")
+    assert kind in ("pna", "pna_simple", "mpnn")
     simple = kind == "pna_simple"
     towers = 1 if simple else module.num_towers
     width = x.shape[1] // towers
     aggregators = options.get("aggregators", ["mean", "max", "min", "std"])
+    aggregators = ["sum"] if kind == "mpnn" else aggregators
 
     def tower(t):
         h = x[:, t * width : (t + 1) * width]
@@ -247,7 +248,7 @@ def twin(encoder, conv, options, batch, virtual=False, linear=False, residual=Tr
         )
         if conv == "graphsage":
             out = batch_norm(layer.norm, out if linear and last else out.relu())
-        elif conv != "pna":
+        elif conv not in ("pna", "mpnn"):
             out = batch_norm(layer.norm, out)
             if not (linear and last):
                 out = F.elu(out) if conv in ("gat", "gat_bonds") else out.relu()
