@@ -201,6 +201,7 @@ smoke_flags() {
     esac
     [[ $TASK != node_prediction ]] || smoke+=(--dataset-source generated:20)
     [[ $ARCH != cgt_* ]] || smoke+=(--rwse-dim 4)
+    [[ $ARCH != gps_* ]] || smoke+=(--pos-enc-dim 4)
     [[ " $* " != *" --relative-dim "* ]] || smoke+=(--relative-dim 4)
 }
 

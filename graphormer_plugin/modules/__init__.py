@@ -44,6 +44,11 @@ from graphormer_plugin.modules.encoder import Encoder, SparseEncoder, joined_opt
 from graphormer_plugin.modules.encoder_config import option, redefault
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.gaussian_kernels import GaussianKernels, pair_distances
+from graphormer_plugin.modules.gps_encoder import (
+    GPSEncoder,
+    GPSEncoderConfig,
+    GPSLayer,
+)
 from graphormer_plugin.modules.graph_transformer_encoder import (
     GraphTransformerEncoder,
     GraphTransformerEncoderConfig,
@@ -69,6 +74,7 @@ from graphormer_plugin.modules.node_position import (
     IncidentBonds,
     LaplacianEncoding,
     RandomWalkEncoding,
+    WalkChannels,
     WLEncoding,
     position_vectors,
     return_probabilities,
@@ -110,6 +116,9 @@ __all__ = [
     "EdgeScores",
     "Encoder",
     "EncoderLayer",
+    "GPSEncoder",
+    "GPSEncoderConfig",
+    "GPSLayer",
     "GRPEEncoder",
     "GRPEEncoderConfig",
     "GatedGraphConvolution",
@@ -148,6 +157,7 @@ __all__ = [
     "VirtualNode",
     "Vocabularies",
     "WLEncoding",
+    "WalkChannels",
     "embedding_sum",
     "filter_messages",
     "gin",

@@ -4,9 +4,11 @@ import torch
 from torch import Tensor, nn
 
 from graphormer_plugin.choices import check_least
+from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
 from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
 from graphormer_plugin.modules.embedding_sum import embedding_sum
 from graphormer_plugin.modules.graph_random import SIGNS, uniform
+from graphormer_plugin.modules.sparse import NodeLayout
 
 
 class CentralityEncoding(nn.Module):
@@ -133,6 +135,26 @@ class RandomWalkEncoding(nn.Module):
         return self.projection(walk.to(weight.dtype))
 
 
+class WalkChannels(nn.Module):
+    """The random-walk encoding of GraphGPS: `return_probabilities` of 1..K steps, BatchNorm
+    over the nodes, and a linear map to channels beside those of the node's features."""
+
+    fields = ("bond", "node_mask", "node_graph")
+
+    def __init__(self, num_steps: int, num_channels: int) -> None:
+        super().__init__()
+        check_least("rwse_steps", num_steps, 1)
+        self.norm = MaskedBatchNorm(num_steps)
+        self.projection = nn.Linear(num_steps, num_channels)
+
+    def forward(self, bond: Tensor, node_mask: Tensor, node_graph: Tensor) -> Tensor:
+        """bond [B, N, N], 0 = none, and the mask and graphs of the nodes -> [B, N, channels]."""
+        weight = self.projection.weight
+        walk = return_probabilities(bond, self.projection.in_features, weight.dtype)
+        rows = NodeLayout(node_mask, node_graph).flat_index
+        return self.projection(self.norm(walk, rows).to(weight.dtype))
+
+
 def walk_powers(
     bond: Tensor, num_steps: int, dtype: torch.dtype = torch.float32
 ) -> Tensor:
@@ -151,9 +173,12 @@ def walk_powers(
     return torch.stack(_walk_powers(bond, num_steps, dtype), -1)
 
 
-def return_probabilities(bond: Tensor, num_steps: int) -> Tensor:
-    """Diagonals of `walk_powers`, [B, N, K] float32, K at least 1."""
-    powers = _walk_powers(bond, num_steps, torch.float32)
+def return_probabilities(
+    bond: Tensor, num_steps: int, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Diagonals of `walk_powers`, [B, N, K] in float32 or, for float64, float64; K at least
+    1."""
+    powers = _walk_powers(bond, num_steps, torch.promote_types(dtype, torch.float32))
     return torch.stack([power.diagonal(dim1=1, dim2=2) for power in powers], -1)
 
 

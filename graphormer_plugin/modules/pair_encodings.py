@@ -1,7 +1,7 @@
-"""Further encodings of node pairs for GRPE, Graphormer and CGT.
+"""Further encodings of node pairs for GRPE, Graphormer, CGT and GPS.
 
 An encoding computes numbers for each pair of nodes. The architecture maps them linearly:
-Graphormer and GRPE to a scalar per head, added to the scores of the attention; CGT to a
+Graphormer, GRPE and GPS to a scalar per head, added to the scores of the attention; CGT to a
 vector, added to its pair features E^(0). Further encodings are not part of any of the
 papers; the map starts as other linear maps of the architecture do (our choice).
 """

@@ -20,6 +20,7 @@ zinc/graphormer_slim EPOCHS=10 | --warmup-updates 40 --total-num-update 400
 pcqm4mv2/grpe_large | --warmup-updates 19797 --total-num-update 2639600
 pcqm4m/graphormer_base EPOCHS=10 | --warmup-updates 2000 --total-num-update 33333
 zinc/cgt_zinc | --warmup-updates 15650 --lr-period-updates 610350
+zinc/gps_zinc | --warmup-updates 15650 --lr-period-updates 610350
 zinc/cgt_zinc EPOCHS=1 | --warmup-updates 7 --lr-period-updates 306
 pattern/cgt_pattern EPOCHS=1 SOURCE=generated:9:1 | --warmup-updates 1 --lr-period-updates 1
 pattern/grpe_small SOURCE=generated:1000:1 | --warmup-updates 320 --total-num-update 3200

@@ -44,6 +44,20 @@ cgt_zinc encoder_ffn_embed_dim=9 | encoder.layers.0.fc1.out_features
 cgt_zinc own_edge_encoding | encoder.projections.1.att.out_features -> 64
 cgt_zinc attention_memory=lean | encoder.attention_memory
 
+gps_zinc dropout=0.3 | encoder.layers.0.dropout.p
+gps_zinc dropout=0.3 | encoder.layers.0.local.dropout.p
+gps_zinc act_dropout=0.3 | encoder.layers.0.act_dropout.p
+gps_zinc attention_dropout=0.3 | encoder.layers.0.attention.dropout.p
+gps_zinc encoder_ffn_embed_dim=0 | encoder.layers.0.fc1.out_features -> 128
+gps_zinc attention=bias | batch_spec.path_length -> 5
+gps_zinc attention=relations | encoder.relations.topology_value.num_embeddings -> 9
+gps_zinc gaussian_kernels=7 | encoder.attn_bias.distance.projection.in_features
+gps_zinc rwse_steps=7 | encoder.position.projection.in_features
+gps_zinc pos_enc_dim=7 | encoder.position.projection.out_features
+gps_zinc pos_enc=laplacian | batch_spec.lap_pe_dim -> 10
+gps_zinc local_part=pna | encoder.layers.0.local.convolution.num_towers -> 4
+gps_zinc readout=max | readout
+
 gt_zinc dropout=0.25 | encoder.layers.0.nodes.dropout.p
 gt_zinc act_dropout=0.25 | encoder.layers.1.edges.act_dropout.p
 gt_zinc attention_dropout=0.25 | encoder.layers.0.nodes.attention.dropout.p

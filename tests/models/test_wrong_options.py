@@ -53,6 +53,18 @@ gt_zinc pos_enc=rw | unknown pos_enc 'rw', expected none|laplacian|wl
 gt_zinc attention_form=x | unknown attention_form 'x'
 gt_zinc attention_form=dense | edge by edge, expected auto or sparse
 gt_zinc full_graph attention_form=sparse | sparse: a full graph
+gps_zinc local_part=gcnn | unknown local_part 'gcnn', expected gcn|gcn_bonds|gin
+gps_zinc local_part=gin | local_part gin reads no bonds, but edges have some; expected
+gps_zinc local_part=gine no_edge_features | no_edge_features: local_part gine reads bonds
+gps_zinc local_part=pna towers=5 | not a multiple of 5 towers
+gps_zinc attention=linear | unknown attention 'linear', expected plain|bias|relations
+gps_zinc attention=bias multi_hop_max_dist=0 | max_steps 0
+gps_zinc attention=relations max_hop=0 | max_hop 0
+gps_zinc gaussian_kernels=1 | num_kernels 1
+gps_zinc pos_enc=wl | unknown pos_enc 'wl'
+gps_zinc pos_enc_dim=64 | pos_enc_dim 64, expected 1..63
+gps_zinc rwse_steps=0 | rwse_steps 0: expected 1 or more
+gps_zinc pos_enc=laplacian lap_pe_dim=0 | lap_pe_dim 0: expected 1 or more
 gt_zinc lap_pe_dim=0 | lap_pe_dim 0: expected 1 or more
 gt_zinc pos_enc=wl wl_rows=0 | wl_rows 0: expected 1 or more
 cgt_zinc rwse_steps=4 rwse_dim=0 | rwse_steps 4 and rwse_dim 0

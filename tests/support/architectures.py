@@ -14,6 +14,7 @@ from graphormer_plugin import models
 from graphormer_plugin.data.batches.fields.field_cache import compute_columns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
+from graphormer_plugin.modules.message_passing import CONVOLUTIONS
 
 # A model is an architecture, too, with its default sizes. Where they are those of a preset
 # it need not be tested; the models of gnn.py are presets themselves.
@@ -75,6 +76,12 @@ OPTIONS = [
     ("gt_zinc", "no_edge_features attention_form=dense norm=layer"),
     ("gt_zinc", "full_graph"),
     ("gt_zinc", "full_graph no_pair_features pos_enc=none"),
+    ("gps_zinc", "attention=bias gaussian_kernels=5 norm=layer"),
+    ("gps_zinc", "attention=relations pos_enc=none"),
+    *(
+        ("gps_zinc", f"local_part={conv}" + " no_edge_features" * (bonds == "none"))
+        for conv, (_, bonds, *_) in CONVOLUTIONS.items()
+    ),
 ]
 
 
@@ -101,9 +108,9 @@ def rates_of(arch):
 
 def tiny_model(arch, targets=TARGETS, **options):
     """An architecture at a width that its other widths fit into."""
-    sizes = {**TINY, "rwse_dim": 4, "towers": 4}
+    sizes = {**TINY, "rwse_dim": 4, "pos_enc_dim": 4, "towers": 4}
     sizes = {name: size for name, size in sizes.items() if has_option(arch, name)}
-    halving = has_option(arch, "wl_rows") or has_option(arch, "head_layers")
+    halving = any(has_option(arch, n) for n in ("wl_rows", "head_layers", "pos_enc"))
     if halving or arch in ("gat", "graphsage"):
         sizes["encoder_embed_dim"] = 64  # ReLU at D / 4 in its head: some units die
     return build_model(arch, SCHEMA, targets, **{**sizes, **options})

@@ -1,0 +1,346 @@
+"""Encoder of GPS: layers of message passing and attention (GraphGPS, rampasek/GraphGPS)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cython_ext.codes import MAX_HOPS
+from graphormer_plugin.choices import check_choice, check_least
+from graphormer_plugin.modules.attention_formula import EdgeTerms
+from graphormer_plugin.modules.attn_bias import (
+    AttnBias,
+    GaussianDistance,
+    PathEncoding,
+    SpatialEncoding,
+)
+from graphormer_plugin.modules.batch_norm import NORMS
+from graphormer_plugin.modules.biased_attention import BiasedAttention
+from graphormer_plugin.modules.bond_encoder import edge_encoder
+from graphormer_plugin.modules.convolutions import Edges, LayerSettings
+from graphormer_plugin.modules.edge_input import EdgeInput
+from graphormer_plugin.modules.encoder import SparseEncoder, joined_options
+from graphormer_plugin.modules.encoder_config import (
+    PairTransformerConfig,
+    check_layers,
+    option,
+    redefault,
+)
+from graphormer_plugin.modules.encoder_layer import EncoderLayer
+from graphormer_plugin.modules.grpe_encoder import RelationEncoding
+from graphormer_plugin.modules.message_passing import CONVOLUTIONS, MessagePassingLayer
+from graphormer_plugin.modules.node_encoder import NodeEncoder
+from graphormer_plugin.modules.node_position import (
+    LaplacianEncoding,
+    WalkChannels,
+    position_vectors,
+)
+from graphormer_plugin.modules.pair_encodings import make_pair_encodings
+from graphormer_plugin.modules.relative_attention import RelativeAttention
+from graphormer_plugin.modules.sparse import (
+    PAIR_FIELDS,
+    NodeLayout,
+    scaled_pair_features,
+)
+from graphormer_plugin.modules.vocabulary import Vocabularies
+
+ATTENTIONS = ("plain", "bias", "relations")
+POSITIONS = ("random_walks", "laplacian", "none")
+NORM_NAMES = ("batch", "layer")
+
+
+class GPSLayer(EncoderLayer):
+    """h' = norm(l) + norm(h + dropout(A(h))) and h'' = norm(h' + FFN(h')) with the local part
+    l = h + dropout(MPNN(h, e)), the layer of GraphGPS. GatedGCN has an activation and a norm
+    before its residual, l = h + dropout(ReLU(norm(MPNN(h, e)))), and updates e.
+
+    Args:
+        local: l of nodes [S, D], None and edges.
+        attention: see `EncoderLayer`.
+        **layer: arguments of `EncoderLayer`.
+    """
+
+    def __init__(
+        self,
+        local: MessagePassingLayer,
+        attention: nn.Module,
+        embed_dim: int,
+        **layer: Any,
+    ) -> None:
+        super().__init__(attention, embed_dim, pre_layernorm=False, **layer)
+        self.local = local
+        self.local_norm = layer["norm"](embed_dim)
+
+    def forward(
+        self, x: Tensor, edges: Edges, layout: NodeLayout, *attention_args: Any
+    ) -> tuple[Tensor, Edges]:
+        """Nodes x [S, D] of all graphs, edges, and arguments of the attention for padded
+        nodes -> nodes and edges after this layer."""
+        local, _, edges = self.local(x, None, edges)
+        mixed = layout.flatten(self.attention(layout.pad(x), *attention_args))
+        mixed = self.attention_norm(x + self.dropout(mixed))
+        x = self.local_norm(local) + mixed
+        return self.ffn_norm(x + self.feed_forward(x)), edges
+
+
+@dataclass
+class GPSEncoderConfig(PairTransformerConfig):
+    """Options of `GPSEncoder`. The defaults are those of `gps_zinc`."""
+
+    encoder_layers: int = redefault(PairTransformerConfig, "encoder_layers", 10)
+    encoder_embed_dim: int = redefault(PairTransformerConfig, "encoder_embed_dim", 64)
+    encoder_ffn_embed_dim: int = option(
+        0, "inner width of the feed-forward networks; 0: twice the width"
+    )
+    encoder_attention_heads: int = redefault(
+        PairTransformerConfig, "encoder_attention_heads", 4
+    )
+    dropout: float = redefault(PairTransformerConfig, "dropout", 0.0)
+    attention_dropout: float = redefault(
+        PairTransformerConfig, "attention_dropout", 0.5
+    )
+    local_part: str = option(
+        "gine", f"the convolution over edges: {', '.join(CONVOLUTIONS)}"
+    )
+    no_edge_features: bool = option(
+        False, "a local part that reads no bonds, also where edges have some"
+    )
+    towers: int = option(
+        4, "independent parts of pna and mpnn in a layer, divide the width"
+    )
+    attention: str = option(
+        "plain",
+        "plain, bias (distances and bonds along paths, as Graphormer) or relations "
+        "(as GRPE)",
+    )
+    multi_hop_max_dist: int = option(
+        5, "edges of a path that --attention bias reads, 1..253"
+    )
+    max_hop: int = option(
+        5, "largest distance of --attention relations with a vector of its own, 1..253"
+    )
+    gaussian_kernels: int = option(
+        0, "Gaussians of the bias by L2 distance, for data with `pos`; 0: none"
+    )
+    norm: str = option("batch", "normalisation: batch or layer")
+    pos_enc: str = option(
+        "random_walks",
+        "in the node input: random_walks (return probabilities), laplacian "
+        "(eigenvectors) or none",
+    )
+    rwse_steps: int = option(20, "steps for --pos-enc random_walks, >= 1")
+    lap_pe_dim: int = option(10, "eigenvectors for --pos-enc laplacian, >= 1")
+    pos_enc_dim: int = option(
+        28, "channels of --pos-enc, 1 to D - 1; the features of a node have the others"
+    )
+
+
+class GPSEncoder(SparseEncoder):
+    """Layers of message passing and attention, without a virtual node.
+
+    The encoding of positions has channels of its own beside those of the node's features.
+    The vectors of bonds are computed once and read by all layers. GatedGCN's last layer
+    leaves the edges as they are, because nothing reads them.
+
+    Args:
+        vocabularies: values of nodes and bonds, e.g. `GraphStore.schema`.
+        mean_log_degree: mean of log(d + 1) over the training nodes, None without data; called
+            for local parts that scale by degree.
+
+    Raises:
+        ValueError: neither the local part nor the attention reads the bonds.
+    """
+
+    def __init__(
+        self,
+        vocabularies: Vocabularies,
+        config: GPSEncoderConfig,
+        mean_log_degree: Callable[[], float | None] = lambda: None,
+    ) -> None:
+        super().__init__()
+        further = make_pair_encodings(config.pair_encodings, vocabularies)
+        check_layers(config)
+        check_choice("local_part", config.local_part, CONVOLUTIONS)
+        check_choice("attention", config.attention, ATTENTIONS)
+        check_choice("pos_enc", config.pos_enc, POSITIONS)
+        check_choice("norm", config.norm, NORM_NAMES)
+        embed_dim = config.encoder_embed_dim
+        num_heads = config.encoder_attention_heads
+        owner = CONVOLUTIONS[config.local_part].bonds
+        self.real = bool(vocabularies.num_edge_features)
+        _check_bonds(config, vocabularies)
+        self.embed_dim = embed_dim
+        self.max_hop = config.max_hop
+        self.multi_hop_max_dist = config.multi_hop_max_dist
+
+        channels = 0 if config.pos_enc == "none" else config.pos_enc_dim
+        if config.pos_enc != "none" and not 1 <= channels < embed_dim:
+            raise ValueError(
+                f"pos_enc_dim {channels}, expected 1..{embed_dim - 1}, less than the width"
+            )
+        self.node_encoder = NodeEncoder(
+            vocabularies, embed_dim - channels, config.node_table_size
+        )
+        self.position = None
+        if config.pos_enc == "random_walks":
+            self.position = WalkChannels(config.rwse_steps, channels)
+        elif config.pos_enc == "laplacian":
+            self.position = LaplacianEncoding(config.lap_pe_dim, channels)
+
+        # The encoder has the vectors of bonds also for layers that have their own elsewhere.
+        self.edge_input = EdgeInput("state" if owner == "layer" else owner, self.real)
+        self.bonds = None
+        if owner != "none":
+            self.bonds = edge_encoder(vocabularies, embed_dim, combine="sum")
+
+        spatial = paths = distance = None
+        self.relations = None
+        if config.attention == "bias":
+            spatial = SpatialEncoding(num_heads)
+            paths = PathEncoding(
+                edge_encoder(vocabularies, num_heads), config.multi_hop_max_dist
+            )
+        elif config.attention == "relations":
+            self.relations = RelationEncoding(
+                config.max_hop,
+                vocabularies.num_bond_types,
+                embed_dim,
+                num_heads,
+                num_edge_features=vocabularies.num_edge_features,
+            )
+        check_least("gaussian_kernels", config.gaussian_kernels, 0)
+        if config.gaussian_kernels:
+            distance = GaussianDistance(num_heads, config.gaussian_kernels)
+        self.attn_bias = AttnBias(
+            num_heads, spatial, paths, distance, virtual_node=False, further=further
+        )
+        options: dict[str, Any] = {
+            "hidden_dim": embed_dim,
+            "learned_share": False,
+            "num_heads": num_heads,
+            "attention_dropout": config.attention_dropout,
+            "edge_dim": embed_dim,
+            "num_towers": config.towers,
+        }
+        names = CONVOLUTIONS[config.local_part].options
+        if "mean_log_degree" in names:
+            options["mean_log_degree"] = mean_log_degree() or 1.0
+        options = {name: options[name] for name in names}
+        last = config.encoder_layers - 1
+        self.layers = nn.ModuleList(
+            self._layer(config, number == last, options)
+            for number in range(config.encoder_layers)
+        )
+
+    def _layer(
+        self, config: GPSEncoderConfig, last: bool, options: dict[str, Any]
+    ) -> GPSLayer:
+        """A layer, with the options of its convolution."""
+        dim = config.encoder_embed_dim
+        convolution = CONVOLUTIONS[config.local_part]
+        # A convolution with vectors of edges of its own has norm, activation and residual;
+        # the others are bare.
+        whole = convolution.bonds == "state"
+        settings = LayerSettings(
+            dim,
+            norm=config.norm if whole else "none",
+            dropout=config.dropout,
+            last=last and whole,
+            edge_vectors=convolution.bonds in ("layer", "state"),
+        )
+        local = MessagePassingLayer(
+            config.local_part,
+            settings,
+            linear=not whole,
+            **options,
+        )
+        kind = BiasedAttention if self.relations is None else RelativeAttention
+        return GPSLayer(
+            local,
+            kind(dim, config.encoder_attention_heads, config.attention_dropout),
+            dim,
+            ffn_dim=config.encoder_ffn_embed_dim or 2 * dim,
+            dropout=config.dropout,
+            act_dropout=config.act_dropout,
+            activation="relu",
+            norm=NORMS[config.norm],
+        )
+
+    @property
+    def edge_fields(self) -> tuple[str, ...]:
+        """See `SparseEncoder`; also the fields about pairs."""
+        fields = self.edge_input.fields + tuple(self.attn_bias.required_fields)
+        if self.relations is not None:
+            fields += ("relation_index", "relations")
+            fields += tuple(PAIR_FIELDS) if self.real else ()
+        return fields
+
+    @property
+    def field_options(self) -> dict[str, Any]:
+        """See `Encoder`."""
+        options = super().field_options
+        fields = self.required_fields
+        if "dist" in fields:
+            options["max_dist"] = MAX_HOPS
+        if "path_bond" in fields:
+            options["path_length"] = self.multi_hop_max_dist
+            if self.real:
+                options |= {"number_edges": True, "distinct_edges": True}
+        if self.relations is not None:
+            options |= {"max_hop": self.max_hop, "distinct_edges": self.real}
+        return joined_options(options, *self.attn_bias.further.field_options)
+
+    def forward(
+        self, batch: dict[str, Tensor], perturb: Tensor | None = None
+    ) -> Tensor:
+        """See `Encoder`; returns [B, N, D]; padding is zero."""
+        layout = NodeLayout(batch["node_mask"], batch["node_graph"])
+        x = self.node_encoder(batch["x"])
+        if self.position is not None:
+            x = torch.cat([x, position_vectors(self.position, batch).to(x.dtype)], -1)
+        if perturb is not None:
+            x = x + perturb.to(x.dtype)
+        x = layout.flatten(x)
+        edges = self.edge_input(batch, self.bonds)
+        pairs = self.pair_arguments(batch, x.dtype)
+        for layer in self.layers:
+            x, edges = self.run_layer(layer, x, edges, layout, *pairs)
+        return layout.pad(x)
+
+    def pair_arguments(
+        self, batch: dict[str, Tensor], dtype: torch.dtype
+    ) -> tuple[Any, ...]:
+        """What the attention of every layer takes beside the nodes."""
+        attn_bias = self.attn_bias(batch)
+        if attn_bias.device.type != "cpu":
+            attn_bias = BiasedAttention.aligned(attn_bias)
+        if self.relations is None:
+            return (attn_bias,)
+        tables = self.relations(batch["relations"])
+        forbidden = tables.query.shape[1] - 1  # the last row
+        index = batch["relation_index"].long()
+        index = index.masked_fill(~batch["node_mask"].unsqueeze(1), forbidden)
+        if not self.real:
+            return tables, index, attn_bias
+        features, scale = scaled_pair_features(batch, dtype)
+        edges = EdgeTerms(features, *self.relations.maps(scale))
+        return tables, index, attn_bias, edges
+
+
+def _check_bonds(config: GPSEncoderConfig, vocabularies: Vocabularies) -> None:
+    """Raise ValueError unless the options agree on whether bonds are read."""
+    readers = [name for name, conv in CONVOLUTIONS.items() if conv.bonds != "none"]
+    reads = config.local_part in readers
+    if reads and config.no_edge_features:
+        raise ValueError(
+            f"no_edge_features: local_part {config.local_part} reads bonds, expected "
+            + "|".join(name for name in CONVOLUTIONS if name not in readers)
+        )
+    given = vocabularies.bond_dims or vocabularies.num_edge_features
+    if given and not (reads or config.no_edge_features or config.attention != "plain"):
+        raise ValueError(
+            f"local_part {config.local_part} reads no bonds, but edges have some; expected "
+            f"{'|'.join(readers)}, or no_edge_features to leave the bonds out"
+        )

@@ -1,0 +1,206 @@
+"""GPS: layers with the numbers of the released code, and exact small answers."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.modules import (
+    BiasedAttention,
+    Edges,
+    GPSEncoder,
+    GPSEncoderConfig,
+    GPSLayer,
+    LayerSettings,
+    MaskedBatchNorm,
+    NodeLayout,
+    WalkChannels,
+)
+from graphormer_plugin.modules.attn_bias import FORBIDDEN
+from graphormer_plugin.modules.message_passing import MessagePassingLayer
+from support.golden import golden_state, load_golden
+
+# Names of the released classes and ours.
+NAMES = {
+    "local_model.nn.": "local.convolution.conv.nn.",
+    "local_model.eps": "local.convolution.conv.eps",
+    "local_model.A.": "local.convolution.own.",
+    "local_model.B.": "local.convolution.neighbour.",
+    "local_model.C.": "local.convolution.edge.",
+    "local_model.D.": "local.convolution.target.",
+    "local_model.E.": "local.convolution.source.",
+    "local_model.bn_node_x.": "local.norm.",
+    "local_model.bn_edge_e.": "local.convolution.norm.",
+    "self_attn.in_proj_": "attention.qkv_proj.",
+    "self_attn.out_proj.": "attention.out_proj.",
+    "norm1_local.": "local_norm.",
+    "norm1_attn.": "attention_norm.",
+    "ff_linear1.": "fc1.",
+    "ff_linear2.": "fc2.",
+    "norm2.": "ffn_norm.",
+    # the place of the second map behind an absent norm
+    "conv.nn.2.": "conv.nn.3.",
+}
+
+
+def renamed(name):
+    for theirs, ours in NAMES.items():
+        name = name.replace(theirs, ours)
+    return name
+
+
+def make_layer(conv, dim=16, num_heads=4):
+    gated = conv == "gatedgcn"
+    settings = LayerSettings(dim, norm="batch" if gated else "none", edge_vectors=True)
+    options = {} if gated else {"hidden_dim": dim, "learned_share": False}
+    return GPSLayer(
+        MessagePassingLayer(conv, settings, linear=not gated, **options),
+        BiasedAttention(dim, num_heads),
+        dim,
+        ffn_dim=2 * dim,
+        activation="relu",
+        norm=MaskedBatchNorm,
+    )
+
+
+def layout_of(graph):
+    sizes = graph.bincount()
+    mask = torch.arange(int(sizes.max())) < sizes.unsqueeze(1)
+    bias = torch.zeros(mask.shape[0], 4, mask.shape[1], mask.shape[1])
+    bias = bias.masked_fill(~mask[:, None, None], FORBIDDEN).double()
+    return NodeLayout(mask, graph), bias
+
+
+@pytest.fixture(params=["gine", "gatedgcn"])
+def released(request):
+    """Arrays of the released code, and our layers with its weights."""
+    arrays = load_golden(f"gps_{request.param}")
+    layers = torch.nn.ModuleList(make_layer(request.param) for _ in range(2)).double()
+    state = {
+        renamed(name): value
+        for name, value in golden_state(arrays).items()
+        if not name.endswith("num_batches_tracked")
+    }
+    layers.load_state_dict(state)
+    tensors = {
+        name: torch.from_numpy(value)
+        for name, value in arrays.items()
+        if value.dtype.kind in "fi"
+    }
+    return layers, tensors
+
+
+def run(layers, arrays):
+    """Nodes after the layers, the vectors of edges, and the input of the nodes."""
+    layout, bias = layout_of(arrays["batch"])
+    first = x = arrays["x"].double().requires_grad_()
+    state = arrays["edge_attr"].double()
+    edges = Edges(arrays["edge_index"], arrays["batch"], state=state)
+    for layer in layers:
+        x, edges = layer(x, edges, layout, bias)
+    return x, edges.state, first
+
+
+def test_agrees_with_the_released_code(released):
+    layers, arrays = released
+    nodes, edges, first = run(layers.eval(), arrays)
+    assert (nodes - arrays["output"]).abs().max() < 1e-10
+    assert (edges - arrays["output_edges"]).abs().max() < 1e-10
+    (nodes * arrays["weight"]).sum().backward()
+    assert (first.grad - arrays["grad_x"]).abs().max() < 1e-10
+    gradients = {
+        renamed(name.removeprefix("grad/")): value
+        for name, value in arrays.items()
+        if name.startswith("grad/")
+    }
+    found = {
+        name: weight.grad
+        for name, weight in layers.named_parameters()
+        if weight.grad is not None
+    }
+    assert found.keys() == gradients.keys()
+    for name, gradient in gradients.items():
+        assert (found[name] - gradient).abs().max() < 1e-10, name
+
+
+def test_agrees_with_the_released_code_in_training(released):
+    layers, arrays = released
+    nodes, _, _ = run(layers.train(), arrays)
+    assert (nodes - arrays["output_training"]).abs().max() < 1e-10
+
+
+def test_norms_of_a_layer_next_to_its_formula():
+    """Maps of zeros leave x: l = h = x, so that x' = 2 BN(x), and the output BN(x')."""
+    layer = make_layer("gine").double().train()
+    for module in layer.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.weight.data.zero_()
+            module.bias.data.zero_()
+    x = torch.tensor([[1.0], [3.0]]).double().expand(2, 16)
+    graph = torch.tensor([0, 0])
+    state = torch.zeros(1, 16).double()
+    edges = Edges(torch.tensor([[0], [1]]), graph, state=state)
+    out, _ = layer(x, edges, *layout_of(graph))
+    # The deviation is 1, then 2.
+    wanted = 2 * (1 + 1e-5) ** -0.5
+    wanted = wanted / (wanted**2 + 1e-5) ** 0.5
+    expected = torch.tensor([[-wanted], [wanted]], dtype=torch.float64)
+    assert torch.allclose(out, expected.expand(2, 16), rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+def test_walk_channels():
+    """On a path a - b - c a walk is back after two steps with probability 1/2, 1, 1/2."""
+    channels = WalkChannels(2, 1).double().train()
+    channels.projection.weight.copy_(torch.tensor([[5.0, 1.0]]))
+    channels.projection.bias.fill_(0.25)
+    bond = torch.zeros(2, 4, 4, dtype=torch.uint8)
+    for i, j in ((0, 1), (1, 2)):
+        bond[0, i, j] = bond[0, j, i] = 1
+    mask = torch.tensor([[True, True, True, False], [True, False, False, False]])
+    graph = torch.tensor([0, 0, 0, 1])
+    out = channels(bond, mask, graph)
+    back = torch.tensor([0.5, 1, 0.5, 0]).double()  # a single node is never back
+    normed = (back - 0.5) / (0.125 + 1e-5) ** 0.5
+    assert torch.allclose(out[mask].squeeze(1), normed + 0.25, rtol=0, atol=1e-12)
+
+
+def real_batch():
+    rng = torch.Generator().manual_seed(0)
+    return {
+        "x": torch.randint(0, 5, (2, 3, 1), generator=rng),
+        "node_mask": torch.tensor([[True, True, True], [True, True, False]]),
+        "node_graph": torch.tensor([0, 0, 0, 1, 1]),
+        "edge_index": torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]]),
+        "edge_attr": torch.randn(6, 2, generator=rng).double(),
+        "relations": torch.tensor([0, 1, 4, 8]),
+        "relation_index": torch.tensor(
+            [[[1, 3, 2], [3, 1, 3], [2, 3, 1]], [[1, 3, 0], [3, 1, 0], [0, 0, 0]]]
+        ),
+    }
+
+
+@pytest.mark.parametrize("local_part", ["gine", "gatedgcn", "pna", "gcn_bonds"])
+@pytest.mark.parametrize("attention", ["plain", "relations"])
+def test_real_features_of_edges(local_part, attention):
+    """They reach the output through the local part, and stay in their graph."""
+    torch.manual_seed(0)
+    schema = FeatureSchema(1, [5], [], num_edge_features=2)
+    config = GPSEncoderConfig(
+        encoder_layers=2,
+        encoder_embed_dim=8,
+        local_part=local_part,
+        attention=attention,
+        pos_enc="none",
+    )
+    encoder = GPSEncoder(schema, config).double().eval()
+    batch = real_batch()
+    batch["edge_attr"].requires_grad_()
+    out = encoder(batch)
+    slope = partial(torch.autograd.grad, inputs=batch["edge_attr"], retain_graph=True)
+    (first,) = slope(out[0].square().sum())
+    assert first[:4].abs().min() > 0 and not first[4:].any()
+    (second,) = slope(out[1].square().sum())
+    assert second[4:].abs().min() > 0 and not second[:4].any()
+    assert not out[1, 2].any()
