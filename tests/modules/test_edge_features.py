@@ -40,6 +40,9 @@ CASES = [
     ("gine", {}),
     ("gatedgcn", {}),
     ("pna", {"towers": 4}),
+    ("gps_zinc", {"pos_enc_dim": 4}),
+    ("gps_zinc", {"pos_enc_dim": 4, "local_part": "gatedgcn", "attention": "bias"}),
+    ("gps_zinc", {"pos_enc_dim": 4, "local_part": "pna", "attention": "relations"}),
 ]
 NAMES = [f"{arch}-{number}" for number, (arch, _) in enumerate(CASES)]
 

@@ -1,16 +1,11 @@
 """GPS: layers with the numbers of the released code, and exact small answers."""
 
-from functools import partial
-
 import pytest
 import torch
 
-from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import (
     BiasedAttention,
     Edges,
-    GPSEncoder,
-    GPSEncoderConfig,
     GPSLayer,
     LayerSettings,
     MaskedBatchNorm,
@@ -164,43 +159,3 @@ def test_walk_channels():
     back = torch.tensor([0.5, 1, 0.5, 0]).double()  # a single node is never back
     normed = (back - 0.5) / (0.125 + 1e-5) ** 0.5
     assert torch.allclose(out[mask].squeeze(1), normed + 0.25, rtol=0, atol=1e-12)
-
-
-def real_batch():
-    rng = torch.Generator().manual_seed(0)
-    return {
-        "x": torch.randint(0, 5, (2, 3, 1), generator=rng),
-        "node_mask": torch.tensor([[True, True, True], [True, True, False]]),
-        "node_graph": torch.tensor([0, 0, 0, 1, 1]),
-        "edge_index": torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]]),
-        "edge_attr": torch.randn(6, 2, generator=rng).double(),
-        "relations": torch.tensor([0, 1, 4, 8]),
-        "relation_index": torch.tensor(
-            [[[1, 3, 2], [3, 1, 3], [2, 3, 1]], [[1, 3, 0], [3, 1, 0], [0, 0, 0]]]
-        ),
-    }
-
-
-@pytest.mark.parametrize("local_part", ["gine", "gatedgcn", "pna", "gcn_bonds"])
-@pytest.mark.parametrize("attention", ["plain", "relations"])
-def test_real_features_of_edges(local_part, attention):
-    """They reach the output through the local part, and stay in their graph."""
-    torch.manual_seed(0)
-    schema = FeatureSchema(1, [5], [], num_edge_features=2)
-    config = GPSEncoderConfig(
-        encoder_layers=2,
-        encoder_embed_dim=8,
-        local_part=local_part,
-        attention=attention,
-        pos_enc="none",
-    )
-    encoder = GPSEncoder(schema, config).double().eval()
-    batch = real_batch()
-    batch["edge_attr"].requires_grad_()
-    out = encoder(batch)
-    slope = partial(torch.autograd.grad, inputs=batch["edge_attr"], retain_graph=True)
-    (first,) = slope(out[0].square().sum())
-    assert first[:4].abs().min() > 0 and not first[4:].any()
-    (second,) = slope(out[1].square().sum())
-    assert second[4:].abs().min() > 0 and not second[:4].any()
-    assert not out[1, 2].any()
