@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import skew
 
 from graphormer_plugin.criterions.class_weights import given_weights
 from graphormer_plugin.data.datasets.csv_file import Labels, read_labels
@@ -26,7 +25,6 @@ from graphormer_plugin.data.schema import LOG, TargetSchema
 from graphormer_plugin.data.splits import FOLD, SPLITS, splits_of_graphs
 from graphormer_plugin.data.store.featurise import LimitedParser, featurise
 from graphormer_plugin.experiment.settings import Settings
-from graphormer_plugin.heads.fit import unfit_targets
 from graphormer_plugin.inference.model_folder import SMILES_COLUMN
 from graphormer_plugin.inference.prediction_columns import (
     class_labels,
@@ -37,10 +35,6 @@ from graphormer_plugin.inference.prediction_columns import (
 Split = Mapping[str, np.ndarray]
 FIT_SPLITS = SPLITS[:2]  # heads and random forests are fitted to both
 SIGNS = ("", ">", "<")  # signs of the bounds 0, 1, -1
-FEWEST_NUMBERS = 20  # least labels of a column of registry numbers
-AUTO_LOGS = "auto"  # --log-targets
-FEW = 0.1  # share of labels without a logarithm that may be mistakes; our choice
-DECADES, SKEWED = 2, 1.0  # least of labels whose logarithm is advised; our choice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +188,7 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     if bounds is not None:
         count = counted(np.count_nonzero(bounds), "label", "are")
         read.warnings.append(f"{count} bounds, which no metric counts")
-    labelled = LabelledMolecules(
+    return LabelledMolecules(
         smiles=[source.smiles[row] for row in rows],
         smiles_column=options.smiles_column,
         labels=labels,
@@ -216,7 +210,6 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
         warned=read.warnings,
         digests=[table.digest for table in tables],
     )
-    return without_unlearnable(with_logarithms(labelled, settings), settings)
 
 
 def given_folds(
@@ -309,92 +302,6 @@ def find_targets(
     return targets
 
 
-def with_logarithms(table: LabelledMolecules, settings: Settings) -> LabelledMolecules:
-    """The table with the logarithms of ``--log-targets``, or a warning that advises them."""
-    names, asked, warned = table.targets.names, settings.log_targets, [*table.warned]
-    if table.targets.kind != "regression":
-        if asked:
-            raise DatasetError("--log-targets is for targets that are numbers")
-        return table
-    advised = [name for name, y in zip(names, table.labels.T) if spans_decades(y)]
-    if [*asked] == [AUTO_LOGS] and AUTO_LOGS not in names:
-        asked = advised
-        warned += without_logarithm(names, table.labels)
-    elif advised and not asked:
-        warned.append(
-            f"labels of {listed(advised)} are positive and span more than two decades; "
-            "--log-targets auto learns their logarithms"
-        )
-    taken = {*names, *settings.extra_columns, settings.weight_column}
-    for name in asked:
-        if name not in names:
-            raise DatasetError(
-                f"--log-targets {name}: no such target, expected {AUTO_LOGS} or some of "
-                f"{listed(names, 12)}"
-            )
-        if count := int((table.labels[:, names.index(name)] <= 0).sum()):
-            raise DatasetError(
-                f"--log-targets {name}: {counted(count, 'label')} of 0 or less without a "
-                "logarithm; correct them, or leave out the target"
-            )
-        if LOG + name in taken:
-            raise DatasetError(
-                f"--log-targets {name}: another column is called {LOG + name!r}, which is "
-                "the name of its logarithm; rename that column, or leave it out"
-            )
-    logs = [at for at, name in enumerate(names) if name in asked]
-    labels = table.labels.copy()
-    labels[:, logs] = np.log10(labels[:, logs])
-    names = [LOG * (at in logs) + name for at, name in enumerate(names)]
-    targets = dataclasses.replace(table.targets, names=names)
-    return dataclasses.replace(
-        table, labels=labels, targets=targets, logs=logs, warned=warned
-    )
-
-
-def without_logarithm(names: Sequence[str], labels: np.ndarray) -> list[str]:
-    """Lines about targets whose labels [n, T] span decades, except a few of 0 or less."""
-    lines = []
-    for name, y in zip(names, labels.T, strict=True):
-        wrong = y[y <= 0]
-        if 0 < len(wrong) <= FEW * len(y) and spans_decades(y[y > 0]):
-            lines.append(
-                f"{name} is not learned as a logarithm: {counted(len(wrong), 'label')} of 0 "
-                f"or less, such as {wrong[0]:g}; correct them, or give "
-                f"--missing-labels={wrong[0]:g}"
-            )
-    return lines
-
-
-def spans_decades(labels: np.ndarray) -> bool:
-    """Whether labels [n] are positive, skewed and of more than two decades, so that their
-    logarithm is the better target."""
-    y = labels[~np.isnan(labels)]
-    if len(y) < 2 or y.min() <= 0 or y.max() < 10**DECADES * y.min():
-        return False
-    return bool(skew(y) > SKEWED and abs(skew(np.log(y))) < skew(y))
-
-
-def without_unlearnable(
-    table: LabelledMolecules, settings: Settings
-) -> LabelledMolecules:
-    """The table without targets whose labels are all equal, or registry numbers."""
-    names = table.targets.names
-    # For classes too: no model learns a single class.
-    equal = [names[at] for at in unfit_targets(table.exact_labels, "regression")]
-    if len(equal) == len(names):
-        raise DatasetError(
-            f"{settings.table}: all labels of {listed(names)} are equal, there is "
-            "nothing to learn"
-        )
-    table = table.without(equal, "all labels are equal, or missing")
-    return table.without(
-        registry_numbers(table.labels, table.targets),
-        "different whole numbers in a row, as registry numbers are; train it alone if "
-        "it is measured",
-    )
-
-
 def find_options(table: Table, settings: Settings) -> DatasetOptions:
     """How to read a table. Without ``--split``, the split is the column called split, in any
     case, that no other option names, else ``scaffold``."""
@@ -413,15 +320,3 @@ def find_options(table: Table, settings: Settings) -> DatasetOptions:
         column = find_split(table, options)
     split = f"column:{column}" if column else options.split or "scaffold"
     return dataclasses.replace(options, split=split)
-
-
-def registry_numbers(labels: np.ndarray, targets: TargetSchema) -> list[str]:
-    """Names of the targets whose labels [n, T] are different whole numbers that lie close
-    together, such as 1000, 1001, ...; measured values have ties (our choice)."""
-    names = []
-    for name, column in zip(targets.names, labels.T, strict=True):
-        known = np.unique(column[~np.isnan(column)])
-        different = len(known) == (~np.isnan(column)).sum() >= FEWEST_NUMBERS
-        if different and (known % 1 == 0).all() and np.ptp(known) < 2 * len(known):
-            names.append(name)
-    return names

@@ -43,6 +43,7 @@ from graphormer_plugin.experiment.settings import (
 from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.experiment.split_tables import MOLECULES_FILE
 from graphormer_plugin.experiment.starts import Start, find_start
+from graphormer_plugin.experiment.targets import learned_targets
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.scores import text_table
 
@@ -119,7 +120,7 @@ def prepare(
 ) -> Experiment:
     """The experiment: its molecules, splits and start, checked before anything is
     written."""
-    table = read_table(settings, progress)
+    table = learned_targets(read_table(settings, progress), settings)
     given = {"folds": len(table.folds), "fold_column": True} if table.folds else {}
     settings = dataclasses.replace(settings, split=table.split, **given)
     start = find_start(settings)

@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 
 from graphormer_plugin.experiment.labelled_molecules import read_table
+from graphormer_plugin.experiment.targets import learned_targets
 from support.labelled_molecules import settings, splits_of, write_table
 
 
@@ -25,7 +26,7 @@ def read(write):
         if "part" in columns:
             options = {"split": "column:part", **options}
         asked = settings(path, **options)
-        table = read_table(asked)
+        table = learned_targets(read_table(asked), asked)
         return table, asked, splits_of(table, asked)
 
     return read

@@ -9,6 +9,7 @@ from graphormer_plugin.experiment.labelled_molecules import read_table
 from graphormer_plugin.experiment.report import label_table
 from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.experiment.split_tables import write_molecules
+from graphormer_plugin.experiment.targets import learned_targets
 from support.labelled_molecules import HEADER, ROWS, settings, splits_of
 from support.stores import csv_dataset
 
@@ -20,7 +21,8 @@ def read(write):
     """Function: read a table of rows with the names of a header."""
 
     def read(rows, header, **options):
-        return read_table(settings(write(rows, header.split()), **options))
+        asked = settings(write(rows, header.split()), **options)
+        return learned_targets(read_table(asked), asked)
 
     return read
 

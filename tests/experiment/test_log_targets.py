@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.experiment.data_warnings import experiment_warnings
-from graphormer_plugin.experiment.labelled_molecules import (
-    read_table,
+from graphormer_plugin.experiment.labelled_molecules import read_table
+from graphormer_plugin.experiment.targets import (
+    learned_targets,
     spans_decades,
     with_logarithms,
 )
@@ -88,12 +89,12 @@ def test_a_table_without_logarithms(write):
     ]
     path = write(lines, ["smiles", "clearance", "log10 clearance"])
     asked = settings(path, target_columns=("clearance",))
-    plain = read_table(asked)
+    plain = learned_targets(read_table(asked), asked)
     assert plain.targets.names == ["clearance"] and plain.logs == []
     hint = "labels of clearance are positive and span more than two decades; --log-targ"
     assert experiment_warnings(plain, [], asked)[0].startswith(hint)
     named = settings(path, target_columns=("log10 clearance",))
-    assert read_table(named).logs == []
+    assert learned_targets(read_table(named), named).logs == []
 
 
 def test_a_label_without_logarithm_is_named():
