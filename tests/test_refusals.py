@@ -56,6 +56,7 @@ predict --max-atoms=0 | --max-atoms: 0, expected a whole number, 1 or more
 predict --batch-size=0 | --batch-size: 0, expected a whole number
 predict --batch-size=x | --batch-size: x, expected a whole number, 1 or more
 predict --layers=x | --layers: x, expected a whole number
+predict --workers=x | --workers: x, expected a whole number
 predict MODEL in.csv out.txt | out.txt: expected a name
 predict MODEL in.csv in.csv | in.csv exists already
 predict MODEL in.csv no/out.csv | no/out.csv: there is no folder
@@ -83,6 +84,7 @@ predict MODEL in.csv out.csv --shard=a/b | --shard a/b: expected i/n
 
 explain '' C x.svg | CKPT: it is empty
 explain --max-atoms=0 | --max-atoms: 0, expected a whole number, 1 or more
+explain --layer=x | --layer: x, expected a whole number
 explain MODEL CCO a.jpg | a.jpg: expected a name that ends in .svg, .png, .html
 explain MODEL CCO CCN a.png | a.png is for one molecule, not 2; use .html
 explain MODEL C1CC a.png | SMILES 'C1CC': SMILES Parse Error: unclosed ring
@@ -111,6 +113,9 @@ preprocess --dataset-name t.csv --target-kind text | --target-kind
 preprocess --dataset-name t.csv --max-atoms 0 | --max-atoms
 preprocess --dataset-name t.csv --class-names ,, | --class-names ,,
 preprocess --dataset-name t.csv --seed -1 | --seed
+preprocess --seed x | --seed: x, expected a whole number
+preprocess --max-atoms 1.5 | --max-atoms: 1.5, expected a whole number
+preprocess --workers x | --workers: x, expected a whole number
 preprocess --dataset-name '' | dataset
 preprocess --dataset-name nzi | unknown dataset 'nzi', expected the path
 preprocess --dataset-name ~nobody-here/m | unknown dataset '~nobody-here/m'
@@ -155,6 +160,10 @@ train t.csv --class-weights 1,2 | --class-weights 1,2: the targets are
 train t.csv --split random --out /proc/x | No such file or directory
 train t.csv --ensemble 0 | --ensemble
 train t.csv --batch-size 0 | --batch-size
+train t.csv --batch-size x | --batch-size: x, expected a whole number
+train t.csv --folds 2.5 | --folds: 2.5, expected a whole number
+train t.csv --lr x | --lr: x, expected a number
+train t.csv --coverage nan | --coverage: nan, expected a number
 train t.csv --seed -1 | --seed
 train t.csv --seed {2**31} | --seed {2**31}: expected {2**31 - 1} or less
 train t.csv --folds 2 | --folds 2: expected 3 or more

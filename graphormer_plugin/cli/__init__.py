@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import functools
 import io
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -26,6 +27,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        for kind in (int, float):  # argparse's message is "invalid int value"
+            self.register("type", kind, number(kind))
         text = "show the traceback of an error"
         self.add_argument("--debug", action="store_true", help=text)
 
@@ -41,17 +44,18 @@ def not_empty(text: str) -> str:
     return text
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """Type of an argument that is a whole number from ``least`` on."""
+def number(kind: type[float], least: float = -math.inf) -> Callable[[str], float]:
+    """Type of an argument that is a number from ``least`` on, a whole one for int."""
 
-    def _whole_number(text: str) -> int:
+    def _number(text: str) -> float:
         with contextlib.suppress(ValueError):
-            if int(text) >= least:
-                return int(text)
-        message = f"{text}, expected a whole number, {least} or more"
-        raise argparse.ArgumentTypeError(message)
+            if kind(text) >= least:
+                return kind(text)
+        words = "a whole number" if kind is int else "a number"
+        bound = f", {least} or more" if least > -math.inf else ""
+        raise argparse.ArgumentTypeError(f"{text}, expected {words}{bound}")
 
-    return _whole_number
+    return _number
 
 
 def check_name(output: Path, suffixes: Sequence[str]) -> None:
@@ -74,7 +78,7 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--max-atoms",
-        type=at_least(1),
+        type=number(int, 1),
         help="atoms of the largest molecule; a larger molecule gets a reason instead of a "
         "prediction (default: limit of the training)",
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 from graphormer_plugin.cli import (
     CommandParser,
     add_reading_options,
-    at_least,
     check_name,
     command,
     not_empty,
+    number,
 )
 from graphormer_plugin.components import paused_collector
 from graphormer_plugin.data.reading.formats import WRITABLE, open_table
@@ -82,7 +82,7 @@ def _add_vectors(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--layers",
-        type=at_least(1),
+        type=number(int, 1),
         metavar="N",
         help="concatenate the vectors of the last N layers (default: 1, or the parts that "
         "a start names)",
@@ -99,7 +99,7 @@ def _add_speed(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("speed").add_argument
     add(
         "--batch-size",
-        type=at_least(1),
+        type=number(int, 1),
         default=128,
         help="molecules per batch; a batch of large molecules has fewer (default: 128)",
     )
