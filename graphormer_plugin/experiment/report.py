@@ -75,7 +75,7 @@ def report(
         split=split_text(settings, experiment.splits[0].rows),
         labels=label_table(table, experiment.splits[0].rows),
         facts=report_numbers(table, tested, by_target),
-        worse=worse_than_baselines(table, by_target),
+        worse=worse_than_baselines(table, runs, by_target),
         warnings=warnings,
         tables=metric_tables(table, by_target),
         in_unit=IN_UNIT,

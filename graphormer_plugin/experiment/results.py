@@ -35,6 +35,7 @@ RESULTS_FILE = "results.csv"
 COLUMNS = ("replicate", "model", "chosen", "split", "target", "metric", "value")
 TESTED, SPREAD = "Test molecules", "Spread of the predictions"  # titles of tables
 MOST_ENDPOINTS = 20  # a text with more has no rows for each
+RESAMPLES = 100  # of the test molecules, for the error of a difference; our choice
 
 MEAN, MAJORITY, FOREST = "mean", "majority", "random forest"
 
@@ -47,17 +48,10 @@ def all_results(
 
     Metrics of the validation rows come from a head that has not seen them.
     """
-    kind = table.targets.kind
     lines = []
     for number, run in enumerate(runs, 1):
-        shape = (len(table), len(run.mean))
-        models = {
-            MEAN if kind == "regression" else MAJORITY: Prediction(
-                np.broadcast_to(run.mean, shape)
-            ),
-            FOREST: Prediction(run.forest),
-            title: run.predicted,
-        }
+        models = {name: Prediction(x) for name, x in _baselines(table, run).items()}
+        models[title] = run.predicted
         for model, predicted in models.items():
             is_chosen = model == title
             for split in SPLITS if is_chosen else ("test",):
@@ -65,6 +59,12 @@ def all_results(
                 metrics = _metrics(table, run, predicted, split)
                 lines += [(*first, *line) for line in metrics]
     return pd.DataFrame(lines, columns=COLUMNS)
+
+
+def _baselines(table: LabelledMolecules, run: Run) -> dict[str, np.ndarray]:
+    """Predictions [n, C] of each baseline."""
+    constant = MEAN if table.targets.kind == "regression" else MAJORITY
+    return {constant: np.broadcast_to(run.mean, run.forest.shape), FOREST: run.forest}
 
 
 def _metrics(
@@ -147,29 +147,61 @@ def metric_tables(
 
 
 def worse_than_baselines(
-    table: LabelledMolecules, by_target: HeldOutMetrics
+    table: LabelledMolecules, runs: Sequence[Run], by_target: HeldOutMetrics
 ) -> list[str]:
-    """Where a baseline is better than the model in the main metric or in ranking, a line
-    for each of both."""
+    """Where a baseline is better than the model in the main metric or in ranking, by more
+    than `difference_error`, a line for each of both."""
     lines = []
     for metric in dict.fromkeys((MAIN[table.targets.kind], "spearman")):
         for baseline in (FOREST, MEAN, MAJORITY):
             worse = []
-            for name in table.targets.names:
+            for target, name in enumerate(table.targets.names):
                 models = by_target.get(name, by_target[""])
                 if metric not in models.get(baseline, ()):
                     continue
                 *_, own = models
                 values = [mean_of_defined(models[x][metric]) for x in (own, baseline)]
                 texts = [spread_text([value], metric) for value in values]
-                sign = 1 if metric in RISING else -1
-                if sign * values[0] < sign * values[1] and texts[0] != texts[1]:
-                    worse.append(f"{name} ({texts[0]}, {texts[1]})")
+                gain = (values[1] - values[0]) * (1 if metric in RISING else -1)
+                if gain > 0 and texts[0] != texts[1]:
+                    error = difference_error(table, runs, baseline, target, metric)
+                    if gain > error:
+                        worse.append(f"{name} ({texts[0]}, {texts[1]})")
             if worse:
                 lines.append(
                     f"the model is worse than the {baseline} in {metric}: {listed(worse)}"
                 )
     return lines
+
+
+def difference_error(
+    table: LabelledMolecules,
+    runs: Sequence[Run],
+    baseline: str,
+    target: int,
+    metric: str,
+) -> float:
+    """Standard error of the difference of a test metric, a mean over the runs, between the
+    model and a baseline: the Poisson bootstrap over molecules, each with all its rows.
+    """
+    molecules, _ = pd.factorize(np.array(table.keys or table.smiles))
+    outputs = slice(None) if table.targets.kind == "multiclass" else target
+    generator = np.random.default_rng(0)
+    means = []
+    for _ in range(RESAMPLES):
+        times = generator.poisson(1, len(table))[molecules]
+        differences = []
+        for run in runs:
+            tested = run.labels.rows["test"]
+            drawn = np.repeat(np.arange(len(tested)), times[tested])
+            labels = run.labels.scored("test")[drawn, target]
+            pair = [
+                score(metric, values[tested[drawn], outputs], labels)
+                for values in (run.predicted.values, _baselines(table, run)[baseline])
+            ]
+            differences.append(pair[0] - pair[1])
+        means.append(mean_of_defined(differences))
+    return float(pd.Series(means).std())
 
 
 def report_numbers(
@@ -225,7 +257,9 @@ def far_to_near(tested: pd.DataFrame) -> float:
     return float(tested.error[far].mean() / tested.error[~far].mean())
 
 
-def summary_text(table: LabelledMolecules, by_target: HeldOutMetrics) -> str:
+def summary_text(
+    table: LabelledMolecules, runs: Sequence[Run], by_target: HeldOutMetrics
+) -> str:
     """`metric_tables` and `worse_than_baselines` as text."""
     tables = metric_tables(table, by_target)
     parts = [
@@ -235,7 +269,7 @@ def summary_text(table: LabelledMolecules, by_target: HeldOutMetrics) -> str:
     ]
     if len(parts) < len(tables):
         parts.append(f"{RESULTS_FILE} has the metrics of each endpoint")
-    parts += ["\n".join(worse_than_baselines(table, by_target))]
+    parts += ["\n".join(worse_than_baselines(table, runs, by_target))]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

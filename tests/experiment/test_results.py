@@ -145,11 +145,11 @@ def endpoints():
     table = molecules_of(labels, names=["y", "z"])
     forest = labels + WAVE * [2, 100]
     run = run_of(table, labels + WAVE * [1, 400], 1.0, forest=forest, mean=[9.5, 2000])
-    return table, held_out_metrics(all_results(table, [run], "head"))
+    return table, [run], held_out_metrics(all_results(table, [run], "head"))
 
 
 def test_a_row_for_each_endpoint_and_model(endpoints):
-    table, found = endpoints
+    table, runs, found = endpoints
     tables = metric_tables(table, found)
     first, mean, spreads = tables.values()
     assert [*tables][1] == "Mean over 2 endpoints"
@@ -164,23 +164,37 @@ def test_a_row_for_each_endpoint_and_model(endpoints):
     expected = np.mean(np.array([1, 400]) / spread)
     assert float(mean[3][1].rstrip("*")) == pytest.approx(expected, abs=1e-3)
     assert [row[0] for row in spreads] == ["endpoint", "y", "z"]
-    text = summary_text(table, found)
+    text = summary_text(table, runs, found)
     assert "\n\nMean over 2 endpoints (* best)\nmodel          nrmse " in text
     assert "\nz         head           20  400.000 " in text
-    (line,) = worse_than_baselines(table, found)
+    (line,) = worse_than_baselines(table, runs, found)
     found["y"]["head"]["rmse"] = [found["y"]["random forest"]["rmse"][0] + 1e-5]
-    assert worse_than_baselines(table, found) == [line]
+    assert worse_than_baselines(table, runs, found) == [line]
     assert line == (
         "the model is worse than the random forest in rmse: z (400.000, 100.000)"
     )
     assert text.endswith(f"\n\n{line}\n")
 
 
+@pytest.mark.parametrize("size, rows, said", [(1.1, 1, 0), (1.3, 1, 1), (1.3, 4, 0)])
+def test_worse_is_beyond_the_standard_error(size, rows, said):
+    """Errors of the forest are 0 and 1.5, so that of its RMSE, 1.06, is 0.12 for 20 molecules
+    and 0.24 for five with four rows each."""
+    table = molecules_of(LABELS, names=["y"], keys=(np.arange(60) // rows).tolist())
+    forest = LABELS + np.where(np.arange(60) // rows % 2, 0, 1.5)[:, None]
+    runs = [run_of(table, LABELS + size * WAVE, forest=forest, mean=[9.5])]
+    found = held_out_metrics(all_results(table, runs, "head"))
+    lines = worse_than_baselines(table, runs, found)
+    assert [line for line in lines if "rmse" in line] == said * [
+        f"the model is worse than the random forest in rmse: y ({size:.3f}, 1.061)"
+    ]
+
+
 def test_many_endpoints_have_a_file_of_their_own(endpoints):
-    _, found = endpoints
+    _, runs, found = endpoints
     names = [f"y{number}" for number in range(40)]
     table = molecules_of(np.ones((60, 40)), names=names)
-    text = summary_text(table, {"": found[""]} | dict.fromkeys(names, found["y"]))
+    text = summary_text(table, runs, {"": found[""]} | dict.fromkeys(names, found["y"]))
     assert text.startswith("Mean over 40 endpoints") and "\ny7 " not in text
     assert "results.csv has the metrics of each endpoint\n" in text
 
