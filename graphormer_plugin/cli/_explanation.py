@@ -1,7 +1,7 @@
 """The run of ``graphormer-explain``: molecules of the command line and of files, drawn."""
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -9,8 +9,9 @@ from typing import NamedTuple
 from graphormer_plugin import hub
 from graphormer_plugin.cli import print_line, print_warning
 from graphormer_plugin.data.files import atomic_write, home_path
-from graphormer_plugin.data.reading.cells import shown
+from graphormer_plugin.data.reading.cells import point, shown
 from graphormer_plugin.data.reading.formats import SmilesTable, is_table, open_table
+from graphormer_plugin.data.reading.rows import whole_columns
 from graphormer_plugin.explain.drawing import Section, draw, page
 from graphormer_plugin.explain.explanation import Explainer, NoPredictionError
 from graphormer_plugin.inference.model_folder import models_named
@@ -24,7 +25,9 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
     models = models_named([arguments.checkpoint])
     predictor = hub.load(models, arguments.user_data_dir)
     reader = predictor.reader(arguments.max_atoms)
-    written = written_molecules(arguments.molecules, arguments.smiles_column)
+    written = written_molecules(
+        arguments.molecules, arguments.smiles_column, predictor.extra_columns
+    )
     molecules, refused = read_molecules(written, reader, most)
     count = len(molecules) + len(refused)
     if not count:
@@ -43,7 +46,8 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
     sections = []
     for molecule, read in molecules:
         try:
-            sections.append(replace(explain(read), title=molecule.title))
+            section = explain(read, molecule.extra)
+            sections.append(replace(section, title=molecule.title))
         except NoPredictionError as error:
             refused.append(Section(molecule.title, str(error), []))
     if not sections:
@@ -68,9 +72,10 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
 
 class WrittenMolecule(NamedTuple):
     """A molecule as it was given: file and line for messages (empty for the command line),
-    SMILES and name (may be empty)."""
+    cells of extra columns with decimal points, SMILES and name (may be empty)."""
 
     place: str
+    extra: Mapping[str, str]
     smiles: str
     name: str = ""
 
@@ -99,7 +104,7 @@ def read_molecules(
 
 
 def written_molecules(
-    arguments: Sequence[str], column: str
+    arguments: Sequence[str], column: str, extra_columns: Sequence[str]
 ) -> Iterator[WrittenMolecule]:
     """Yield the molecules of the command line and of its files, in their order."""
     takes_column = not column
@@ -113,11 +118,18 @@ def written_molecules(
             columns = [table.find_smiles("" if is_list else column)]
             takes_column |= not is_list or column == columns[0]
             columns += table.find_name(columns[0])
-            for _, line, cells in table.rows(columns):
+            extra = [name for name in extra_columns if name in table.places]
+            read = whole_columns(table, extra)
+            for _, line, cells in table.rows([*extra, *columns]):
+                numbers = {
+                    name: point(cell) if read[name].has_commas else cell
+                    for name, cell in zip(extra, cells)
+                }
                 place = f"{path}, line {line}: "
-                yield WrittenMolecule(place, *(cell.strip() for cell in cells))
+                texts = (cell.strip() for cell in cells[len(extra) :])
+                yield WrittenMolecule(place, numbers, *texts)
         else:
-            yield WrittenMolecule("", argument)
+            yield WrittenMolecule("", {}, argument)
     if not takes_column:
         raise ValueError(
             f"--smiles-column {column}: no column to choose in {', '.join(arguments)}"

@@ -1,6 +1,6 @@
 """Explanations of a prediction for a molecule, as panels to draw."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +8,7 @@ from rdkit import Chem
 from rdkit.Chem import rdDepictor
 
 from graphormer_plugin.data.errors import counted
+from graphormer_plugin.data.reading.cells import number_in
 from graphormer_plugin.explain.drawing import (
     VIRTUAL,
     Group,
@@ -63,8 +64,6 @@ class Explainer:
             raise ValueError(f"--target {target}: expected one of {', '.join(names)}")
         self.name = target or names[0]
         self.output = names.index(self.name)
-        values = zip(predictor.extra_columns, predictor.typical_extra.tolist())
-        self.numbers = ", ".join(f"{name} {value:.6g}" for name, value in values)
         self.training = TrainingMolecules(checkpoints, self.name, predictor.featuriser)
         self.attention = attention or layer is not None or bool(channels or atoms)
         self.layer = layer
@@ -96,9 +95,10 @@ class Explainer:
             "contributions do not add up to it. An environment is an atom with its "
             "neighbours. Atoms are numbered in the order of the SMILES."
         )
-        if self.numbers:
+        if self.predictor.extra_columns:
             text += (
-                f" Predictions are at {self.numbers}, means of the training molecules."
+                f" Predictions are at {self.numbers(self.predictor.typical_extra)}, means "
+                "of the training molecules, except for numbers that a table has."
             )
         if not self.training.mols:
             text += " The training molecules are not known."
@@ -111,11 +111,24 @@ class Explainer:
             f"columns; of a layer, the mean over its {self.unit}s.{first}"
         )
 
-    def __call__(self, molecules: Molecules) -> Section:
-        """Explain the prediction for a single molecule."""
+    def numbers(self, extra: np.ndarray) -> str:
+        """Text of values of the extra columns [columns]."""
+        values = zip(self.predictor.extra_columns, extra.tolist())
+        return ", ".join(f"{name} {value:.6g}" for name, value in values)
+
+    def __call__(self, molecules: Molecules, cells: Mapping[str, str]) -> Section:
+        """Explain the prediction for a single molecule, at the numbers in cells of extra
+        columns. A column without a number has its mean over the training molecules."""
         predictor, targets = self.predictor, self.predictor.targets
         (smiles,) = molecules.sources
-        prediction = predictor.estimate(molecules, extra=predictor.typical_extra[None])
+        extra = predictor.typical_extra
+        for at, name in enumerate(predictor.extra_columns):
+            try:
+                value = number_in(cells.get(name, ""))
+            except ValueError as error:
+                raise NoPredictionError(f"{smiles}: column {name!r}: {error}") from None
+            extra[at] = extra[at] if np.isnan(value) else value
+        prediction = predictor.estimate(molecules, extra=extra[None])
         (row,) = prediction.values
         if not np.isfinite(row).all():
             raise NoPredictionError(f"{smiles}: the prediction is not finite")
@@ -123,8 +136,8 @@ class Explainer:
         unit = targets.units[output].replace("dimensionless", "")
         std = None if prediction.std is None else prediction.std[0]
         text = f"{self.name}: {describe(targets, output, row, std)}"
-        if self.numbers:
-            text += f" at {self.numbers}"
+        if predictor.extra_columns:
+            text += f" at {self.numbers(extra)}"
         outcome = float(row[output])
         if targets.kind == "multiclass":
             output = int(row.argmax())
@@ -133,7 +146,7 @@ class Explainer:
             outcome = class_word(targets, output, float(outcome > 0.5))
         mol = molecules.mol(0)
         rdDepictor.Compute2DCoords(mol)  # once for all panels
-        parts = contributions(predictor, molecules, output)
+        parts = contributions(predictor, molecules, output, extra)
         is_number = targets.kind == "regression"
         if not is_number:  # less than a percent is white, not the end of a scale
             parts = [part._replace(value=round(part.value, 2)) for part in parts]
@@ -148,7 +161,7 @@ class Explainer:
             if near := self.training.nearest(mol, unit, among):
                 groups.append((heading, near))
         if self.attention:
-            (gradient,) = predictor.gradient_times_input(molecules, output)
+            (gradient,) = predictor.gradient_times_input(molecules, output, extra[None])
             (maps,) = predictor.attention(molecules)
             panels = [received(mol, maps, self.virtual)]
             title = titled("gradient x input", unit if is_number else "logit")

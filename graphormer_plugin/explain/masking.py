@@ -36,9 +36,13 @@ class Contribution(NamedTuple):
 
 
 def contributions(
-    predictor: Predictor, molecules: Molecules, output: int = 0
+    predictor: Predictor,
+    molecules: Molecules,
+    output: int = 0,
+    extra: np.ndarray | None = None,
 ) -> list[Contribution]:
-    """Contributions of all atoms and fragments of a molecule."""
+    """Contributions of all atoms and fragments of a molecule; ``extra`` [columns] has its
+    numbers for `Predictor.extra_columns` (default: `Predictor.typical_extra`)."""
     mol = molecules.mol(0)
     parts = [(kind, atoms) for kind, split in PARTS.items() for atoms in split(mol)]
     rests = [without(mol, atoms) for _, atoms in parts]
@@ -47,9 +51,11 @@ def contributions(
     name = molecules.featuriser.whole().name
     schemas = [member.schema for member in predictor.members]
     read, _ = read_rows(RowReader(name, schemas, mol.GetNumAtoms()), smiles)
-    extra = np.tile(predictor.typical_extra, (len(read), 1))
+    numbers = predictor.typical_extra if extra is None else extra
     values = np.full(len(smiles), np.nan)
-    values[read.chunk.row] = predictor.predict(read, extra=extra)[:, output]
+    values[read.chunk.row] = predictor.predict(
+        read, extra=np.tile(numbers, (len(read), 1))
+    )[:, output]
     known = {"": np.nan, **dict(zip(smiles, values.tolist(), strict=True))}
     return [
         Contribution(

@@ -270,11 +270,14 @@ class Predictor:
         ]
         return molecules.to_source_order(maps, [2, 3], int(model.virtual_node))
 
-    def gradient_times_input(self, inputs: Inputs, output: int = 0) -> list[np.ndarray]:
+    def gradient_times_input(
+        self, inputs: Inputs, output: int = 0, extra: Extra = None
+    ) -> list[np.ndarray]:
         """Gradient x input of an output for each atom of each molecule.
 
         Args:
             output: column of `predict`.
+            extra: see `predict`; by default the values of a typical molecule.
 
         Returns:
             an array [N] for each molecule: the derivative of the output with respect to a
@@ -288,9 +291,12 @@ class Predictor:
             )
         scale = self.targets.std[output] if self.targets.std else 1.0
         molecules = self.read(inputs)
+        numbers = None
+        if extra is not None:
+            numbers = extra_values(self.extra_columns, extra, len(molecules))
         gradients = [
             gradient_times_input(self.model, batch, output)
-            for batch in self.member.graphs(molecules).each()
+            for batch in self.member.graphs(molecules, numbers).each()
         ]
         values = [scale * one.double().numpy(force=True) for one in gradients]
         return molecules.to_source_order(values, [0])

@@ -25,6 +25,7 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import experiment, results, starts, training
 from graphormer_plugin.experiment import run as running
 from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.explain.masking import contributions
 from graphormer_plugin.heads import fit
 from graphormer_plugin.heads.calibration import SPREAD_SCORES
 from graphormer_plugin.heads.head import read_head
@@ -535,6 +536,25 @@ def test_columns_beside_the_molecule(sixty, quick, capfd, refused, tmp_path):
     text = (tmp_path / "a.html").read_text()
     (mean,) = predictor.typical_extra
     assert 2 < mean < 9 and f"Predictions are at pH {mean:.6g}, means of" in text
+    # Numbers of a table are those of its molecules, and of what is left of them.
+    new.write_text("smiles;pH\nCCCO;9,0\nCCCO;\nCCCO;acid\n")
+    capfd.readouterr()
+    page = str(tmp_path / "b.html")
+    assert explain.main([str(path), str(new), page, "--target", "other"]) == 0
+    out, err = capfd.readouterr()
+    values = predictor.predict(["CCCO", "CCC"], extra={"pH": [9, 9]})[:, -1]
+    first, second, _ = out.splitlines()
+    assert first.startswith(f"CCCO\tother: {values[0]:.4g}") and " at pH 9" in first
+    assert f" at pH {mean:.6g}" in second
+    assert "left out: CCCO: column 'pH': 'acid' is not a number" in err
+    (oxygen,) = (
+        part
+        for part in contributions(
+            predictor, predictor.read(["CCCO"]), -1, np.array([9.0])
+        )
+        if part.atoms == (3,) and part.kind == "atoms"
+    )
+    assert oxygen.value == pytest.approx(values[0] - values[1])
 
 
 def test_test_rows_in_a_file_of_their_own(checkpoint, command, capfd, refused):

@@ -40,7 +40,7 @@ def checkpoint(tmp_path_factory):
 def test_classes(checkpoint, smiles, predicted, other):
     predictor = hub.load(checkpoint)
     explain = Explainer(predictor, None, [checkpoint])
-    section = explain(predictor.read([smiles]))
+    section = explain(predictor.read([smiles]), {})
     (_, parts), (_, near), (heading, others) = section.groups
     assert section.text.startswith("y: probability of yes ")
     assert heading == "nearest training molecules with another outcome"
