@@ -78,7 +78,8 @@ class GraphCriterion(FairseqCriterion):
     ) -> dict[str, Tensor]:
         """Sums over this batch, float64; fairseq adds them up over batches and processes.
 
-        The output is float32. The labels are in their own unit, 0 where ``present`` is False.
+        The output is float32 at least. The labels are in their own unit, 0 where
+        ``present`` is False.
         """
         raise NotImplementedError
 
@@ -98,15 +99,20 @@ class GraphCriterion(FairseqCriterion):
         self, model, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, Tensor, dict[str, Any]]:
         """Summed loss of a sample (see `GraphCollator`), the number or weight of its present
-        labels, and the logging output.
+        labels, and the logging output."""
+        return self.output_loss(model(**sample["net_input"]), sample)
+
+    def output_loss(
+        self, output: Tensor, sample: dict[str, Any]
+    ) -> tuple[Tensor, Tensor, dict[str, Any]]:
+        """`forward` for the output of the model.
 
         The loss of a sample without labels is 0 and has an autograd graph, because every
         process needs a gradient to reduce.
         """
-        # The loss and its sum are float32, even for bfloat16 and float16 outputs.
-        output = model(**sample["net_input"])
+        # The loss and its sum are float32 at least, even for bfloat16 and float16 outputs.
         half = output.dtype == torch.float16
-        output = output.float()
+        output = output.to(torch.promote_types(output.dtype, torch.float32))
         labels, present = self.labels(sample["target"])
         if list(output.shape) != self.output_shape(labels):
             raise ValueError(

@@ -164,6 +164,8 @@ class TargetSchema:
         std: population standard deviation of these labels; 1 for a constant column.
         class_names: names of the classes 0, 1, ... of each target; empty where the data
             have numbers. All empty: an empty list.
+        vector: what the three numbers of each node are that are learned beside targets of
+            graphs, such as ``displacement``; empty without.
     """
 
     names: list[str]
@@ -174,6 +176,7 @@ class TargetSchema:
     mean: list[float] = field(default_factory=list)
     std: list[float] = field(default_factory=list)
     class_names: list[list[str]] = field(default_factory=list)
+    vector: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in TARGET_KINDS:
@@ -266,10 +269,10 @@ class TargetSchema:
         return values * _like(values, self.std) + _like(values, self.mean)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; names of classes only if there are some."""
-        names = {"class_names": self.class_names} if self.class_names else {}
-        rest = {n: v for n, v in vars(self).items() if n != "class_names"}
-        return names | rest | {"level": str(self.level)}
+        """Plain JSON values; names of classes, and of a vector, only if there are some."""
+        rare = ("class_names", "vector")
+        values = {n: v for n, v in vars(self).items() if v or n not in rare}
+        return values | {"level": str(self.level)}
 
 
 def mean_of_defined(values: Sequence[float]) -> float:

@@ -43,7 +43,11 @@ from graphormer_plugin.modules.embedding_sum import embedding_sum
 from graphormer_plugin.modules.encoder import Encoder, SparseEncoder, joined_options
 from graphormer_plugin.modules.encoder_config import option, redefault
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
-from graphormer_plugin.modules.gaussian_kernels import GaussianKernels, pair_distances
+from graphormer_plugin.modules.gaussian_kernels import (
+    GaussianKernels,
+    PairTypeKernels,
+    pair_distances,
+)
 from graphormer_plugin.modules.gps_encoder import (
     GPSEncoder,
     GPSEncoderConfig,
@@ -53,6 +57,11 @@ from graphormer_plugin.modules.graph_transformer_encoder import (
     GraphTransformerEncoder,
     GraphTransformerEncoderConfig,
     GraphTransformerLayer,
+)
+from graphormer_plugin.modules.graphormer_3d_encoder import (
+    Graphormer3DEncoder,
+    Graphormer3DEncoderConfig,
+    VectorHead,
 )
 from graphormer_plugin.modules.graphormer_encoder import (
     GraphormerEncoder,
@@ -127,6 +136,8 @@ __all__ = [
     "GraphTransformerEncoder",
     "GraphTransformerEncoderConfig",
     "GraphTransformerLayer",
+    "Graphormer3DEncoder",
+    "Graphormer3DEncoderConfig",
     "GraphormerEncoder",
     "GraphormerEncoderConfig",
     "IncidentBonds",
@@ -145,6 +156,7 @@ __all__ = [
     "PairProjection",
     "PairTerms",
     "PairVectors",
+    "PairTypeKernels",
     "PathEncoding",
     "RandomWalkEncoding",
     "RelationEncoding",
@@ -155,6 +167,7 @@ __all__ = [
     "SpatialEncoding",
     "TransformHead",
     "VirtualNode",
+    "VectorHead",
     "Vocabularies",
     "WLEncoding",
     "WalkChannels",

@@ -10,9 +10,10 @@ from typing import Any
 from graphormer_plugin.choices import check_least, option
 
 
-def redefault(config: type, name: str, default: Any) -> Any:
-    """The field of a base class with another default."""
-    return field(default=default, metadata=config.__dataclass_fields__[name].metadata)
+def redefault(config: type, name: str, default: Any, **marks: Any) -> Any:
+    """The field of a base class with another default, and further metadata."""
+    metadata = config.__dataclass_fields__[name].metadata
+    return field(default=default, metadata={**metadata, **marks})
 
 
 @dataclass

@@ -1,0 +1,162 @@
+"""Encoder and node head of Graphormer-3D, by the released code (microsoft/Graphormer)."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from graphormer_plugin.choices import check_least
+from graphormer_plugin.modules.attn_bias import FORBIDDEN
+from graphormer_plugin.modules.biased_attention import BiasedAttention
+from graphormer_plugin.modules.dropout import Dropout
+from graphormer_plugin.modules.encoder import Encoder
+from graphormer_plugin.modules.encoder_config import (
+    TransformerEncoderConfig,
+    check_layers,
+    option,
+    redefault,
+)
+from graphormer_plugin.modules.encoder_layer import EncoderLayer
+from graphormer_plugin.modules.gaussian_kernels import PairTypeKernels, pair_distances
+from graphormer_plugin.modules.node_encoder import NodeEncoder
+from graphormer_plugin.modules.readout import MLPHead
+from graphormer_plugin.modules.vocabulary import Vocabularies
+
+_redefault = partial(redefault, TransformerEncoderConfig)
+
+
+@dataclass
+class Graphormer3DEncoderConfig(TransformerEncoderConfig):
+    """Options of `Graphormer3DEncoder`, of `graphormer3d_base`; the second names of the flags
+    are those of the released code."""
+
+    encoder_layers: int = _redefault("encoder_layers", 12, argparse_alias="--layers")
+    encoder_embed_dim: int = _redefault(
+        "encoder_embed_dim", 768, argparse_alias="--embed-dim"
+    )
+    encoder_ffn_embed_dim: int = _redefault(
+        "encoder_ffn_embed_dim", 768, argparse_alias="--ffn-embed-dim"
+    )
+    encoder_attention_heads: int = _redefault(
+        "encoder_attention_heads", 48, argparse_alias="--attention-heads"
+    )
+    act_dropout: float = _redefault(
+        "act_dropout", 0.0, argparse_alias="--activation-dropout"
+    )
+    blocks: int = option(4, "runs of all layers, one after another, >= 1")
+    input_dropout: float = option(0.0, "dropout on the embeddings, 0 <= p < 1")
+    gaussian_kernels: int = option(
+        128, "Gaussians of a distance, >= 1", argparse_alias="--num-kernel"
+    )
+
+
+class Graphormer3DEncoder(Encoder):
+    """Transformer over atoms whose attention reads distances, without bonds.
+
+    The Gaussians of a distance (`PairTypeKernels`, by the first column of both nodes) are
+    summed over all nodes into the input of a node, and give the bias of the attention, which
+    all layers share. The layers run `blocks` times.
+
+    Args:
+        vocabularies: columns of nodes, of which the first has the chemical elements.
+
+    Raises:
+        ValueError: nodes have real features.
+    """
+
+    def __init__(
+        self, vocabularies: Vocabularies, config: Graphormer3DEncoderConfig
+    ) -> None:
+        super().__init__()
+        check_layers(config)
+        check_least("blocks", config.blocks, 1)
+        if vocabularies.node_dims is None:
+            raise ValueError("node features are real numbers, expected elements")
+        self.embed_dim = embed_dim = config.encoder_embed_dim
+        num_heads = config.encoder_attention_heads
+        kernels = config.gaussian_kernels
+        self.blocks = config.blocks
+        self.node_encoder = NodeEncoder(vocabularies, embed_dim, config.node_table_size)
+        num_types = self.node_encoder.table_rows[0]
+        self.kernels = PairTypeKernels(kernels, num_types)
+        self.bias = MLPHead([kernels, kernels, num_heads], "gelu")
+        self.neighbours = nn.Linear(kernels, embed_dim)
+        self.input_dropout = Dropout(config.input_dropout)
+        self.layers = nn.ModuleList(
+            EncoderLayer(
+                BiasedAttention(embed_dim, num_heads, config.attention_dropout),
+                embed_dim,
+                config.encoder_ffn_embed_dim,
+                config.dropout,
+                config.act_dropout,
+            )
+            for _ in range(config.encoder_layers)
+        )
+        self.final_norm = nn.LayerNorm(embed_dim)
+
+    @property
+    def required_fields(self) -> frozenset[str]:
+        """See `Encoder`."""
+        return frozenset({"x", "node_mask", "pos"})
+
+    def forward(
+        self, batch: dict[str, Tensor], perturb: Tensor | None = None
+    ) -> Tensor:
+        """See `Encoder`; returns [B, N, D]; padding has any values."""
+        return self.encode(batch, perturb)[0]
+
+    def encode(
+        self, batch: dict[str, Tensor], perturb: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Vectors of the nodes [B, N, D], and the bias of the attention [B, H, N, N]."""
+        columns = batch["x"][..., : len(self.node_encoder.table_rows)]
+        mask = batch["node_mask"]
+        distances = pair_distances(self.positions(batch))
+        psi = self.kernels(distances, columns[..., 0].long())
+        near = psi.masked_fill(~mask[:, None, :, None], 0).sum(2)
+        x = self.node_encoder(columns) + self.neighbours(near)
+        if perturb is not None:
+            x = x + perturb.to(x.dtype)
+        x = self.input_dropout(x)
+        bias = self.bias(psi).permute(0, 3, 1, 2)
+        bias = bias.masked_fill(~mask[:, None, None], FORBIDDEN)
+        if x.device.type != "cpu":
+            bias = BiasedAttention.aligned(bias)
+        for _ in range(self.blocks):
+            for layer in self.layers:
+                x = self.run_layer(layer, x, bias)
+        return self.final_norm(x), bias
+
+    def positions(self, batch: dict[str, Tensor]) -> Tensor:
+        """[B, N, 3] in float32 at least: half precision cannot tell distances apart."""
+        wide = torch.promote_types(self.kernels.centre.dtype, torch.float32)
+        return batch["pos"].to(wide)
+
+
+class VectorHead(BiasedAttention):
+    """Three numbers of each node, the node head of Graphormer-3D,
+
+        f_ia = b_a + sum_j sum_h A_hij u_ija (v_jh . w_ah) for the axes a,
+
+    with the unit vectors u from i to j, which are divided by the distance + 1e-5. It does
+    not change with a translation, but it does not turn with a rotation of the positions:
+    every axis has a map w_a of its own. Dropout on the attention is 0.1.
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int) -> None:
+        super().__init__(embed_dim, num_heads, dropout=0.1)
+        self.out_proj = nn.Linear(embed_dim, 3)
+
+    def forward(self, x: Tensor, attn_bias: Tensor, pos: Tensor) -> Tensor:
+        """x [B, N, D], attn_bias [B, H, N, N], pos [B, N, 3] -> [B, N, 3], in the type of the
+        positions."""
+        q, k, v = self.heads(self.qkv_proj(x))
+        weights = self.dropout(self.weights(q, k, attn_bias.to(q.dtype)))
+        weights = weights.view_as(attn_bias).to(pos.dtype)
+        maps = self.out_proj.weight.view(3, self.num_heads, -1).to(pos.dtype)
+        values = torch.einsum("bhjd,ahd->bhja", v.to(pos.dtype), maps)
+        steps = pos.unsqueeze(1) - pos.unsqueeze(2)
+        steps = steps / (pair_distances(pos).unsqueeze(-1) + 1e-5)
+        sums = torch.einsum("bhij,bhja->bija", weights, values) * steps
+        return sums.sum(2) + self.out_proj.bias
