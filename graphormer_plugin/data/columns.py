@@ -182,6 +182,9 @@ _TABLE = {
     "target": ColumnType(None, _types("int8 int16 int32 float32"), "y", can_lack=True),
     "x": ColumnType(Level.NODE, DTYPES["x"], "x"),
     "pos": ColumnType(Level.NODE, DTYPES["pos"], "pos"),
+    "node.displacement": ColumnType(
+        Level.NODE, _FLOAT32, "displacement", can_lack=True
+    ),
     "node_split": ColumnType(Level.NODE, _types("uint8"), "train_mask"),
     "lap_pe": ColumnType(Level.NODE, DTYPES["lap_pe"]),
     "wl_role": ColumnType(Level.NODE, DTYPES["wl_role"]),

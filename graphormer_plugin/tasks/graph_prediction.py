@@ -90,6 +90,7 @@ class GraphPredictionTask(FairseqTask):
     """
 
     level = Level.GRAPH
+    vector = ""  # see `TargetSchema`
 
     def __init__(self, cfg: GraphPredictionConfig, **kwargs: Any) -> None:
         super().__init__(cfg)
@@ -138,6 +139,10 @@ class GraphPredictionTask(FairseqTask):
                 raise ValueError(
                     f"{name} has labels of {level}s; use --task {level}_prediction"
                 )
+            if ("node.displacement" in store.columns) != bool(self.vector):
+                use = "graph_prediction" if self.vector else "is2re"
+                has = "no displacements" if self.vector else "images of periodic cells"
+                raise ValueError(f"{name} has {has}; use --task {use}")
             self._store = store
             logger.info(describe(store))
             for text in store.warnings:
@@ -239,7 +244,7 @@ class GraphPredictionTask(FairseqTask):
         spec = self._collator.spec = self.batch_spec
         if "pos" in spec.fields and "pos" not in self.store.columns:
             name = self.cfg.dataset_name
-            raise ValueError(f"--gaussian-kernels: {name} has no 3D positions (pos)")
+            raise ValueError(f"the model reads 3D positions (pos), which {name} lacks")
         for store, columns in zip(self.store.stores, self._collator.shards):
             columns |= load_or_compute(store, spec)
 

@@ -79,7 +79,8 @@ class GraphCollator:
               float32 tensors, and a half rounds 2,049 and turns 70,000 into infinity.
               For nodes ``[B, N, C]``: classes int64, -1 where missing or padding; values
               float64, NaN there;
-            - ``weight`` float64 ``[B]`` and ``bound`` int8 ``[B, C]``, if the store has them.
+            - ``weight`` float64 ``[B]``, ``bound`` int8 ``[B, C]`` and ``displacement``
+              float64 ``[B, N, 3]``, NaN where missing or padding, if the store has them.
 
             An empty array gives an empty dict: fairseq fills uneven shards with such
             samples, and its trainer replaces them by a dummy batch.
@@ -129,6 +130,9 @@ class GraphCollator:
             labels["weight"] = columns["weight"][ids].astype(np.float64)
         if "bound" in columns:
             labels["bound"] = columns["bound"][ids]
+        if "node.displacement" in columns:
+            moved = padded_rows(columns, Level.NODE, "node.displacement", ids)
+            labels["displacement"] = moved.astype(np.float64)
         return {
             "id": torch.tensor(graph_ids),  # a copy: they may be read-only
             "nsamples": len(graph_ids),

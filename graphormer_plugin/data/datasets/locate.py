@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.datasets.csv_file import TableDataset
+from graphormer_plugin.data.datasets.is2re import lmdb_dataset
 from graphormer_plugin.data.datasets.registry import DATASETS, RegisteredDataset
 from graphormer_plugin.data.datasets.user_code import import_user_data
 from graphormer_plugin.data.errors import DatasetError
@@ -66,7 +67,8 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
         not options.source and options.name not in DATASETS and is_table(options.path)
     ):
         return TableDataset.open(options)
-    if options.name not in DATASETS:
+    dataset = DATASETS.get(options.name) or lmdb_dataset(options.path)
+    if dataset is None:
         if options.path.is_file():
             was = f", not {options.source!r}" if options.source else ""
             raise DatasetError(
@@ -78,7 +80,6 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
             f"unknown dataset {options.name!r}, expected the path of a .csv, .tsv, "
             f".sdf, .xlsx or .parquet file, or one of: {names}"
         )
-    dataset = DATASETS[options.name]
     sources = dataset.sources
     if options.source and sources and options.source.partition(":")[0] not in sources:
         raise DatasetError(

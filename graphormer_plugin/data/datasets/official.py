@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from graphormer_plugin.data.datasets.pickles import load_torch
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import download_file, file_lock
 from graphormer_plugin.data.reading.options import DatasetOptions
@@ -186,20 +187,3 @@ def gnn_benchmark(name: str, graphs: int) -> BenchmarkFiles:
         url=f"https://data.pyg.org/datasets/benchmarking-gnns/{name}_v2.zip",
         graphs=graphs,
     )
-
-
-def load_torch(path: Path) -> Any:
-    """Content of a file of torch: containers, tensors and NumPy arrays, no code."""
-    import torch  # late: it takes long
-
-    reconstruct = np._core.multiarray._reconstruct
-    allowed = [
-        reconstruct,
-        # Files written under NumPy 1 give it this name.
-        (reconstruct, "numpy.core.multiarray._reconstruct"),
-        np.ndarray,
-        np.dtype,
-        *{type(np.dtype(name)) for name in ("int64", "int32", "uint8", "float64")},
-    ]
-    with torch.serialization.safe_globals(allowed):
-        return torch.load(path, weights_only=True)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.datasets.official import BenchmarkFiles, load_torch
+from graphormer_plugin.data.datasets.official import BenchmarkFiles
+from graphormer_plugin.data.datasets.pickles import load_torch
 from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.graphs.pyg_graphs import MappedGraphs
 from graphormer_plugin.data.graphs.smiles import feature_dims, parse_any_smiles

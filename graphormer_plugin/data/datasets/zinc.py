@@ -1,9 +1,6 @@
 """ZINC, the benchmark of Dwivedi et al. 2020 (arXiv:2003.00982)."""
 
-import collections
 import dataclasses
-import io
-import pickle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +10,7 @@ from rdkit import Chem
 
 from graphormer_plugin.data.datasets.csv_file import read_labels
 from graphormer_plugin.data.datasets.official import BenchmarkFiles
+from graphormer_plugin.data.datasets.pickles import load_pickle
 from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.graphs.chunk import MoleculeGraph
@@ -115,8 +113,7 @@ def _zinc_from_pickles(
     counts = {}
     with files.reading(folder):
         for split, name in _ZINC_SPLITS.items():
-            with open(folder / f"{split}.pickle", "rb") as file:
-                molecules = _Unpickler(file).load()
+            molecules = load_pickle((folder / f"{split}.pickle").read_bytes())
             if files is ZINC:
                 rows = (folder / f"{split}.index").read_text().split(",")
                 molecules = [molecules[int(row)] for row in rows]
@@ -184,32 +181,6 @@ def parse_zinc_smiles(smiles: str) -> MoleculeGraph:
     return MoleculeGraph(
         x, edges_of_mol(mol), np.repeat(np.array(types, dtype=np.int64), 2)[:, None]
     )
-
-
-class _Unpickler(pickle.Unpickler):
-    """Reads containers, numbers and tensors; refuses all other classes."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """See `pickle.Unpickler`."""
-        import torch  # late: it takes long
-
-        allowed = {
-            "collections.OrderedDict": collections.OrderedDict,
-            "torch._utils._rebuild_tensor": torch._utils._rebuild_tensor,
-            "torch._utils._rebuild_tensor_v2": torch._utils._rebuild_tensor_v2,
-            "torch.storage._load_from_bytes": _load_from_bytes,
-        }
-        if f"{module}.{name}" not in allowed:
-            raise pickle.UnpicklingError(
-                f"the file names {module}.{name}, which no file of ZINC needs"
-            )
-        return allowed[f"{module}.{name}"]
-
-
-def _load_from_bytes(content: bytes) -> Any:
-    import torch
-
-    return torch.load(io.BytesIO(content), weights_only=True)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -150,6 +150,8 @@ def _check_values(name: str, table: np.ndarray, graphs: np.ndarray, first: int) 
     if table.dtype.kind == "f":
         with np.errstate(over="ignore"):
             outside = ~np.isfinite(table.astype(np.float32))
+        if column_type(name).can_lack:
+            outside &= ~np.isnan(table)
         kind = "a value"
         expected = "one that fits float32"
     else:
