@@ -175,6 +175,7 @@ _TABLE = {
     "edge_offset": _offsets("edge_offset"),
     "pair_offset": ColumnType(Level.GRAPH, _types("int64"), is_offset=True),
     "row": ColumnType(Level.GRAPH, _types("uint8 uint16 int32")),
+    "molecule": ColumnType(Level.GRAPH, _types("uint64")),
     "weight": ColumnType(Level.GRAPH, _FLOAT32),
     "bound": ColumnType(Level.GRAPH, _types("int8")),
     "graph_features": ColumnType(Level.GRAPH, _FLOAT32, can_lack=True),

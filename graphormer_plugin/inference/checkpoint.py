@@ -235,6 +235,7 @@ def slim(state: Mapping[str, Any], parts: Sequence[str] = ()) -> dict[str, Any]:
             extra[name] = value
     history = {**state["optimizer_history"][-1], "lr_scheduler_state": {}}
     task_state = {**state["task_state"], **({"vectors": [*parts]} if parts else {})}
+    task_state.pop("molecules", None)
     return {
         **state,
         "task_state": task_state,

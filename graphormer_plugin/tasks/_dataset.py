@@ -1,6 +1,7 @@
 """fairseq's view of a split: true sizes, size buckets, seeded shuffling."""
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from graphormer_plugin.data.batches.buckets import (
     describe_graphs,
 )
 from graphormer_plugin.data.batches.collator import GraphCollator
-from graphormer_plugin.data.errors import SHARED_MEMORY
+from graphormer_plugin.data.errors import SHARED_MEMORY, counted
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.sharded_store import ShardedStore
 
@@ -172,3 +173,31 @@ def dataset_of_split(
     if max_nodes is not None:
         dataset.within(np.arange(len(dataset)), max_nodes, "--max-nodes")
     return dataset
+
+
+def molecules_of(store: GraphStore | ShardedStore, split: str) -> NDArray[np.uint64]:
+    """`molecule_key` of each molecule of a split; none where the store has only graphs."""
+    parts = [
+        part.columns["molecule"][part.splits[split]]
+        for part in store.stores
+        if "molecule" in part.columns and split in part.splits
+    ]
+    return np.concatenate([np.empty(0, np.uint64), *parts])
+
+
+def warn_of_fitted(
+    store: GraphStore | ShardedStore, split: str, trained_on: Mapping[str, Any]
+) -> None:
+    """Warn of graphs of a split that a checkpoint was fitted to; ``trained_on`` is its
+    `GraphPredictionTask.state_dict`, or empty."""
+    keys = np.frombuffer(bytes.fromhex(trained_on.get("molecules", "")), np.uint64)
+    count = int(np.isin(molecules_of(store, split), keys).sum())
+    if split == "train" and trained_on.get("fingerprint") == store.fingerprint:
+        count = len(store.splits[split])
+    if count:
+        logger.warning(
+            "the checkpoint was fitted to %s of split %s: their errors are smaller than "
+            "those of new graphs",
+            counted(count, "graph"),
+            split,
+        )

@@ -61,7 +61,12 @@ from graphormer_plugin.processes import (
     several_processes,
 )
 from graphormer_plugin.tasks._config import GraphPredictionConfig, check_options
-from graphormer_plugin.tasks._dataset import GraphDataset, dataset_of_split
+from graphormer_plugin.tasks._dataset import (
+    GraphDataset,
+    dataset_of_split,
+    molecules_of,
+    warn_of_fitted,
+)
 from graphormer_plugin.tasks._iterator import GraphBatchIterator, batch_iterator
 from graphormer_plugin.tasks._run import (
     check_common,
@@ -196,11 +201,7 @@ class GraphPredictionTask(FairseqTask):
 
     def load_split(self, split: str) -> GraphDataset:
         """The dataset of a split; see `dataset_of_split`."""
-        if split == "train" and self.is_trained_on_store:
-            logger.warning(
-                "the checkpoint was fitted to the graphs of split train: their errors are "
-                "smaller than those of new graphs"
-            )
+        warn_of_fitted(self.store, split, self._trained_on or {})
         return dataset_of_split(
             self.store,
             split,
@@ -248,16 +249,10 @@ class GraphPredictionTask(FairseqTask):
         for store, columns in zip(self.store.stores, self._collator.shards):
             columns |= load_or_compute(store, spec)
 
-    @property
-    def is_trained_on_store(self) -> bool:
-        """Whether a checkpoint is evaluated on the data that it was trained on."""
-        trained_on = self._trained_on or {}
-        return trained_on.get("fingerprint") == self.store.fingerprint
-
     def warn_of_other_data(self) -> None:
         """Warn if the checkpoint was trained on other data."""
         store, trained_on = self.store, self._trained_on
-        if trained_on and not self.is_trained_on_store:
+        if trained_on and trained_on["fingerprint"] != store.fingerprint:
             logger.warning(
                 "the checkpoint was trained on %s (fingerprint %s), other data than "
                 "%s (%s): rows of this evaluation may have been trained on",
@@ -441,6 +436,7 @@ class GraphPredictionTask(FairseqTask):
         return balance | {
             "dataset_name": self.cfg.dataset_name,
             "fingerprint": self.store.fingerprint,
+            "molecules": molecules_of(self.store, "train").tobytes().hex(),
             "featuriser": self.store.featuriser,
             "schema": self.schema.to_dict(),
             "targets": self.targets.to_dict(),

@@ -477,7 +477,22 @@ def test_evaluation_of_the_training_split(make, caplog):
     evaluated.load_dataset("test")
     assert "fitted to" not in caplog.text
     evaluated.load_dataset("train")
-    assert "checkpoint was fitted to the graphs of split train" in caplog.text
+    assert "checkpoint was fitted to 20 graphs of split train" in caplog.text
+
+
+def test_molecules_that_the_checkpoint_was_fitted_to(make, tmp_path, caplog):
+    """However they are written, in other data as in other splits."""
+    task, other = make(), tmp_path / "other.csv"
+    other.write_text(
+        "smiles,heavy,odd,split\nCCO,3,0,test\nCCCCCCC,7,1,test\nN,1,1,train\nO,1,0,valid\n"
+    )
+    evaluated = make(True, dataset_name=str(other))
+    evaluated.load_state_dict(task.state_dict())
+    evaluated.load_dataset("test")
+    assert "checkpoint was fitted to 1 graph of split test" in caplog.text
+    caplog.clear()
+    evaluated.load_dataset("train")
+    assert "fitted to" not in caplog.text
 
 
 def test_other_data_need_the_same_targets(make, tmp_path, caplog, error):

@@ -16,6 +16,7 @@ column and split, and a ``manifest.json``:
 | | or [sum N] int8, int16 or int32 | classes of nodes, -1 = missing |
 | | or [sum N] float32 | values of nodes, NaN = missing |
 | `row` | [G] uint8, uint16 or int32 | row of the source; absent if it is the graph id |
+| `molecule` | [G] uint64 | `molecule_key`, if the graphs are of SMILES |
 | `pos` | [sum N, 3] float32 | coordinates, if the source has them |
 | `weight` | [G] float32 | of each graph in the loss, 0 or more, if the source has them |
 | `bound` | [G, C] int8 | 1 where the value is above the target, -1 below, if some are bounds |
@@ -196,7 +197,11 @@ def fingerprint_of(manifest: Mapping[str, Any]) -> str:
     content = {
         "schema": manifest["schema"],
         "targets": manifest["targets"],
-        "files": {name: entry["sha256"] for name, entry in manifest["files"].items()},
+        "files": {
+            name: entry["sha256"]
+            for name, entry in manifest["files"].items()
+            if name != "molecule.npy"  # nothing is trained on it
+        },
     }
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -240,5 +240,5 @@ def _parts_of(store: GraphStore) -> dict[str, Any]:
         "features": store.featuriser,
         "targets": (targets.names, targets.unit, targets.kind, targets.level),
         "classes": targets.class_names,
-        "columns": sorted(store.columns.keys() - {"row"}),
+        "columns": sorted(store.columns.keys() - {"row", "molecule"}),
     }

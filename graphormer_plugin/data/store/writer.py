@@ -153,7 +153,7 @@ class StoreWriter:
             target: float [G, C] if the chunks have none.
             identity: what the store comes from, see `locate`.
             skipped: number of the ``rows`` that could not be parsed; 0 rows: all graphs.
-            molecules: `molecule_key` of each graph, to warn of duplicates.
+            molecules: `molecule_key` of each graph.
         """
         if target is None and self._labels:
             target = np.concatenate(self._labels)
@@ -166,6 +166,8 @@ class StoreWriter:
             arrays["bound"] = np.asarray(source.bounds, np.int8)
         if source.graph_features:
             arrays["graph_features"] = as_float32(np.asarray(source.graph_values))
+        if molecules is not None:
+            arrays["molecule"] = np.array(molecules, np.uint64)
         schema = self._schema(source.graph_features, arrays, splits)
         with named_in_errors(self._store):
             self._write_graphs(schema)
