@@ -120,7 +120,7 @@ class MoleculeEstimator:
         labels, schema = self._encode(targets)
         rows = np.flatnonzero(~np.isnan(labels).all(1) & (weights > 0))
         settings = self._settings()
-        reader = RowReader(settings.featuriser.name, [], settings.max_atoms)
+        reader = RowReader(settings.featuriser, [], settings.max_atoms)
         molecules, rows, left_out = self._read(smiles, rows, reader)
         labels = labels[rows]
         weights = weights[rows]

@@ -15,7 +15,7 @@ import torch
 from measuring import in_turn
 
 from graphormer_plugin import hub
-from graphormer_plugin.data.graphs.smiles import feature_dims
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, feature_dims
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 
@@ -27,7 +27,7 @@ def load(arch: str, checkpoint: str | None) -> hub.Predictor:
     torch.manual_seed(1)
     schema, targets = FeatureSchema(9, *feature_dims()), TargetSchema(["target"])
     model = build_model(arch, schema, targets)
-    return hub.Predictor([hub.Member(model, schema, targets, "ogb")])
+    return hub.Predictor([hub.Member(model, schema, targets, OGBFeaturiser())])
 
 
 def main() -> None:

@@ -47,16 +47,12 @@ class Start:
         return self.options.get("pretrained_model_name") or self.path.name
 
     @property
-    def featuriser(self) -> str:
-        """Name of the `Featuriser`; empty if the weights are for graphs of another source."""
-        if self.published is not None:
-            return "ogb"
-        return read_checkpoint(self.path).state["task_state"].get("featuriser", "")
-
-    @property
     def reads_ogb(self) -> bool:
         """Whether the weights are for graphs with OGB's features."""
-        return isinstance(featuriser_named(self.featuriser), OGBFeaturiser)
+        if self.published is not None:
+            return True
+        name = read_checkpoint(self.path).state["task_state"].get("featuriser", "")
+        return isinstance(featuriser_named(name), OGBFeaturiser)
 
     @functools.cached_property
     def sha256(self) -> str:

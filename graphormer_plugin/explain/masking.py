@@ -48,9 +48,9 @@ def contributions(
     rests = [without(mol, atoms) for _, atoms in parts]
     # Equal rests are predicted once. A rest may be several fragments, which all count.
     smiles = [molecules.texts[0], *sorted({*rests} - {""})]
-    name = molecules.featuriser.whole().name
+    featuriser = molecules.featuriser.whole()
     schemas = [member.schema for member in predictor.members]
-    read, _ = read_rows(RowReader(name, schemas, mol.GetNumAtoms()), smiles)
+    read, _ = read_rows(RowReader(featuriser, schemas, mol.GetNumAtoms()), smiles)
     numbers = predictor.typical_extra if extra is None else extra
     values = np.full(len(smiles), np.nan)
     values[read.chunk.row] = predictor.predict(

@@ -8,7 +8,7 @@ import numpy as np
 from rdkit import Chem
 
 from graphormer_plugin.data.files import read_text
-from graphormer_plugin.data.graphs.featurisers import featuriser_named
+from graphormer_plugin.data.graphs.featurisers import Featuriser
 from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
 from graphormer_plugin.data.reading.formats import open_table
 from graphormer_plugin.data.schema import LOG
@@ -31,7 +31,7 @@ class TrainingMolecules:
     rows of train and valid in the table of the experiment's folder."""
 
     def __init__(
-        self, checkpoints: Sequence[Path], target: str, featuriser: str
+        self, checkpoints: Sequence[Path], target: str, featuriser: Featuriser
     ) -> None:
         rows: dict[Path, set[int]] = {}  # by table
         for run in {path.absolute().parent.parent for path in checkpoints}:
@@ -51,8 +51,7 @@ class TrainingMolecules:
                 of_row[1] = unlogged_cell(float(of_row[1]))
             found += kept
         smiles = [cells[0] for cells in found]
-        texts = smiles_of(smiles, featuriser_named(featuriser))
-        self.mols = [mol_of_any_smiles(text) for text in texts]
+        self.mols = [mol_of_any_smiles(text) for text in smiles_of(smiles, featuriser)]
         self.labels = np.array([cells[1] for cells in found])
         self.names = ["".join(cells[2:]) for cells in found]
         self.counts = raw_features("fingerprint", None, self.mols)

@@ -8,6 +8,7 @@ import torch
 from graphormer_plugin.data.datasets.user_code import import_user_data
 from graphormer_plugin.data.errors import listed, named_damage
 from graphormer_plugin.data.files import home_path
+from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.data.reading.options import MAX_ATOMS
 from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.domain import domain_file, read_domain
@@ -79,7 +80,7 @@ def check_agreement(first: Member, other: Member) -> None:
     parts = ("names", "unit", "kind", "num_classes", "class_names")
     ours, theirs = (
         {part: getattr(member.targets, part) for part in parts}
-        | {"extra columns": member.extra_columns, "featuriser": member.featuriser}
+        | {"extra columns": member.extra_columns, "featuriser": member.featuriser.name}
         for member in (first, other)
     )
     for part, value in ours.items():
@@ -119,7 +120,7 @@ def load_member(
         model,
         checkpoint.schema,
         checkpoint.targets,
-        task_state.get("featuriser", ""),
+        featuriser_named(task_state.get("featuriser", "")),
         max_atoms,
         head=None if head is None else read_head(head, owner),
         domain=read_domain(beside, owner) if has_domain else None,

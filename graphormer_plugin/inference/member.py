@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from graphormer_plugin.data.graphs.descriptors import PREFIX, with_descriptors
+from graphormer_plugin.data.graphs.featurisers import Featuriser, GraphsOnly
 from graphormer_plugin.data.reading.options import MAX_ATOMS
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.heads.domain import Domain
@@ -32,8 +33,7 @@ class Member:
 
     Args:
         targets: targets of the model.
-        featuriser: name of the `Featuriser` that made graphs of SMILES for the
-            training; empty if the model takes graphs only.
+        featuriser: made graphs of SMILES for the training.
         max_atoms: atoms of the largest molecule that the commands read. The methods have
             no limit.
         domain: domain of the training molecules of a model without head.
@@ -48,7 +48,7 @@ class Member:
     model: GraphModel
     schema: FeatureSchema
     targets: TargetSchema
-    featuriser: str = ""
+    featuriser: Featuriser = GraphsOnly()
     max_atoms: int = MAX_ATOMS
     head: Head | None = None
     domain: Domain | None = None

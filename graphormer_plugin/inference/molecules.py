@@ -12,7 +12,7 @@ from rdkit import Chem
 from graphormer_plugin.data.errors import user_code_errors
 from graphormer_plugin.data.graphs.chunk import GraphChunk, MoleculeGraph
 from graphormer_plugin.data.graphs.descriptors import rdkit_descriptors
-from graphormer_plugin.data.graphs.featurisers import Featuriser, featuriser_named
+from graphormer_plugin.data.graphs.featurisers import Featuriser
 from graphormer_plugin.data.graphs.graph_columns import check_features
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.graphs.smiles import (
@@ -146,11 +146,10 @@ def written_order(mol: Chem.Mol) -> NDArray:
 
 
 def read(
-    inputs: Sequence[Any] | GraphChunk, name: str, edge_kind: str = ""
+    inputs: Sequence[Any] | GraphChunk, featuriser: Featuriser, edge_kind: str = ""
 ) -> Molecules:
-    """Read molecules and graphs for models of the featuriser ``name``; see `chunks_of_graphs`
-    for ``edge_kind``."""
-    featuriser = featuriser_named(name)
+    """Read molecules and graphs for models of a featuriser; see `chunks_of_graphs` for
+    ``edge_kind``."""
     if isinstance(inputs, str):
         raise ValueError(f"expected a list of SMILES, got one: give [{inputs!r}]")
     if isinstance(inputs, GraphChunk):
@@ -275,17 +274,16 @@ class RowReader:
     """Parser of a table's SMILES: makes graphs that all models of a predictor can read.
 
     Args:
-        name: name of the featuriser.
         schemas: vocabularies of the models.
     """
 
     def __init__(
-        self, name: str, schemas: Sequence[FeatureSchema], max_atoms: int
+        self, featuriser: Featuriser, schemas: Sequence[FeatureSchema], max_atoms: int
     ) -> None:
-        self.featuriser = featuriser_named(name)
-        self.parser = LimitedParser(self.featuriser.read, max_atoms)
+        self.featuriser = featuriser
+        self.parser = LimitedParser(featuriser.read, max_atoms)
         # Its codes are within its own vocabularies: there is nothing to check.
-        dims = self.featuriser.dims
+        dims = featuriser.dims
         self.schemas = [s for s in schemas if (s.node_dims, s.bond_dims) != dims]
 
     def __call__(self, smiles: str) -> MoleculeGraph:

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
-from graphormer_plugin.data.graphs.smiles import feature_dims
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, feature_dims
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.importers.graphormer import (
     distance_table,
@@ -90,7 +90,9 @@ def test_the_preset_is_the_published_network(norm, edges):
     targets = TargetSchema(["a", "b"])
     model = build_model("graphormer_base", imported.schema, targets, **sizes, **flags)
     model.double().load_state_dict(imported.state)
-    predictor = hub.Predictor([hub.Member(model, imported.schema, targets, "ogb")])
+    predictor = hub.Predictor(
+        [hub.Member(model, imported.schema, targets, OGBFeaturiser())]
+    )
     smiles = [str(text) for text in archive["smiles"]]
     difference = np.abs(predictor.predict(smiles) - archive["output"]).max(1)
     tie_free = archive.get("tie_free", slice(None))

@@ -3,6 +3,7 @@ import pytest
 from rdkit import Chem
 
 from graphormer_plugin import hub
+from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.explain.explanation import largest
 from graphormer_plugin.explain.masking import (
     ATOMS,
@@ -130,7 +131,7 @@ def test_every_fragment_of_a_rest_counts():
     predictor = hub.load(START)
     smiles = "c1ccccc1OCCN.Cl"
     plain = contributions(predictor, predictor.read(["c1ccccc1OCCN"]))
-    predictor.featuriser = "ogb_largest_fragment"
+    predictor.featuriser = featuriser_named("ogb_largest_fragment")
     chosen = contributions(predictor, predictor.read([smiles]))
     assert [part[:3] for part in chosen] == [part[:3] for part in plain]
     values = [[part.value for part in parts] for parts in (plain, chosen)]

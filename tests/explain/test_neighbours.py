@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 from graphormer_plugin.explain.neighbours import TrainingMolecules
 
 ROWS = [
@@ -42,14 +43,14 @@ def nearest(training, smiles, *among):
 def test_molecules_of_the_models(checkpoints):
     """Labelled rows of train and valid, of the named models alone."""
     names = ["ethanol", "butanol", "pentanol", "benzene", "again"]
-    training = TrainingMolecules(checkpoints[:1], "y", "ogb")
+    training = TrainingMolecules(checkpoints[:1], "y", OGBFeaturiser())
     assert training.names == names and len(training.mols) == 5
-    both = TrainingMolecules(checkpoints, "y", "ogb")
+    both = TrainingMolecules(checkpoints, "y", OGBFeaturiser())
     assert {*both.names} == {*names, "test"}
 
 
 def test_nearest(checkpoints):
-    training = TrainingMolecules(checkpoints[:1], "y", "ogb")
+    training = TrainingMolecules(checkpoints[:1], "y", OGBFeaturiser())
     # 5 of 14 environments are in ethanol and butanol, 5 of 17 in ethanol and pentanol.
     assert nearest(training, "OCC") == [
         "ethanol: 1.5 K, similarity 1.00",
@@ -65,7 +66,7 @@ def test_nearest(checkpoints):
 
 
 def test_another_outcome(checkpoints):
-    training = TrainingMolecules(checkpoints[:1], "y", "ogb")
+    training = TrainingMolecules(checkpoints[:1], "y", OGBFeaturiser())
     far = training.other_outcome(1.5)  # the standard deviation is 4.16
     assert far.tolist() == [False, False, True, True, False]
     pentanol, benzene = nearest(training, "CCO", far)
@@ -78,13 +79,14 @@ def test_another_outcome(checkpoints):
 def test_salts_count_without_their_ions(checkpoints, tmp_path):
     text = (tmp_path / "molecules.csv").read_text().replace("CCCCO,", "CCCCO.[Na+],")
     (tmp_path / "molecules.csv").write_text(text)
-    for featuriser, expected in (("ogb", False), ("ogb_largest_fragment", True)):
+    for is_partial in (False, True):
+        featuriser = OGBFeaturiser(False, is_partial)
         training = TrainingMolecules(checkpoints[:1], "y", featuriser)
         first, *_ = nearest(training, "CCCCO")
-        assert first.startswith("butanol") and ("1.00" in first) == expected
+        assert first.startswith("butanol") and ("1.00" in first) == is_partial
 
 
 def test_a_model_outside_of_an_experiment(tmp_path):
-    training = TrainingMolecules([tmp_path / "a/b/checkpoint.pt"], "y", "ogb")
+    training = TrainingMolecules([tmp_path / "a/b/checkpoint.pt"], "y", OGBFeaturiser())
     assert not training.mols and nearest(training, "CCO") == []
     assert training.other_outcome(1.0).tolist() == []

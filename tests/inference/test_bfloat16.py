@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from graphormer_plugin import hub
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.inference import bfloat16
 from graphormer_plugin.models import build_model
@@ -23,7 +24,7 @@ ARCHITECTURES = [
 def predictor(arch, **options):
     torch.manual_seed(1)
     model = build_model(arch, OGB, TARGETS, encoder_layers=2, **options)
-    return hub.Predictor([hub.Member(model, OGB, TARGETS, "ogb")])
+    return hub.Predictor([hub.Member(model, OGB, TARGETS, OGBFeaturiser())])
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import pytest
 from rdkit import Chem
 from test_predictor import predictor
 
-from graphormer_plugin.data.graphs.featurisers import list_featurisers
+from graphormer_plugin.data.graphs.featurisers import featuriser_named, list_featurisers
 from graphormer_plugin.inference.molecules import read
 
 PEPTIDE = "C[C@H](N)C(=O)N[C@@H](Cc1ccccc1)C(=O)O"
@@ -48,13 +48,13 @@ def test_map_numbers_change_nothing():
 def test_descriptors_are_of_the_graph(name):
     """And do not depend on the spelling where the graph does not."""
     salts = [f"{text}.Cl" for text in SPELLINGS[:3]]
-    molecules = read(salts, name)
+    molecules = read(salts, featuriser_named(name))
     sizes = {mol.GetNumAtoms() for mol in molecules.described}
     assert sizes == {MOL.GetNumAtoms() + ("largest" not in name)}
     if "canonical" in name:
         assert np.ptp(molecules.descriptors, axis=0).max() == 0
         assert len({*molecules.texts}) == 1
-        again = read(salts, name)
+        again = read(salts, featuriser_named(name))
         again.parsed = ()  # as in another process
         assert np.array_equal(again.descriptors, molecules.descriptors)
 

@@ -14,7 +14,12 @@ from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
 from graphormer_plugin.data.datasets import sbm
-from graphormer_plugin.data.graphs.smiles import feature_dims, parse_smiles
+from graphormer_plugin.data.graphs.featurisers import featuriser_named
+from graphormer_plugin.data.graphs.smiles import (
+    OGBFeaturiser,
+    feature_dims,
+    parse_smiles,
+)
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.prediction import Prediction, SpreadScale, from_log
@@ -36,7 +41,8 @@ def predictor(arch="grpe_tiny", schema=OGB, targets=TARGETS, featuriser="ogb", *
     for weight in model.parameters():
         if weight.dim() > 1:
             torch.nn.init.normal_(weight, std=0.3)
-    return hub.Predictor([hub.Member(model, schema, targets, featuriser)]).double()
+    member = hub.Member(model, schema, targets, featuriser_named(featuriser))
+    return hub.Predictor([member]).double()
 
 
 def as_data(smiles):
@@ -73,7 +79,7 @@ def test_the_domain_changes_no_prediction(arch, options):
     torch.manual_seed(1)
     sizes = {"encoder_layers": 2, "encoder_embed_dim": 16}
     model = build_model(arch, OGB, TARGETS, **sizes, **options)
-    one = hub.Predictor([hub.Member(model, OGB, TARGETS, "ogb")]).double()
+    one = hub.Predictor([hub.Member(model, OGB, TARGETS, OGBFeaturiser())]).double()
     plain, vectors = one.predict(SMILES), one.embed(SMILES)
     one.member.domain = Domain.of(
         vectors, [Chem.MolFromSmiles(text) for text in SMILES]
@@ -130,9 +136,9 @@ def test_numbers_beside_the_molecule():
 def test_codes_are_checked_where_vocabularies_are_not_those_of_ogb():
     node_dims, bond_dims = feature_dims()
     checked = RowReader(
-        "ogb", [OGB, FeatureSchema(9, [9, *node_dims[1:]], bond_dims)], 9
+        OGBFeaturiser(), [OGB, FeatureSchema(9, [9, *node_dims[1:]], bond_dims)], 9
     )
-    unchecked = RowReader("ogb", [OGB, OGB], 9)
+    unchecked = RowReader(OGBFeaturiser(), [OGB, OGB], 9)
     for one, other in zip(checked("C=CN")[:3], unchecked("C=CN")[:3], strict=True):
         np.testing.assert_array_equal(one, other)
     with pytest.raises(ValueError, match="node 1 has 16 in column 0, expected 0..8"):

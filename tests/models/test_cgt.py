@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from graphormer_plugin import hub
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import ARCHITECTURES, build_model
 from graphormer_plugin.modules.encoder_layer import ACTIVATIONS
@@ -121,7 +122,8 @@ def test_predictions_know_rings():
     """`hub` finds the rings of molecules, as the task does for a store."""
     torch.manual_seed(0)
     model = build_model("cgt_zinc_rings", OGB, GRAPHS, encoder_layers=2)
-    predictor, seen = hub.Predictor([hub.Member(model, OGB, GRAPHS, "ogb")]), []
+    predictor = hub.Predictor([hub.Member(model, OGB, GRAPHS, OGBFeaturiser())])
+    seen = []
     model.register_forward_pre_hook(lambda _, args: seen.append(args[0]["ring"]))
     smiles = ["CCO", "C1CC2CCC1C2", "C" * 5 + "C1CC1"]
     together = predictor.predict(smiles)

@@ -13,6 +13,7 @@ import pytest
 import torch
 from scipy import stats
 
+from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.hub import Member, Predictor
 from graphormer_plugin.inference.graphs import ModelGraphs
 from graphormer_plugin.models import build_model
@@ -146,7 +147,7 @@ def batch(shared_data):
     """The first 64 training molecules of ZINC-12k, as GRPE reads them."""
     rows = tables.rows(shared_data / "zinc12k.csv.gz")[:64]
     model = build_model("grpe_small", ZINC, GRAPHS)
-    predictor = Predictor([Member(model, ZINC, GRAPHS, "zinc")])
+    predictor = Predictor([Member(model, ZINC, GRAPHS, featuriser_named("zinc"))])
     molecules = predictor.read([row["smiles"] for row in rows])
     graphs = ModelGraphs(predictor.model, ZINC, molecules.chunk)
     return graphs.batch(np.arange(len(rows)))

@@ -71,9 +71,7 @@ def test_forms(name, plain, whole):
 def test_unknown_names():
     message = "unknown featuriser 'ogbb', expected ogb.ogb_canonical"
     with pytest.raises(ValueError, match=message):
-        read(["C"], "ogbb")
-    with pytest.raises(ValueError, match=message):
-        RowReader("ogbb", [], 9)
+        featuriser_named("ogbb")
     source = DatasetSource(smiles=["C"], targets=[1.0], featuriser="ogbb")
     with pytest.raises(DatasetError, match=f"dataset 'temporary': {message}"):
         store_of(source)
@@ -82,9 +80,9 @@ def test_unknown_names():
 def test_graphs_of_another_source_read_no_text():
     assert featuriser_named("") == GraphsOnly()
     with pytest.raises(ValueError, match="SMILES 0, 'C': the checkpoint does not say"):
-        read(["C"], "")
+        read(["C"], GraphsOnly())
     with pytest.raises(ValueError, match="^the checkpoint does not say how SMILES"):
-        RowReader("", [], 9)
+        RowReader(GraphsOnly(), [], 9)
 
 
 def test_a_name_has_one_featuriser():
