@@ -43,6 +43,7 @@ from graphormer_plugin.choices import check_choice, check_least
 from graphormer_plugin.models._base import EncoderConfig, GraphModel
 from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import (
+    CONVOLUTIONS,
     LayersHead,
     LinearHead,
     MessagePassingEncoder,
@@ -53,6 +54,14 @@ from graphormer_plugin.modules import (
 )
 
 HEAD_STYLES = ("mlp", "linear", "layers")
+# Options of a convolution, and the fields of a config that have them.
+OPTIONS = {
+    "hidden_dim": "encoder_ffn_embed_dim",
+    "num_heads": "encoder_attention_heads",
+    "attention_dropout": "attention_dropout",
+    "edge_dim": "edge_dim",
+    "num_towers": "towers",
+}
 
 # Baselines of PCQM4M (Table 1 of Ying et al. 2021).
 _PCQM4M = {
@@ -97,7 +106,14 @@ class MessagePassingModel(GraphModel):
         check_choice("head_style", cfg.head_style, HEAD_STYLES)
         with_bonds = getattr(cfg, "edge_features", False)  # an option of GCN and GAT
         conv = f"{cls.conv}_bonds" if with_bonds else cls.conv
-        options = cls.conv_options(cfg, task)
+        names = CONVOLUTIONS[conv].options
+        options = {
+            name: getattr(cfg, field)
+            for name, field in OPTIONS.items()
+            if name in names
+        }
+        if "mean_log_degree" in names:
+            options["mean_log_degree"] = task.mean_log_degree() or 1.0
         encoder = MessagePassingEncoder(conv, task.schema, cfg, **options)
         dim, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
         head: nn.Module = LinearHead(dim, outputs)
@@ -127,11 +143,6 @@ class MessagePassingModel(GraphModel):
                 x = self.graphs(x, batch["node_mask"])
             return self.head(x)
         return super().forward(batch, perturb)
-
-    @staticmethod
-    def conv_options(cfg: Any, task) -> dict[str, Any]:
-        """Arguments of the layer, except width and norm."""
-        return {}
 
 
 def _clamp(model: MessagePassingModel, arguments: Any, output: Tensor) -> Tensor:
@@ -175,11 +186,6 @@ class GINModel(MessagePassingModel):
 
     conv = "gin"
 
-    @staticmethod
-    def conv_options(cfg: GINConfig, task) -> dict[str, Any]:
-        """See `MessagePassingModel`."""
-        return {"hidden_dim": cfg.encoder_ffn_embed_dim}
-
 
 @register_model("gine", GINConfig, gin_pcqm4m={**_PCQM4M, "encoder_ffn_embed_dim": 600})
 class GINEModel(GINModel):
@@ -205,14 +211,6 @@ class GATModel(MessagePassingModel):
     """Graph attention network."""
 
     conv = "gat"
-
-    @staticmethod
-    def conv_options(cfg: GATConfig, task) -> dict[str, Any]:
-        """See `MessagePassingModel`."""
-        return {
-            "num_heads": cfg.encoder_attention_heads,
-            "attention_dropout": cfg.attention_dropout,
-        }
 
 
 @dataclass
@@ -264,15 +262,6 @@ class PNAModel(MessagePassingModel):
 
     conv = "pna"
 
-    @staticmethod
-    def conv_options(cfg: PNAConfig, task) -> dict[str, Any]:
-        """See `MessagePassingModel`."""
-        return {
-            "edge_dim": cfg.edge_dim,
-            "num_towers": cfg.towers,
-            "mean_log_degree": task.mean_log_degree() or 1.0,
-        }
-
 
 @dataclass
 class PNASimpleConfig(MessagePassingConfig):
@@ -296,11 +285,6 @@ class PNASimpleModel(MessagePassingModel):
 
     conv = "pna_simple"
 
-    @staticmethod
-    def conv_options(cfg: PNASimpleConfig, task) -> dict[str, Any]:
-        """See `MessagePassingModel`."""
-        return {"mean_log_degree": task.mean_log_degree() or 1.0}
-
 
 @dataclass
 class MPNNConfig(PNAConfig):
@@ -314,8 +298,3 @@ class MPNNModel(PNAModel):
     """Sum of the messages of PNA, unscaled: MPNN (sum) of Corso et al. 2020."""
 
     conv = "mpnn"
-
-    @staticmethod
-    def conv_options(cfg: MPNNConfig, task) -> dict[str, Any]:
-        """See `MessagePassingModel`."""
-        return {"edge_dim": cfg.edge_dim, "num_towers": cfg.towers}

@@ -73,6 +73,7 @@ from graphormer_plugin.modules.grpe_encoder import (
     RelationEncoding,
 )
 from graphormer_plugin.modules.message_passing import (
+    CONVOLUTIONS,
     LayersHead,
     MessagePassingEncoder,
     MessagePassingEncoderConfig,
@@ -107,6 +108,7 @@ from graphormer_plugin.modules.sparse import NodeLayout, scatter_sum
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
 __all__ = [
+    "CONVOLUTIONS",
     "AttnBias",
     "BiasedAttention",
     "BondEncoder",

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphormer_plugin.choices import check_choice, check_heads
+from graphormer_plugin.choices import check_heads
 from graphormer_plugin.modules.batch_norm import NORMS
 from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
 from graphormer_plugin.modules.dropout import Dropout
@@ -242,7 +242,6 @@ class GatedGraphConvolution(nn.Module):
         return self.own(x) + mixed.to(x.dtype), edges
 
 
-AGGREGATORS = ("mean", "max", "min", "std", "sum")
 SCALERS = ("identity", "amplification", "attenuation")
 
 
@@ -252,7 +251,7 @@ class DegreeScaledAggregates(nn.Module):
 
     Args:
         mean_log_degree: mean of log(d + 1) over the training nodes.
-        aggregators: names in `AGGREGATORS`.
+        aggregators: some of mean, max, min, std and sum.
         scalers: names in `SCALERS`.
     """
 
@@ -265,10 +264,6 @@ class DegreeScaledAggregates(nn.Module):
         super().__init__()
         self.aggregators = tuple(aggregators)
         self.scalers = tuple(scalers)
-        for name in self.aggregators:
-            check_choice("aggregator", name, AGGREGATORS)
-        for name in self.scalers:
-            check_choice("scaler", name, SCALERS)
         self.register_buffer("mean_log_degree", torch.tensor(mean_log_degree))
 
     @property
