@@ -19,7 +19,7 @@ from graphormer_plugin.data.reading.class_names import check_numbers
 from graphormer_plugin.data.reading.formats import open_table
 from graphormer_plugin.data.reading.labels import exact_labels
 from graphormer_plugin.data.reading.options import DatasetOptions, table_options
-from graphormer_plugin.data.reading.roles import find_split
+from graphormer_plugin.data.reading.roles import with_split
 from graphormer_plugin.data.reading.table import Table
 from graphormer_plugin.data.schema import LOG, TargetSchema
 from graphormer_plugin.data.splits import FOLD, SPLITS, splits_of_graphs
@@ -315,8 +315,6 @@ def find_options(table: Table, settings: Settings) -> DatasetOptions:
             split="scaffold" if settings.split == "cluster" else settings.split,
         ),
     )
-    column = None
     if not settings.folds and not settings.ratios and not settings.test_file:
-        column = find_split(table, options)
-    split = f"column:{column}" if column else options.split or "scaffold"
-    return dataclasses.replace(options, split=split)
+        options = with_split(table, options)
+    return dataclasses.replace(options, split=options.split or "scaffold")

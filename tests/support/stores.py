@@ -91,4 +91,5 @@ def store_of(result, name="temporary", **options):
 
 def csv_dataset(options):
     """The molecules and targets of the table that options name."""
-    return TableDataset.open(options).function(options)
+    dataset = TableDataset.open(options)
+    return dataset.function(dataset.resolved(options))

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from graphormer_plugin.data.reading.formats import open_table, stem
 from graphormer_plugin.data.reading.label_warnings import strange_label
 from graphormer_plugin.data.reading.labels import exact_labels
 from graphormer_plugin.data.reading.options import DECISIVE, DatasetOptions
-from graphormer_plugin.data.reading.roles import Roles
+from graphormer_plugin.data.reading.roles import Roles, with_split
 from graphormer_plugin.data.reading.rows import TableRows, whole_columns
 from graphormer_plugin.data.reading.table import NAMES, Table, listed_columns
 from graphormer_plugin.data.reading.units import molar_exponent, unit_factors
@@ -45,6 +46,7 @@ class TableDataset(RegisteredDataset):
             source="csv",
             options=DECISIVE,
             content=lambda options: {"file": table.digest},
+            resolve=partial(with_split, table),
             table=table,
         )
 

@@ -12,7 +12,6 @@ from graphormer_plugin.data.datasets.user_code import import_user_data
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.reading.formats import is_table
 from graphormer_plugin.data.reading.options import ROWS, TABLE_OPTIONS, DatasetOptions
-from graphormer_plugin.data.reading.roles import find_split
 
 
 def locate(options: DatasetOptions) -> tuple[RegisteredDataset, Path, dict[str, Any]]:
@@ -37,8 +36,7 @@ def locate(options: DatasetOptions) -> tuple[RegisteredDataset, Path, dict[str, 
             used[name] = list(value) if isinstance(value, tuple) else value
     if options.split_file:
         used["split"] = ROWS  # the store has no splits, see `with_splits`
-    has_splits = table is not None and find_split(table, options) is not None
-    if has_splits or used.get("split", "") not in ("", "random", "scaffold"):
+    if used.get("split", "") not in ("", "random", "scaffold"):
         used.pop("seed", None)
     source = dataset.origin(options)
     identity = {"source": source, "options": used}

@@ -4,6 +4,7 @@ import fnmatch
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from graphormer_plugin.data.reading.cells import is_index
 from graphormer_plugin.data.reading.options import DatasetOptions
@@ -16,22 +17,20 @@ UNIT = "units?"
 CONDITION = f"{RELATION}|{UNIT}|type|assay|organism|species"
 
 
-def find_split(table: Table, options: DatasetOptions) -> str | None:
-    """The column that ``--split column:NAME`` names; by default the column called split in
-    any case, unless an option names it as something else; None if there is none."""
-    if options.split.startswith("column:"):
-        return table.require(options.split.removeprefix("column:"))
+def with_split(table: Table, options: DatasetOptions) -> DatasetOptions:
+    """The options with their default of ``--split``: the column called split in any case,
+    unless an option names it as something else; empty if there is none."""
     named = {options.smiles_column, options.weight_column}
     named |= {*options.target_columns, *options.extra_columns}
     names = [n for n in table.header if n.lower() == SPLIT and n not in named]
     if options.split or not names:
-        return None
+        return options
     if len(names) > 1:
         raise table.error(
             f"which column has the split, {' or '.join(names)}? Name it with --split "
             f"column:{names[0]}"
         )
-    return table.require(names[0])
+    return replace(options, split=f"column:{names[0]}")
 
 
 def find_beside(
@@ -75,7 +74,8 @@ class Roles:
         self.table = table
         self.asked = options.target_columns
         self.smiles = table.find_smiles(options.smiles_column)
-        self.split = find_split(table, options)
+        column = options.split.removeprefix("column:")
+        self.split = table.require(column) if column != options.split else None
         self.extras = [table.require(name) for name in options.extra_columns]
         self.weight = [table.require(n) for n in [options.weight_column] if n]
         time = options.split.removeprefix("time:")
