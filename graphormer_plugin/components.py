@@ -10,6 +10,7 @@ import pkgutil
 import sys
 from collections.abc import Iterable, Iterator
 from types import ModuleType
+from typing import Any
 
 
 def import_modules(package: ModuleType) -> None:
@@ -31,6 +32,16 @@ def matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
         for name in names
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in chosen)
     )
+
+
+def is_same_definition(first: Any, second: Any) -> bool:
+    """Whether two classes or functions have one name in one module, as those of a notebook's
+    cell that is run again; a function without a name is always another."""
+    names = [
+        (one.__module__, getattr(one, "__qualname__", "<lambda>"))
+        for one in (first, second)
+    ]
+    return names[0] == names[1] and not names[0][1].endswith("<lambda>")
 
 
 def import_nothing_from_current_folder() -> None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphormer_plugin.choices import check_choice
-from graphormer_plugin.components import matching
+from graphormer_plugin.components import is_same_definition, matching
 from graphormer_plugin.modules.node_position import walk_powers
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
@@ -78,11 +78,8 @@ def register_pair_encoding(
     """
 
     def _register(factory: PairEncodingFactory) -> PairEncodingFactory:
-        old, new = (
-            (known.__module__, getattr(known, "__qualname__", "<lambda>"))
-            for known in (PAIR_ENCODINGS.get(name, factory), factory)
-        )
-        if name in PAIR_ENCODINGS and (old != new or new[1].endswith("<lambda>")):
+        known = PAIR_ENCODINGS.get(name)
+        if known is not None and not is_same_definition(known, factory):
             raise ValueError(f"pair encoding {name!r} is already registered")
         PAIR_ENCODINGS[name] = factory
         return factory

@@ -14,7 +14,7 @@ from graphormer_plugin.data.datasets.pickles import load_pickle
 from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.graphs.chunk import MoleculeGraph
-from graphormer_plugin.data.graphs.featurisers import register_featuriser
+from graphormer_plugin.data.graphs.featurisers import Featuriser, register_featuriser
 from graphormer_plugin.data.graphs.smiles import edges_of_mol, mol_of_smiles
 from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.reading.table import CsvTable
@@ -184,7 +184,7 @@ def parse_zinc_smiles(smiles: str) -> MoleculeGraph:
 
 
 @dataclasses.dataclass(frozen=True)
-class ZincFeaturiser:
+class ZincFeaturiser(Featuriser):
     """The `Featuriser` of SMILES in the vocabulary of ZINC, see `parse_zinc_smiles`."""
 
     name: str = "zinc"
@@ -201,18 +201,6 @@ class ZincFeaturiser:
     def mols(self, text: str) -> list[Chem.Mol]:
         """See `Featuriser`."""
         return [mol_of_smiles(text)]
-
-    def part(self, mol: Chem.Mol) -> Chem.Mol:
-        """See `Featuriser`."""
-        return mol
-
-    def plain(self) -> "ZincFeaturiser":
-        """See `Featuriser`."""
-        return self
-
-    def whole(self) -> "ZincFeaturiser":
-        """See `Featuriser`."""
-        return self
 
 
 register_featuriser(ZincFeaturiser())

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from graphormer_plugin.components import matching
+from graphormer_plugin.components import is_same_definition, matching
 from graphormer_plugin.data.graphs.chunk import MoleculeGraph, Parser
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 
@@ -29,17 +29,20 @@ class Featuriser(Protocol):
         """RDKit's molecules of a text, atoms in the order of the nodes."""
 
     def part(self, mol: Any) -> Any:
-        """The part of a molecule that becomes a graph, atoms in their order."""
+        """The part of a molecule that becomes a graph, atoms in their order; by default all."""
+        return mol
 
     def plain(self) -> "Featuriser":
         """Its form without canonical order: nodes have the order of the text."""
+        return self
 
     def whole(self) -> "Featuriser":
         """Its form that keeps all fragments."""
+        return self
 
 
 @dataclass(frozen=True)
-class GraphsOnly:
+class GraphsOnly(Featuriser):
     """Stands for graphs of a source without texts. Texts that come with such graphs say which
     molecules they are."""
 
@@ -58,18 +61,6 @@ class GraphsOnly:
         """See `Featuriser`."""
         return OGBFeaturiser().mols(text)
 
-    def part(self, mol: Any) -> Any:
-        """See `Featuriser`."""
-        return mol
-
-    def plain(self) -> "GraphsOnly":
-        """See `Featuriser`."""
-        return self
-
-    def whole(self) -> "GraphsOnly":
-        """See `Featuriser`."""
-        return self
-
 
 _FEATURISERS: dict[str, Featuriser] = {}
 
@@ -78,11 +69,8 @@ def register_featuriser(featuriser: Featuriser) -> None:
     """Make a featuriser known by its name; ValueError if one of another class has it. A class
     of the same name and module, such as a notebook's cell that is run again, replaces it.
     """
-    before, after = (
-        (type(one).__module__, type(one).__qualname__)
-        for one in (_FEATURISERS.get(featuriser.name, featuriser), featuriser)
-    )
-    if before != after:
+    known = _FEATURISERS.get(featuriser.name, featuriser)
+    if not is_same_definition(type(known), type(featuriser)):
         raise ValueError(f"featuriser {featuriser.name!r} is registered already")
     _FEATURISERS[featuriser.name] = featuriser
 
