@@ -20,10 +20,7 @@ from graphormer_plugin.models._graph_features import (
     FEATURES_WEIGHT,
     join_graph_features,
 )
-from graphormer_plugin.models._layerwise import (
-    apply_layerwise_options,
-    weight_layers,
-)
+from graphormer_plugin.models._layerwise import apply_layerwise_options, weight_layers
 from graphormer_plugin.models._registry import (
     ARCHITECTURES,
     Architecture,

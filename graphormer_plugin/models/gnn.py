@@ -49,8 +49,8 @@ from graphormer_plugin.modules import (
     MessagePassingEncoder,
     MessagePassingEncoderConfig,
     MLPHead,
+    defaults,
     option,
-    redefault,
 )
 
 HEAD_STYLES = ("mlp", "linear", "layers")
@@ -154,10 +154,10 @@ def _clamp(model: MessagePassingModel, arguments: Any, output: Tensor) -> Tensor
 
 
 @dataclass
+@defaults(encoder_embed_dim=172)
 class GCNConfig(MessagePassingConfig):
     """Options of GCN."""
 
-    encoder_embed_dim: int = redefault(MessagePassingConfig, "encoder_embed_dim", 172)
     edge_features: bool = option(
         False, "OGB's GCN: bonds in the messages, symmetric degrees"
     )
@@ -171,12 +171,11 @@ class GCNModel(MessagePassingModel):
 
 
 @dataclass
+@defaults(encoder_embed_dim=124, readout="sum")
 class GINConfig(MessagePassingConfig):
     """Options of GIN and GINE."""
 
-    encoder_embed_dim: int = redefault(MessagePassingConfig, "encoder_embed_dim", 124)
     encoder_ffn_embed_dim: int = option(124, "inner width of the network in a layer")
-    readout: str = redefault(MessagePassingConfig, "readout", "sum")
     head_style: str = option("layers", "mlp, linear or layers (see gcn)")
 
 
@@ -195,10 +194,10 @@ class GINEModel(GINModel):
 
 
 @dataclass
+@defaults(encoder_embed_dim=176)
 class GATConfig(MessagePassingConfig):
     """Options of GAT."""
 
-    encoder_embed_dim: int = redefault(MessagePassingConfig, "encoder_embed_dim", 176)
     encoder_attention_heads: int = option(8, "attention heads H, divide the width")
     attention_dropout: float = option(0.0, "dropout on attention weights, 0 <= p < 1")
     edge_features: bool = option(
@@ -214,10 +213,9 @@ class GATModel(MessagePassingModel):
 
 
 @dataclass
+@defaults(encoder_embed_dim=78)
 class GatedGCNConfig(MessagePassingConfig):
     """Options of GatedGCN."""
-
-    encoder_embed_dim: int = redefault(MessagePassingConfig, "encoder_embed_dim", 78)
 
 
 @register_model("gatedgcn", GatedGCNConfig)
@@ -228,10 +226,9 @@ class GatedGCNModel(MessagePassingModel):
 
 
 @dataclass
+@defaults(encoder_embed_dim=101)
 class GraphSAGEConfig(MessagePassingConfig):
     """Options of GraphSAGE."""
-
-    encoder_embed_dim: int = redefault(MessagePassingConfig, "encoder_embed_dim", 101)
 
 
 @register_model("graphsage", GraphSAGEConfig)
@@ -242,13 +239,12 @@ class GraphSAGEModel(MessagePassingModel):
 
 
 @dataclass
+@defaults(encoder_embed_dim=70, readout="sum")
 class PNAConfig(MessagePassingConfig):
     """Options of PNA and MPNN."""
 
-    encoder_embed_dim: int = redefault(MessagePassingConfig, "encoder_embed_dim", 70)
     edge_dim: int = option(40, "width of bond vectors; 0: bonds are not read")
     towers: int = option(5, "independent parts of a layer, divide the width")
-    readout: str = redefault(MessagePassingConfig, "readout", "sum")
 
 
 @register_model("pna", PNAConfig)
@@ -264,11 +260,10 @@ class PNAModel(MessagePassingModel):
 
 
 @dataclass
+@defaults(encoder_layers=4, encoder_embed_dim=80)
 class PNASimpleConfig(MessagePassingConfig):
     """Options of PNA with simple layers."""
 
-    encoder_layers: int = redefault(MessagePassingConfig, "encoder_layers", 4)
-    encoder_embed_dim: int = redefault(MessagePassingConfig, "encoder_embed_dim", 80)
     dropout: float = option(
         0.0, "dropout on the sum of a layer and its input, 0 <= p < 1"
     )
@@ -287,10 +282,9 @@ class PNASimpleModel(MessagePassingModel):
 
 
 @dataclass
+@defaults(encoder_embed_dim=110)
 class MPNNConfig(PNAConfig):
     """Options of MPNN."""
-
-    encoder_embed_dim: int = redefault(PNAConfig, "encoder_embed_dim", 110)
 
 
 @register_model("mpnn", MPNNConfig)

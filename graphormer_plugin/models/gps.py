@@ -23,12 +23,7 @@ from dataclasses import dataclass
 
 from graphormer_plugin.models._base import GraphModel, TransformerConfig
 from graphormer_plugin.models._registry import register_model
-from graphormer_plugin.modules import (
-    GPSEncoder,
-    GPSEncoderConfig,
-    MLPHead,
-    option,
-)
+from graphormer_plugin.modules import GPSEncoder, GPSEncoderConfig, MLPHead, option
 
 
 @dataclass

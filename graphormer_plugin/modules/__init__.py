@@ -41,7 +41,7 @@ from graphormer_plugin.modules.edge_attention import (
 from graphormer_plugin.modules.edge_input import EdgeInput
 from graphormer_plugin.modules.embedding_sum import embedding_sum
 from graphormer_plugin.modules.encoder import Encoder, SparseEncoder, joined_options
-from graphormer_plugin.modules.encoder_config import option, redefault
+from graphormer_plugin.modules.encoder_config import defaults, option, redefault
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.gaussian_kernels import (
     GaussianKernels,
@@ -123,6 +123,7 @@ __all__ = [
     "EdgeInput",
     "Edges",
     "FeatureMap",
+    "defaults",
     "edge_encoder",
     "EdgeScores",
     "Encoder",

@@ -13,7 +13,7 @@ from graphormer_plugin.modules.vocabulary import (
     Vocabularies,
     VocabularyModule,
     column_labels,
-    feature_labels,
+    table_rows,
 )
 
 
@@ -33,25 +33,15 @@ class EdgeEncoder(VocabularyModule):
         """edge_attr [E, C] -> [E + 1, D], row 0 (no edge) zero."""
         return F.pad(project_wide(self.projection, edge_attr), (0, 0, 1, 0))
 
-    def row_labels(
-        self, vocabularies: Vocabularies, weights: dict[str, Tensor]
-    ) -> dict[str, RowLabels]:
-        """Columns of the features."""
-        return feature_labels(weights, "projection.weight")
-
 
 class FeatureMap(VocabularyModule):
     """Weight [D, C] of a linear map of C real features of edges, without bias."""
 
+    feature_weight = "weight"
+
     def __init__(self, num_features: int, embed_dim: int) -> None:
         super().__init__()
         self.weight = nn.Linear(num_features, embed_dim, bias=False).weight
-
-    def row_labels(
-        self, vocabularies: Vocabularies, weights: dict[str, Tensor]
-    ) -> dict[str, RowLabels]:
-        """Columns of the features."""
-        return feature_labels(weights, "weight")
 
 
 class BondEncoder(VocabularyModule):
@@ -86,15 +76,9 @@ class BondEncoder(VocabularyModule):
         if not bond_dims:  # one column with one value
             bond_dims = [1]
             columns = columns.new_zeros(len(columns), 1)
-        rows = [dim + bool((columns < 0).any()) for dim in bond_dims]
-        if table_size:
-            if max(rows) > table_size:
-                raise ValueError(
-                    f"a bond column has {max(rows)} values, table_size is {table_size}"
-                )
-            rows = [table_size] * len(rows)
+        needed = [dim + bool((columns < 0).any()) for dim in bond_dims]
+        rows, first = table_rows(needed, table_size, "bond")
         unknown = columns.new_tensor(bond_dims)  # the row after the vocabulary
-        first = torch.tensor([0, *rows[:-1]]).cumsum(0)
         index = torch.where(columns < 0, unknown, columns) + first
         self.register_buffer("rows", index, persistent=False)
         self.table_rows = rows  # a number for each column

@@ -13,8 +13,8 @@ from graphormer_plugin.modules.encoder import Encoder, joined_options
 from graphormer_plugin.modules.encoder_config import (
     PairTransformerConfig,
     check_layers,
+    defaults,
     option,
-    redefault,
 )
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.init import init_columns
@@ -35,17 +35,15 @@ BYTES_KEPT = 12
 
 
 @dataclass
+@defaults(encoder_layers=10, encoder_embed_dim=64, dropout=0.0)
 class CGTEncoderConfig(PairTransformerConfig):
     """Options of `CGTEncoder`. The defaults are those of `cgt_zinc`, except that each
     layer has its own maps of pair features."""
 
-    encoder_layers: int = redefault(PairTransformerConfig, "encoder_layers", 10)
-    encoder_embed_dim: int = redefault(PairTransformerConfig, "encoder_embed_dim", 64)
     encoder_ffn_embed_dim: int = option(
         0, "inner width of the feed-forward network; 0: twice the width"
     )
     encoder_attention_heads: int = option(4, "attention heads H (query-key products)")
-    dropout: float = redefault(PairTransformerConfig, "dropout", 0.0)
     attention_dropout: float = option(
         0.5, "dropout of connections in the attention, 0 <= p < 1"
     )

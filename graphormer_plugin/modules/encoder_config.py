@@ -4,6 +4,7 @@ The field of an option has the flag's name, its default and its help. The config
 `graphormer_plugin.models` inherit these fields, and fairseq makes flags of them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,18 @@ def redefault(config: type, name: str, default: Any, **marks: Any) -> Any:
     """The field of a base class with another default, and further metadata."""
     metadata = config.__dataclass_fields__[name].metadata
     return field(default=default, metadata={**metadata, **marks})
+
+
+def defaults(**values: Any) -> Callable[[type], type]:
+    """Decorator below `dataclass`: other defaults for options of the base class."""
+
+    def _change(config: type) -> type:
+        for name, value in values.items():
+            config.__annotations__[name] = config.__dataclass_fields__[name].type
+            setattr(config, name, redefault(config, name, value))
+        return config
+
+    return _change
 
 
 @dataclass

@@ -25,8 +25,8 @@ from graphormer_plugin.modules.encoder import SparseEncoder, joined_options
 from graphormer_plugin.modules.encoder_config import (
     PairTransformerConfig,
     check_layers,
+    defaults,
     option,
-    redefault,
 )
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.grpe_encoder import RelationEncoding
@@ -86,20 +86,18 @@ class GPSLayer(EncoderLayer):
 
 
 @dataclass
+@defaults(
+    encoder_layers=10,
+    encoder_embed_dim=64,
+    encoder_attention_heads=4,
+    dropout=0.0,
+    attention_dropout=0.5,
+)
 class GPSEncoderConfig(PairTransformerConfig):
     """Options of `GPSEncoder`. The defaults are those of `gps_zinc`."""
 
-    encoder_layers: int = redefault(PairTransformerConfig, "encoder_layers", 10)
-    encoder_embed_dim: int = redefault(PairTransformerConfig, "encoder_embed_dim", 64)
     encoder_ffn_embed_dim: int = option(
         0, "inner width of the feed-forward networks; 0: twice the width"
-    )
-    encoder_attention_heads: int = redefault(
-        PairTransformerConfig, "encoder_attention_heads", 4
-    )
-    dropout: float = redefault(PairTransformerConfig, "dropout", 0.0)
-    attention_dropout: float = redefault(
-        PairTransformerConfig, "attention_dropout", 0.5
     )
     local_part: str = option(
         "gine", f"the convolution over edges: {', '.join(CONVOLUTIONS)}"

@@ -24,8 +24,8 @@ from graphormer_plugin.modules.encoder import SparseEncoder
 from graphormer_plugin.modules.encoder_config import (
     TransformerEncoderConfig,
     check_layers,
+    defaults,
     option,
-    redefault,
 )
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.node_encoder import NodeEncoder
@@ -117,22 +117,18 @@ class GraphTransformerLayer(nn.Module):
 
 
 @dataclass
+@defaults(
+    encoder_layers=10,
+    encoder_embed_dim=64,
+    encoder_attention_heads=8,
+    dropout=0.0,
+    attention_dropout=0.0,
+)
 class GraphTransformerEncoderConfig(TransformerEncoderConfig):
     """Options of `GraphTransformerEncoder`. The defaults are those of `gt_zinc`."""
 
-    encoder_layers: int = redefault(TransformerEncoderConfig, "encoder_layers", 10)
-    encoder_embed_dim: int = redefault(
-        TransformerEncoderConfig, "encoder_embed_dim", 64
-    )
     encoder_ffn_embed_dim: int = option(
         0, "inner width of the feed-forward networks; 0: twice the width"
-    )
-    encoder_attention_heads: int = redefault(
-        TransformerEncoderConfig, "encoder_attention_heads", 8
-    )
-    dropout: float = redefault(TransformerEncoderConfig, "dropout", 0.0)
-    attention_dropout: float = redefault(
-        TransformerEncoderConfig, "attention_dropout", 0.0
     )
     input_dropout: float = option(
         0.0, "dropout on the embedded nodes and edges, 0 <= p < 1"

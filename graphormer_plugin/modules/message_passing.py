@@ -30,8 +30,8 @@ from graphormer_plugin.modules.encoder import SparseEncoder
 from graphormer_plugin.modules.encoder_config import (
     LayersConfig,
     check_layers,
+    defaults,
     option,
-    redefault,
 )
 from graphormer_plugin.modules.init import init_columns
 from graphormer_plugin.modules.node_encoder import NodeEncoder
@@ -155,11 +155,10 @@ class MessagePassingLayer(nn.Module):
 
 
 @dataclass
+@defaults(encoder_layers=16, dropout=0.0)
 class MessagePassingEncoderConfig(LayersConfig):
     """Options of `MessagePassingEncoder`."""
 
-    encoder_layers: int = redefault(LayersConfig, "encoder_layers", 16)
-    dropout: float = redefault(LayersConfig, "dropout", 0.0)
     virtual_node: bool = option(
         False, "a vector per graph that all its nodes read and write"
     )

@@ -10,7 +10,7 @@ from graphormer_plugin.modules.vocabulary import (
     Vocabularies,
     VocabularyModule,
     column_labels,
-    feature_labels,
+    table_rows,
 )
 
 
@@ -38,12 +38,7 @@ class NodeEncoder(VocabularyModule):
             raise ValueError(
                 "node_dims is empty, expected one vocabulary size a column"
             )
-        if table_size and max(node_dims) > table_size:
-            raise ValueError(
-                f"a node column has {max(node_dims)} values, table_size is {table_size}"
-            )
-        rows = [table_size or dim for dim in node_dims]
-        first = torch.tensor([0, *rows[:-1]]).cumsum(0)
+        rows, first = table_rows(node_dims, table_size, "node")
         self.register_buffer("first_row", first, persistent=False)
         self.table_rows = rows  # a number for each column
         self.embedding = nn.EmbeddingBag(sum(rows), embed_dim, mode="sum")
@@ -61,7 +56,7 @@ class NodeEncoder(VocabularyModule):
         """Column and value of each row, for weights that were trained with these
         vocabularies (see `graphormer_plugin.modules.vocabulary`)."""
         if "embedding.weight" not in weights:
-            return feature_labels(weights, "projection.weight")
+            return super().row_labels(vocabularies, weights)
         rows = len(weights["embedding.weight"])
         labels = RowLabels(0, column_labels(vocabularies.node_dims, rows))
         return {"embedding.weight": labels}

@@ -8,6 +8,7 @@ to the row with an equal label.
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor, nn
 
 
@@ -40,19 +41,30 @@ class Vocabularies(Protocol):
 
 
 class VocabularyModule(nn.Module):
-    """A module with weights over the values of a vocabulary, e.g. one row for each."""
+    """A module with weights over the values of a vocabulary, e.g. one row for each.
+
+    Attributes:
+        feature_weight: name of the weight of a linear map of features.
+    """
+
+    feature_weight = "projection.weight"
 
     def row_labels(
         self, vocabularies: Vocabularies, weights: dict[str, Tensor]
     ) -> dict[str, "RowLabels"]:
-        """Labels of the rows of its weights, by name of the weight.
+        """Labels of the rows of its weights, by name of the weight; by default the columns of
+        the `feature_weight`.
 
         Args:
             vocabularies: vocabularies of the data of the training.
             weights: trained weights by their names in this module, perhaps with other
                 shapes.
         """
-        raise NotImplementedError
+        if self.feature_weight not in weights:
+            return {}
+        columns = range(weights[self.feature_weight].shape[1])
+        labels = RowLabels(1, [("feature", column) for column in columns])
+        return {self.feature_weight: labels}
 
 
 class RowLabels(NamedTuple):
@@ -86,6 +98,17 @@ def model_row_labels(
     return labels
 
 
+def table_rows(dims: Sequence[int], size: int, what: str) -> tuple[list[int], Tensor]:
+    """Rows of the table of each column, ``size`` if that is not 0, and the first row of each
+    in a table of all; ValueError for a column of ``what`` with more values."""
+    if size and max(dims) > size:
+        raise ValueError(
+            f"a {what} column has {max(dims)} values, table_size is {size}"
+        )
+    rows = [size or dim for dim in dims]
+    return rows, torch.tensor([0, *rows[:-1]]).cumsum(0)
+
+
 def column_labels(
     dims: Sequence[int], num_rows: int, unknown: bool = False
 ) -> list[Hashable | None]:
@@ -109,11 +132,3 @@ def column_labels(
         labels += [(column, value) for value in values]
         labels += [None] * (size - len(values))
     return labels
-
-
-def feature_labels(weights: Mapping[str, Tensor], name: str) -> dict[str, RowLabels]:
-    """Columns of features as labels of a linear map [D, F]; empty without this weight."""
-    if name not in weights:
-        return {}
-    columns = range(weights[name].shape[1])
-    return {name: RowLabels(1, [("feature", column) for column in columns])}
