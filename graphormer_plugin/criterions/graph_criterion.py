@@ -13,7 +13,11 @@ from torch import Tensor
 from graphormer_plugin.criterions.class_weights import weight_table
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.log import log_accuracy, log_mean_error
-from graphormer_plugin.criterions.losses import class_losses, present_labels
+from graphormer_plugin.criterions.losses import (
+    VALUE_LOSSES,
+    class_losses,
+    present_labels,
+)
 from graphormer_plugin.criterions.metrics import metric_names
 from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.schema import TargetSchema
@@ -229,10 +233,11 @@ class RegressionCriterion(GraphCriterion):
     """
 
     target_kinds = ("regression",)
+    loss: ClassVar[str]  # a key of `VALUE_LOSSES`
 
     def value_loss(self, output: Tensor, value: Tensor) -> Tensor:
         """Loss of every value, both at the scale of training."""
-        raise NotImplementedError
+        return VALUE_LOSSES[self.loss](output, value, reduction="none")
 
     def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
         """`value_loss` of labels at the scale of training."""
