@@ -10,6 +10,7 @@ from torch import Tensor
 
 from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.heads.kernels import Floats
 
 IN_DOMAIN = "in_domain"  # column of `Prediction.in_domain`
 
@@ -25,15 +26,15 @@ class Prediction(NamedTuple):
             `Domain`; None where the training molecules are not known.
     """
 
-    values: NDArray[np.float64]
-    std: NDArray[np.float64] | None = None
-    in_domain: NDArray[np.float64] | None = None
+    values: Floats
+    std: Floats | None = None
+    in_domain: Floats | None = None
 
 
 QUANTILE = 1.6448536269514722  # 90 % of a normal distribution lie within +- this
 
 
-def antilog(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def antilog(values: Floats) -> Floats:
     """Values of decadic logarithms; inf beyond float64."""
     with np.errstate(over="ignore"):
         return 10**values
@@ -67,15 +68,15 @@ class Interval(NamedTuple):
     """
 
     coverage: float
-    factor: NDArray[np.float64]
+    factor: Floats
 
 
 def ends_of_interval(
-    values: NDArray[np.float64],
-    std: NDArray[np.float64] | None,
+    values: Floats,
+    std: Floats | None,
     factor: float = QUANTILE,
     is_log: bool = False,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Ends of the interval of ``factor`` standard deviations [q], by default the 90 %
     interval of a normal distribution; with ``is_log`` of a target of `from_log`, symmetric in
     the logarithm. Without ``std`` it is 1."""
@@ -96,10 +97,10 @@ class SpreadScale(NamedTuple):
         floor: [C], in the targets' unit.
     """
 
-    factor: NDArray[np.float64]
-    floor: NDArray[np.float64]
+    factor: Floats
+    floor: Floats
 
-    def __call__(self, std: NDArray[np.float64]) -> NDArray[np.float64]:
+    def __call__(self, std: Floats) -> Floats:
         """Calibrated standard deviations [q, C]."""
         return np.hypot(self.factor * std, self.floor)
 
@@ -131,7 +132,7 @@ def per_target(in_domain: NDArray | None, values: NDArray) -> NDArray:
     return np.broadcast_to(each, values.shape)
 
 
-def values_of(output: Tensor | ArrayLike, targets: TargetSchema) -> NDArray[np.float64]:
+def values_of(output: Tensor | ArrayLike, targets: TargetSchema) -> Floats:
     """Values of a model's output [..., C]: in the targets' unit for regression, else
     probabilities (per class for a multiclass target)."""
     output = torch.as_tensor(output).double()

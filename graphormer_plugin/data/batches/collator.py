@@ -49,7 +49,7 @@ class GraphCollator:
 
     def __init__(
         self,
-        columns: dict[str, NDArray[Any]] | ShardColumns,
+        columns: dict[str, NDArray] | ShardColumns,
         target: NDArray[np.floating] | None,
         *,
         spec: BatchSpec,
@@ -144,7 +144,7 @@ class GraphCollator:
         }
 
     @property
-    def shards(self) -> list[dict[str, NDArray[Any]]]:
+    def shards(self) -> list[dict[str, NDArray]]:
         """Columns of each store."""
         columns = self.columns
         return columns.shards if isinstance(columns, ShardColumns) else [columns]
@@ -154,7 +154,7 @@ class GraphCollator:
         """`numbered_edges` of all graphs."""
         return numbered_edges(self.columns)
 
-    def graphs(self, graph_ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    def graphs(self, graph_ids: NDArray[np.int64]) -> dict[str, NDArray]:
         """Columns of some graphs, with their labels as ``target``."""
         if isinstance(self.columns, ShardColumns):
             return self.columns.of_graphs(graph_ids)
@@ -162,11 +162,11 @@ class GraphCollator:
 
 
 def _labels(
-    columns: Mapping[str, NDArray[Any]],
+    columns: Mapping[str, NDArray],
     level: Level,
     ids: NDArray[np.int64],
     split: str,
-) -> NDArray[Any]:
+) -> NDArray:
     """The ``target`` of `GraphCollator.__call__`."""
     is_real = columns["target"].dtype.kind == "f"
     target = padded_rows(columns, level, "target", ids)
@@ -179,7 +179,7 @@ def _labels(
 
 
 def numbered_edges(
-    columns: Mapping[str, NDArray[Any]],
+    columns: Mapping[str, NDArray],
 ) -> tuple[NDArray[np.unsignedinteger], int]:
     """Number of each edge within its graph ``[sum E]``, from 1, and the largest."""
     offsets = np.asarray(columns["edge_offset"])
@@ -209,11 +209,11 @@ def number_in_batch(
 
 
 def padded_rows(
-    columns: Mapping[str, NDArray[Any]],
+    columns: Mapping[str, NDArray],
     level: Level,
     name: str,
     ids: NDArray[np.int64],
-) -> NDArray[Any]:
+) -> NDArray:
     """A column of some graphs: [B, ...] of graphs, [B, N, ...] of nodes or [B, N, N, ...] of
     pairs, with the `ColumnType.filling` at padding."""
     rows = columns[name][rows_of_graphs(columns, ids, level)]

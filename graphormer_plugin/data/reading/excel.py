@@ -1,10 +1,15 @@
 """Excel workbooks of molecules."""
 
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.reading.table import Table, readable, rows_above_header
+from graphormer_plugin.data.reading.table import (
+    Rows,
+    Table,
+    readable,
+    rows_above_header,
+)
 
 
 class ExcelTable(Table):
@@ -37,7 +42,7 @@ class ExcelTable(Table):
         self.lines = [*zip(sheet.index + 1, rows)][above + 1 :]
         return rows[above]
 
-    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+    def rows(self, columns: Sequence[str]) -> Rows:
         """See `Table.rows`; lines are the rows of the sheet."""
         places = [self.places[name] for name in columns]
         for row, (line, cells) in enumerate(self.lines):

@@ -23,6 +23,7 @@ from graphormer_plugin.data.reading.excel import ExcelTable
 from graphormer_plugin.data.reading.parquet import ParquetTable, write_parquet
 from graphormer_plugin.data.reading.table import (
     CsvTable,
+    Rows,
     Table,
     TextTable,
     is_header,
@@ -125,7 +126,7 @@ class SdfTable(TextTable):
         self._has_titles = titles
         return [*made, *self._columns.values()]
 
-    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+    def rows(self, columns: Sequence[str]) -> Rows:
         """See `Table.rows`."""
         for row, (line, record) in enumerate(self.records()):
             cells = {self._columns[n]: cell for n, cell in items(record).items()}
@@ -167,7 +168,7 @@ class SmilesTable(TextTable):
         has_names = any(name for _, _, name in self._lines())
         return ["smiles", *(["name"] if has_names else [])]
 
-    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+    def rows(self, columns: Sequence[str]) -> Rows:
         """See `Table.rows`."""
         for row, (line, smiles, name) in enumerate(self._lines()):
             cells = {"smiles": smiles, "name": name}

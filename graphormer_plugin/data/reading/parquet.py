@@ -10,7 +10,7 @@ from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import atomic_write, file_sha256
-from graphormer_plugin.data.reading.table import Table, readable
+from graphormer_plugin.data.reading.table import Rows, Table, readable
 
 # Our choice: rows of a table with 200 columns take some 100 MB as Python's objects.
 ROWS_AT_ONCE = 16_384
@@ -46,13 +46,11 @@ class ParquetTable(Table):
         """Number of rows."""
         return sum(footer.num_rows for footer in self.footers)
 
-    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+    def rows(self, columns: Sequence[str]) -> Rows:
         """See `Table.rows`."""
         return self.rows_between(columns, 0, None)
 
-    def rows_between(
-        self, columns: Sequence[str], first: int, end: int | None
-    ) -> Iterator[tuple[int, int, list[str]]]:
+    def rows_between(self, columns: Sequence[str], first: int, end: int | None) -> Rows:
         """See `Table.rows_between`."""
         end = self.count() if end is None else end
         names = [self.schema.names[self.places[name]] for name in columns]

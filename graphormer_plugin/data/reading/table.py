@@ -15,6 +15,8 @@ from graphormer_plugin.data.errors import DatasetError, counted, listed, named_d
 from graphormer_plugin.data.files import file_sha256, open_to_read
 from graphormer_plugin.data.reading.cells import shown
 
+# Row from 0, line of the file from 1, and cells of some columns, of each row.
+Rows = Iterator[tuple[int, int, list[str]]]
 SPLIT = "split"  # in any case; a target only if it is named
 csv.field_size_limit(1 << 24)  # Python's own limit of 131,072 cuts a mol block
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -66,13 +68,11 @@ class Table:
         """An error that names the file."""
         return DatasetError(f"{self.path}: {text}")
 
-    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
-        """Yield (row from 0, line of the file from 1, cells of ``columns``)."""
+    def rows(self, columns: Sequence[str]) -> Rows:
+        """Yield the rows with the cells of ``columns``."""
         raise NotImplementedError
 
-    def rows_between(
-        self, columns: Sequence[str], first: int, end: int | None
-    ) -> Iterator[tuple[int, int, list[str]]]:
+    def rows_between(self, columns: Sequence[str], first: int, end: int | None) -> Rows:
         """The `rows` from ``first`` to before ``end``; None: to the last row."""
         return itertools.islice(self.rows(columns), first, end)
 
@@ -211,7 +211,7 @@ class CsvTable(TextTable):
         self.decimal_comma = self.delimiter == ";"
         return header
 
-    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+    def rows(self, columns: Sequence[str]) -> Rows:
         """See `Table.rows`."""
         places = [self.places[name] for name in columns]
         lines = itertools.islice(self._lines(), self.lines_above + 1, None)
