@@ -9,7 +9,7 @@ import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin import hub
 from graphormer_plugin.cli import print_line
 from graphormer_plugin.data.errors import named_damage
-from graphormer_plugin.data.files import read_text
+from graphormer_plugin.data.files import PathName, read_text
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.importers import checkpoint_of, import_published
 from graphormer_plugin.finetune.transfer import setting
@@ -65,7 +65,7 @@ def convert(arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
     return checkpoint_of(imported, targets, arguments.source), text
 
 
-def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+def describe(path: PathName) -> dict[str, Any]:
     """Contents of a checkpoint by name, as text to print."""
     parameters = sum(
         weight.numel() for weight in hub.load(path, head=None).model.parameters()

@@ -97,7 +97,7 @@ def named_damage(
 
 
 @contextlib.contextmanager
-def named_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+def named_in_errors(path: Path) -> Iterator[None]:
     """Names the file that is written, which the error of a full disk does not."""
     try:
         yield

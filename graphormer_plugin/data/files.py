@@ -24,6 +24,8 @@ from graphormer_plugin.data.errors import named_damage, named_in_errors
 
 logger = logging.getLogger(__name__)
 
+PathName = str | os.PathLike[str]
+
 NPY_HEADER_BYTES = 128  # room for any shape
 # Answers of a file system without locks, such as NFS without a lock daemon.
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
@@ -32,7 +34,7 @@ NETWORK_TIMEOUT_S = 20.0  # silence when connecting or between two blocks
 
 @contextlib.contextmanager
 def atomic_write(
-    path: str | os.PathLike[str],
+    path: PathName,
     mode: str = "wb",
     temporary: Path | None = None,
     **options: Any,
@@ -64,7 +66,7 @@ def is_full(error: BaseException | None) -> bool:
 
 @contextlib.contextmanager
 def file_lock(
-    path: str | os.PathLike[str],
+    path: PathName,
     on_wait: Callable[[], None] | None = None,
     keep: bool = True,
 ) -> Iterator[None]:
@@ -102,7 +104,7 @@ def file_lock(
 _claims: dict[Path, IO[str]] = {}
 
 
-def claim_folder(path: str | os.PathLike[str]) -> bool:
+def claim_folder(path: PathName) -> bool:
     """Lock a folder for this process, until it ends; False if its file system has no locks.
 
     The POSIX record lock (``lockf``) on ``.lock`` works on network file systems too, if they
@@ -135,7 +137,7 @@ def _open_no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, mode=0o666)
 
 
-def open_to_read(path: str | os.PathLike[str]) -> IO[bytes]:
+def open_to_read(path: PathName) -> IO[bytes]:
     """Open a regular file; reading a pipe or a device may never end."""
     file = open(path, "rb", opener=lambda name, how: os.open(name, how | os.O_NONBLOCK))
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -144,7 +146,7 @@ def open_to_read(path: str | os.PathLike[str]) -> IO[bytes]:
     return file
 
 
-def read_text(path: str | os.PathLike[str], errors: str = "strict") -> str:
+def read_text(path: PathName, errors: str = "strict") -> str:
     """Text of a regular file in UTF-8, see `open_to_read`."""
     with open_to_read(path) as file:
         content = file.read()
@@ -160,7 +162,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_csv(
-    path: str | os.PathLike[str], rows: Iterable[Sequence[Any]], delimiter: str = ","
+    path: PathName, rows: Iterable[Sequence[Any]], delimiter: str = ","
 ) -> None:
     r"""Write rows of cells that every reader splits into the same rows, see `atomic_write`.
 
@@ -173,9 +175,7 @@ def write_csv(
         csv.writer(lines, delimiter=delimiter).writerows(rows)
 
 
-def read_arrays(
-    path: str | os.PathLike[str], kind: str = "file of arrays"
-) -> dict[str, NDArray]:
+def read_arrays(path: PathName, kind: str = "file of arrays") -> dict[str, NDArray]:
     """Arrays of an ``.npz`` file by name; runs no code, and compares checksums."""
     with (
         named_damage(f"{path} is not a {kind}, or damaged"),
@@ -195,7 +195,7 @@ def npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
     return magic + length.to_bytes(2, "little") + text + b"\n"
 
 
-def file_sha256(path: str | os.PathLike[str]) -> str:
+def file_sha256(path: PathName) -> str:
     """sha256 of a file's content, in hexadecimal."""
     with open_to_read(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -210,7 +210,7 @@ def folder_hash(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def home_path(path: str | os.PathLike[str]) -> Path:
+def home_path(path: PathName) -> Path:
     """A path with the home folder in place of ``~``; `Path.expanduser` has a RuntimeError
     for ``~name`` of no user."""
     return Path(os.path.expanduser(path))

@@ -16,9 +16,7 @@ from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
 from graphormer_plugin.data.files import atomic_write, read_arrays
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, MORGAN_BITS
-from graphormer_plugin.experiment.labelled_molecules import (
-    LabelledMolecules,
-)
+from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
 from graphormer_plugin.experiment.settings import (
     AUTO,
     CONFORMAL,

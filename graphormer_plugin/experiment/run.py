@@ -15,11 +15,7 @@ from graphormer_plugin.data.files import atomic_write, file_lock, read_text, wri
 from graphormer_plugin.data.splits import RATIOS
 from graphormer_plugin.experiment import fit, predictions, results, split_tables
 from graphormer_plugin.experiment.data_warnings import experiment_warnings
-from graphormer_plugin.experiment.experiment import (
-    TITLES,
-    Experiment,
-    unfit_for_head,
-)
+from graphormer_plugin.experiment.experiment import TITLES, Experiment, unfit_for_head
 from graphormer_plugin.experiment.figures import figures
 from graphormer_plugin.experiment.labelled_molecules import (
     LabelledMolecules,

@@ -1,7 +1,6 @@
 """Fit a head on the frozen vectors of a checkpoint, in seconds and without updates."""
 
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from graphormer_plugin.data.files import PathName
 from graphormer_plugin.data.graphs.smiles import identity_of
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads import MAX_ROWS
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 def fit_head(
-    checkpoint: str | os.PathLike[str],
+    checkpoint: PathName,
     smiles: Sequence[str],
     targets: ArrayLike,
     *,
@@ -117,7 +117,7 @@ def fit_head(
 
 
 def save_training_domain(
-    checkpoint: str | os.PathLike[str],
+    checkpoint: PathName,
     smiles: Sequence[str],
     device: torch.device | str = "cpu",
     labelled: NDArray[np.bool_] | None = None,

@@ -2,13 +2,12 @@
 what a run must have in common with it."""
 
 import logging
-import os
 import shutil
 from pathlib import Path
 
 from omegaconf import DictConfig
 
-from graphormer_plugin.data.files import atomic_write, file_lock
+from graphormer_plugin.data.files import PathName, atomic_write, file_lock
 from graphormer_plugin.data.reading.options import flag_of
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.transfer import (
@@ -23,7 +22,7 @@ from graphormer_plugin.models import GraphModel
 logger = logging.getLogger(__name__)
 
 
-def read_last(path: str | os.PathLike[str]) -> Pretrained:
+def read_last(path: PathName) -> Pretrained:
     """Read the last checkpoint of a training.
 
     A damaged file is kept under another name, and the newest intact checkpoint of its
@@ -108,7 +107,7 @@ def check_weights(start: Pretrained, model: GraphModel, targets: TargetSchema) -
             )
 
 
-def copy_checkpoint(source: str | os.PathLike[str], path: Path) -> None:
+def copy_checkpoint(source: PathName, path: Path) -> None:
     """Copy a checkpoint; its new name has the old content or all of the new."""
     temporary = path.with_name(f"{path.name}.tmp")
     with open(source, "rb") as file, atomic_write(path, temporary=temporary) as copy:

@@ -17,6 +17,7 @@ from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from graphormer_plugin.data.errors import listed
+from graphormer_plugin.data.files import PathName
 from graphormer_plugin.data.reading.options import flag_of
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
@@ -54,7 +55,7 @@ class Pretrained:
     components: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def read_pretrained(path: str | os.PathLike[str]) -> Pretrained:
+def read_pretrained(path: PathName) -> Pretrained:
     """Read a checkpoint of this package; the weights stay on disk until they are used."""
     checkpoint = read_checkpoint(path)
     cfg = checkpoint.state["cfg"]

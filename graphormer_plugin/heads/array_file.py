@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphormer_plugin.data.errors import named_damage
-from graphormer_plugin.data.files import atomic_write, read_arrays
+from graphormer_plugin.data.files import PathName, atomic_write, read_arrays
 
 META = "meta"
 Contents = tuple[dict[str, Any], dict[str, NDArray]]  # JSON values, and arrays by name
@@ -30,7 +29,7 @@ def weights_digest(weights: Mapping[str, Tensor]) -> str:
 
 
 def write_arrays(
-    path: str | os.PathLike[str], meta: Mapping[str, Any], arrays: Mapping[str, Any]
+    path: PathName, meta: Mapping[str, Any], arrays: Mapping[str, Any]
 ) -> None:
     """Write JSON values and arrays of numbers; a file of that name is replaced."""
     with atomic_write(path) as file:
@@ -39,7 +38,7 @@ def write_arrays(
 
 @contextlib.contextmanager
 def reading(
-    path: str | os.PathLike[str], kind: str, version: int, owner: str | None
+    path: PathName, kind: str, version: int, owner: str | None
 ) -> Iterator[Contents]:
     """Read a file of `write_arrays`; any error within becomes a line.
 

@@ -1,6 +1,5 @@
 """Whether molecules resemble the training molecules of a model."""
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from graphormer_plugin.data.errors import counted
+from graphormer_plugin.data.files import PathName
 from graphormer_plugin.data.graphs.smiles import identity_of
 from graphormer_plugin.heads.array_file import Contents, reading, write_arrays
 from graphormer_plugin.heads.kernels import Floats, Reference, mean_squared_differences
@@ -308,19 +308,19 @@ def most_similar(
     return [(int(place), float(similar[place])) for place in order]
 
 
-def domain_file(checkpoint: str | os.PathLike[str]) -> Path:
+def domain_file(checkpoint: PathName) -> Path:
     """Where the domain of a checkpoint without a head lies."""
     return Path(checkpoint).with_suffix(".domain.npz")
 
 
-def save_domain(domain: Domain, path: str | os.PathLike[str], checkpoint: str) -> None:
+def save_domain(domain: Domain, path: PathName, checkpoint: str) -> None:
     """Write the domain of a checkpoint's last layer; ``checkpoint`` is its
     `weights_digest`."""
     meta, arrays = domain.contents()
     write_arrays(path, {"version": VERSION, "checkpoint": checkpoint, **meta}, arrays)
 
 
-def read_domain(path: str | os.PathLike[str], checkpoint: str | None = None) -> Domain:
+def read_domain(path: PathName, checkpoint: str | None = None) -> Domain:
     """Read a domain; for ``checkpoint`` and errors see `reading`."""
     with reading(path, "domain of a checkpoint", VERSION, checkpoint) as contents:
         return Domain.from_contents(*contents)

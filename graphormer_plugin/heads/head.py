@@ -11,7 +11,6 @@ The file ``head.npz`` holds arrays only, and reading it runs no code. It names t
 that its vectors come from; a head beside another checkpoint is refused.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from graphormer_plugin.data.files import PathName
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, MORGAN_BITS
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.array_file import reading, write_arrays
@@ -211,7 +211,7 @@ class Head:
         nearest = nearest_of(squares, self.domain.labelled)
         return mean, variance, self.domain.similarity_quantile(np.sqrt(nearest))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: PathName) -> None:
         """Write the file; a file of that name is replaced."""
         meta, arrays = self.domain.contents()
         meta |= {
@@ -236,7 +236,7 @@ class Head:
         write_arrays(path, meta, arrays)
 
 
-def read_head(path: str | os.PathLike[str], checkpoint: str | None = None) -> Head:
+def read_head(path: PathName, checkpoint: str | None = None) -> Head:
     """Read a head; for ``checkpoint`` and errors see `reading`."""
     with reading(path, "head", VERSION, checkpoint) as contents:
         head = _head_of(*contents)

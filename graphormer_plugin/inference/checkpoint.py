@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from graphormer_plugin.data.errors import is_out_of_memory, named_damage
-from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.files import PathName, atomic_write
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 
 ZIP_START = b"PK\x03\x04"  # torch writes an archive since its version 1.6
@@ -112,13 +112,13 @@ def packaged_models() -> dict[str, Path]:
     return {path.stem: path for path in sorted(PACKAGED.glob("*.pt"))}
 
 
-def checkpoint_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+def checkpoint_path(path: PathName) -> PathName:
     """File of a packaged model, or the path. A packaged name wins over a file in the
     current folder, which ``./NAME`` or a `Path` means."""
     return packaged_models().get(path, path) if isinstance(path, str) else path
 
 
-def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
+def read_checkpoint(path: PathName) -> Checkpoint:
     """Read a checkpoint that was trained or converted with this package; ValueError for
     another or a damaged file. Tensors stay on disk until they are used."""
     path = checkpoint_path(path)
@@ -141,16 +141,14 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
 
 
 def invalid_checkpoint_errors(
-    path: str | os.PathLike[str],
+    path: PathName,
 ) -> AbstractContextManager[None]:
     """ValueError with a line for a file that has a missing or wrong part, see
     `named_damage`."""
     return named_damage(f"{path} is damaged, or of another version")
 
 
-def write_file(
-    state: Any, path: str | os.PathLike[str], temporary: Path | None = None
-) -> None:
+def write_file(state: Any, path: PathName, temporary: Path | None = None) -> None:
     """Write plain values and tensors for `read_file`; see `atomic_write`."""
     try:
         with atomic_write(path, temporary=temporary) as file:
@@ -160,7 +158,7 @@ def write_file(
         raise OSError(f"cannot write {path}: {reason}") from error
 
 
-def read_file(path: str | os.PathLike[str], mmap: bool = True) -> Any:
+def read_file(path: PathName, mmap: bool = True) -> Any:
     """Read plain values and tensors that ``torch.save`` has written.
 
     Allows ``argparse.Namespace`` too, which older checkpoints of fairseq have. With
@@ -245,7 +243,7 @@ def slim(state: Mapping[str, Any], parts: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
-def check_output(path: str | os.PathLike[str]) -> None:
+def check_output(path: PathName) -> None:
     """Raise OSError if a file exists already, or its folder does not."""
     path = Path(path)
     if not path.parent.is_dir():

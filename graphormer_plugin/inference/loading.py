@@ -1,13 +1,12 @@
 """Make a predictor of checkpoints and of the files beside them."""
 
-import os
 from pathlib import Path
 
 import torch
 
 from graphormer_plugin.data.datasets.user_code import import_user_data
 from graphormer_plugin.data.errors import listed, named_damage
-from graphormer_plugin.data.files import home_path
+from graphormer_plugin.data.files import PathName, home_path
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.data.reading.options import MAX_ATOMS
 from graphormer_plugin.heads.array_file import weights_digest
@@ -21,18 +20,15 @@ from graphormer_plugin.inference.checkpoint import (
 )
 from graphormer_plugin.inference.embedding import widths
 from graphormer_plugin.inference.member import Member
-from graphormer_plugin.inference.model_folder import (
-    ModelFolder,
-    models_named,
-)
+from graphormer_plugin.inference.model_folder import ModelFolder, models_named
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.models import ARCHITECTURES, GraphModel, model_from_options
 
 
 def load(
-    path: str | os.PathLike[str] | ModelFolder,
-    user_data_dir: str | os.PathLike[str] | None = None,
-    head: str | os.PathLike[str] | None = HEAD_BESIDE_CHECKPOINT,
+    path: PathName | ModelFolder,
+    user_data_dir: PathName | None = None,
+    head: PathName | None = HEAD_BESIDE_CHECKPOINT,
     domain: bool = True,
 ) -> Predictor:
     """Load a checkpoint of this package, or the models of a folder with ``models.json``. A
@@ -93,7 +89,7 @@ def check_agreement(first: Member, other: Member) -> None:
 
 def load_member(
     path: Path,
-    head: str | os.PathLike[str] | None,
+    head: PathName | None,
     domain: bool,
     shared: dict[str, GraphModel],
 ) -> Member:
@@ -149,9 +145,7 @@ def usable_device(name: str | None) -> torch.device:
     return device
 
 
-def head_file(
-    checkpoint: str | os.PathLike[str], head: str | os.PathLike[str] | None
-) -> Path | None:
+def head_file(checkpoint: PathName, head: PathName | None) -> Path | None:
     """The file of the head that `load` takes, or None."""
     if head == HEAD_BESIDE_CHECKPOINT:
         beside = Path(checkpoint).with_name(HEAD_FILE)
@@ -160,7 +154,7 @@ def head_file(
 
 
 @torch.random.fork_rng(devices=[])  # the weights that it draws first are replaced
-def load_model(checkpoint: Checkpoint, path: str | os.PathLike[str]) -> GraphModel:
+def load_model(checkpoint: Checkpoint, path: PathName) -> GraphModel:
     """The model of a checkpoint, with its weights; ``path`` is for messages."""
     # fairseq's own architectures would open files that the checkpoint names.
     if checkpoint.arch not in ARCHITECTURES:

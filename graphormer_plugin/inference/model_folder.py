@@ -1,7 +1,6 @@
 """Models that predict together: checkpoints, or a folder with ``models.json``."""
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.files import file_sha256, read_text, write_text
+from graphormer_plugin.data.files import PathName, file_sha256, read_text, write_text
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.head import HEAD_FILE
 from graphormer_plugin.heads.prediction import Interval, SpreadScale
@@ -81,7 +80,7 @@ class ModelFolder:
         return Interval(self.coverage, np.array(factors))
 
 
-def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
+def read_folder(folder: PathName) -> ModelFolder:
     """The models of a folder, none of whose heads is missing or another's."""
     path = Path(folder, MODELS_FILE)
     if not path.exists():
@@ -109,7 +108,7 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
     return models
 
 
-def models_named(names: Sequence[str | os.PathLike[str]]) -> ModelFolder:
+def models_named(names: Sequence[PathName]) -> ModelFolder:
     """Models of a command line: checkpoints, models that come with the package, or the
     models of a folder."""
     paths = [Path(checkpoint_path(name)) for name in names]
@@ -120,9 +119,7 @@ def models_named(names: Sequence[str | os.PathLike[str]]) -> ModelFolder:
     return read_folder(paths[0])
 
 
-def write_folder(
-    folder: str | os.PathLike[str], checkpoints: Sequence[str], **content: Any
-) -> None:
+def write_folder(folder: PathName, checkpoints: Sequence[str], **content: Any) -> None:
     """Write `MODELS_FILE`: checkpoints relative to the folder, the heads that lie beside
     them with their digests, and further fields of a `ModelFolder`."""
     heads = {}

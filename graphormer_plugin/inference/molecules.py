@@ -22,11 +22,7 @@ from graphormer_plugin.data.graphs.smiles import (
     without_hydrogens,
 )
 from graphormer_plugin.data.schema import FeatureSchema
-from graphormer_plugin.data.store.featurise import (
-    LimitedParser,
-    joined_graphs,
-    parse,
-)
+from graphormer_plugin.data.store.featurise import LimitedParser, joined_graphs, parse
 from graphormer_plugin.heads.kernels import as_mol, raw_features, rounded
 
 

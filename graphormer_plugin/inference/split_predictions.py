@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from graphormer_plugin.data.files import atomic_write, write_csv
+from graphormer_plugin.data.files import PathName, atomic_write, write_csv
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.heads.prediction import values_of
@@ -26,14 +26,14 @@ SUBMISSIONS = {
 }
 
 
-def check_results_path(path: str | os.PathLike[str]) -> None:
+def check_results_path(path: PathName) -> None:
     """Raise ValueError before the evaluation if ``--results-path`` is a file."""
     if os.path.exists(path) and not os.path.isdir(path):
         raise ValueError(f"--results-path {path} is a file; name a folder")
 
 
 def write_predictions(
-    folder: str | os.PathLike[str],
+    folder: PathName,
     split: str,
     store: GraphStore,
     targets: TargetSchema,

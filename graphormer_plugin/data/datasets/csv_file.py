@@ -20,12 +20,7 @@ from graphormer_plugin.data.reading.rows import TableRows, whole_columns
 from graphormer_plugin.data.reading.table import NAMES, Table, listed_columns
 from graphormer_plugin.data.reading.units import molar_exponent, unit_factors
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.splits import (
-    FOLD,
-    random_split,
-    rowwise_split,
-    time_split,
-)
+from graphormer_plugin.data.splits import FOLD, random_split, rowwise_split, time_split
 
 logger = logging.getLogger(__name__)
 

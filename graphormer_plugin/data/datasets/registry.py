@@ -31,7 +31,7 @@ from typing import Any
 
 from graphormer_plugin.data.columns import Level, learned_level
 from graphormer_plugin.data.errors import DatasetError, error_place, user_code_errors
-from graphormer_plugin.data.files import file_sha256, folder_hash
+from graphormer_plugin.data.files import PathName, file_sha256, folder_hash
 from graphormer_plugin.data.graphs.chunk import Parser
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.data.reading.options import DatasetOptions, flag_of
@@ -179,7 +179,7 @@ def register_dataset(
     source: str = "user",
     options: Sequence[str] = USER_OPTIONS,
     content: Callable[[DatasetOptions], dict[str, Any]] | None = None,
-    files: Sequence[str | os.PathLike[str]] = (),
+    files: Sequence[PathName] = (),
     sources: Sequence[str] = (),
     resolve: Callable[[DatasetOptions], DatasetOptions] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -34,7 +34,6 @@ reads the whole store and compares checksums.
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -49,7 +48,7 @@ from graphormer_plugin.data.errors import (
     counted,
     named_damage,
 )
-from graphormer_plugin.data.files import file_sha256, read_text
+from graphormer_plugin.data.files import PathName, file_sha256, read_text
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.splits import SPLITS
 
@@ -95,7 +94,7 @@ class GraphStore:
         self.reopen: tuple[Any, ...] = GraphStore.open, (str(path),)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], verify: bool = False) -> "GraphStore":
+    def open(cls, path: PathName, verify: bool = False) -> "GraphStore":
         """Open a store without reading its columns, or with ``verify`` read all files and
         compares their checksums. StoreError says that it is missing, damaged, or of another
         version; NewerStoreError, that a newer version has written it."""

@@ -16,6 +16,7 @@ from graphormer_plugin.data.columns import Level, as_rows, column_type
 from graphormer_plugin.data.datasets.registry import DatasetSource
 from graphormer_plugin.data.errors import StoreError, counted, named_in_errors
 from graphormer_plugin.data.files import (
+    PathName,
     atomic_write,
     file_sha256,
     is_full,
@@ -54,7 +55,7 @@ class StoreWriter:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: PathName,
         node_dims: list[int] | None = None,
         bond_dims: list[int] | None = None,
         key: Any = None,

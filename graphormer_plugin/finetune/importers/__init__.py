@@ -1,6 +1,5 @@
 """Read published checkpoints of other codes, and convert them to this package's."""
 
-import os
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from graphormer_plugin.data.errors import named_damage
+from graphormer_plugin.data.files import PathName
 from graphormer_plugin.data.graphs.smiles import feature_dims
 from graphormer_plugin.data.reading.options import flag_words
 from graphormer_plugin.data.schema import TargetSchema
@@ -33,7 +33,7 @@ _IMPORTERS = {  # a key for each of `PUBLISHED_CODES`
 }
 
 
-def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
+def read_weights(path: PathName) -> dict[str, Tensor]:
     """Weights of a published checkpoint: the whole file, or its entry ``model`` (fairseq)
     or ``model_state`` (GraphGym)."""
     state = read_file(path)
@@ -52,7 +52,7 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 
 
 def import_published(
-    path: str | os.PathLike[str], source: str, config: Mapping[str, Any]
+    path: PathName, source: str, config: Mapping[str, Any]
 ) -> Imported:
     """Read a checkpoint of another code."""
     weights = read_weights(path)
