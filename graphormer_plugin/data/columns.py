@@ -8,7 +8,6 @@ Columns of attributes and fields that users register are called ``<level>.<name>
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -16,6 +15,9 @@ from typing import Any
 import numpy as np
 
 from cython_ext.columns import DTYPES, ranges
+
+# Columns by name, or other arrays.
+Columns = dict[str, np.ndarray]
 
 
 class Level(StrEnum):
@@ -140,9 +142,7 @@ def is_missing(labels: np.ndarray) -> np.ndarray:
     return np.isnan(labels) if labels.dtype.kind == "f" else labels < 0
 
 
-def rows_of_graphs(
-    columns: Mapping[str, np.ndarray], graph_ids: np.ndarray, level: Level
-) -> np.ndarray:
+def rows_of_graphs(columns: Columns, graph_ids: np.ndarray, level: Level) -> np.ndarray:
     """Rows of some graphs in columns of a level, graph after graph."""
     if level is Level.GRAPH:
         return graph_ids

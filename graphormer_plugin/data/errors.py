@@ -112,8 +112,12 @@ def error_place(error: BaseException, inside: str) -> str:
     if isinstance(error, SyntaxError):
         return f"at {error.filename}:{error.lineno}: SyntaxError: {error.msg}"
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if inside and f.filename.startswith(inside)]
-    where = f"at {own[-1].filename}:{own[-1].lineno}: " if own else "with "
+    user_frames = [f for f in frames if inside and f.filename.startswith(inside)]
+    where = (
+        f"at {user_frames[-1].filename}:{user_frames[-1].lineno}: "
+        if user_frames
+        else "with "
+    )
     message = " ".join(str(error).split())
     return f"{where}{type(error).__name__}: {message}"
 

@@ -139,7 +139,9 @@ def _open_no_link(path: str, flags: int) -> int:
 
 def open_to_read(path: PathName) -> IO[bytes]:
     """Open a regular file; reading a pipe or a device may never end."""
-    file = open(path, "rb", opener=lambda name, how: os.open(name, how | os.O_NONBLOCK))
+    file = open(
+        path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)
+    )
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))

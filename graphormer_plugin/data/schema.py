@@ -103,10 +103,11 @@ class FeatureSchema:
             )
         edge_attr = edge_attr.astype(np.int64)
         if self.bond_table is not None:
-            known = {tuple(row): i + 1 for i, row in enumerate(self.bond_table)}
+            type_of_row = {tuple(row): i + 1 for i, row in enumerate(self.bond_table)}
             rows, inverse = np.unique(edge_attr, axis=0, return_inverse=True)
             types = [
-                known.get(tuple(row), self.num_bond_types) for row in rows.tolist()
+                type_of_row.get(tuple(row), self.num_bond_types)
+                for row in rows.tolist()
             ]
             return np.array(types, dtype=np.int64)[inverse.reshape(-1)]
         outside = (edge_attr < 0) | (edge_attr >= self.bond_dims)
@@ -224,12 +225,12 @@ class TargetSchema:
         [n, C] are floats or integers; for the missing ones see `is_missing`.
         Without ``num_classes``, a class may be any number."""
         if self.kind == "regression":
-            wrong = beyond_float32(labels)
+            invalid = beyond_float32(labels)
         else:
             count = 2 if self.kind == "binary" else self.num_classes or math.inf
-            wrong = (labels != np.floor(labels)) | (labels < 0) | (labels >= count)
-            wrong &= ~is_missing(labels)
-        places = np.argwhere(wrong)
+            invalid = (labels != np.floor(labels)) | (labels < 0) | (labels >= count)
+            invalid &= ~is_missing(labels)
+        places = np.argwhere(invalid)
         return (int(places[0, 0]), int(places[0, 1])) if len(places) else None
 
     def check(self, labels: np.ndarray) -> None:

@@ -14,13 +14,12 @@ logger = logging.getLogger(__name__)
 
 Ratios = tuple[float, float, float]  # shares of train, valid and test; their sum is 1
 RATIOS: Ratios = (0.8, 0.1, 0.1)
+Split = dict[str, np.ndarray]  # rows, or graphs, of each part
 SPLITS = ("train", "valid", "test")
 FOLD = "fold"  # and its number, of a column of folds
 
 
-def random_split(
-    rows: int, seed: int, ratios: Ratios = RATIOS
-) -> dict[str, np.ndarray]:
+def random_split(rows: int, seed: int, ratios: Ratios = RATIOS) -> Split:
     """Random rows for valid and test, at least a row for each, the rest for train. Equal seeds
     give equal splits, on every platform."""
     if rows < 3:
@@ -36,9 +35,7 @@ def random_split(
     }
 
 
-def rowwise_split(
-    first: int, rows: int, seed: int, ratios: Ratios = RATIOS
-) -> dict[str, np.ndarray]:
+def rowwise_split(first: int, rows: int, seed: int, ratios: Ratios = RATIOS) -> Split:
     """Random split of some rows of a table, each row on its own.
 
     A row's split depends on its number and the seed, not on the number of rows, so that
@@ -64,7 +61,7 @@ def scaffold_split(
     seed: int | None = None,
     labels: np.ndarray | None = None,
     molecules: Sequence[int] | None = None,
-) -> dict[str, np.ndarray]:
+) -> Split:
     """Split by Bemis-Murcko scaffold, or by other groups: no group is in two splits.
 
     Groups of equal scaffold, in their order, fill train up to its share of the labels,
@@ -85,20 +82,20 @@ def scaffold_split(
     `molecule_order`, which leaves out molecules without a label.
     """
     numbers = np.arange(len(scaffolds))
-    known = np.ones((len(scaffolds), 1), bool)
+    is_labelled = np.ones((len(scaffolds), 1), bool)
     if labels is not None:
         numbers = molecule_order(molecules, labels)
-        known = ~np.isnan(labels[numbers])
+        is_labelled = ~np.isnan(labels[numbers])
     groups = _scaffold_groups([scaffolds[number] for number in numbers])
     if seed is not None:
         random = np.random.Generator(np.random.PCG64(seed))
         groups = [groups[number] for number in random.permutation(len(groups))]
         large = min(filter(None, ratios[1:])) * len(numbers) / 2
         groups.sort(key=lambda group: len(group) <= large)  # keeps the order otherwise
-    total = np.maximum(known.sum(0), 1)
+    total = np.maximum(is_labelled.sum(0), 1)
     up_to_train = ratios[0] * total
     up_to_valid = (ratios[0] + ratios[1]) * total
-    largest = known[max(groups, key=len, default=[])].sum(0)
+    largest = is_labelled[max(groups, key=len, default=[])].sum(0)
     if seed is not None and (largest / total**2) @ (largest - up_to_train) > 0:
         # It is train alone; valid and test share the others.
         groups.sort(key=len, reverse=True)
@@ -108,7 +105,7 @@ def scaffold_split(
     splits: dict[str, list[list[int]]] = {name: [] for name in SPLITS}
     trained = seen = np.zeros(len(total))
     for group in groups:
-        count = known[group].sum(0)
+        count = is_labelled[group].sum(0)
         weight = count / total**2
         if weight @ (trained + count - up_to_train) <= 0:
             name = "train"
@@ -125,21 +122,22 @@ def scaffold_split(
         if ratio and not splits[name] and len(most) > 1:
             splits[name] = [most.pop(most.index(min(most, key=len)))]
     rows = {name: [*itertools.chain(*parts)] for name, parts in splits.items()}
-    return {name: numbers[np.sort(np.array(at, np.int64))] for name, at in rows.items()}
+    return {
+        name: numbers[np.sort(np.array(order, np.int64))]
+        for name, order in rows.items()
+    }
 
 
-def time_split(
-    times: np.ndarray, labels: np.ndarray, ratios: Ratios = RATIOS
-) -> dict[str, np.ndarray]:
+def time_split(times: np.ndarray, labels: np.ndarray, ratios: Ratios = RATIOS) -> Split:
     """Split by time: the latest rows with at least the share of test of the labels are
     test, the latest of the others with the share of valid are valid, the oldest train.
     Rows of the same time stay together. Several targets count by their mean. Rows without a
     time [rows] (NaN) or a label [rows, T] are left out.
     """
     rows = np.flatnonzero(~np.isnan(labels).all(1) & ~np.isnan(times))
-    known = ~np.isnan(labels[rows])
-    known = known[:, known.any(0)]
-    share = (known / known.sum(0)).mean(1)
+    is_labelled = ~np.isnan(labels[rows])
+    is_labelled = is_labelled[:, is_labelled.any(0)]
+    share = (is_labelled / is_labelled.sum(0)).mean(1)
     moments, moment = np.unique(times[rows], return_inverse=True)
     # Share of the labels at each time or later, and 0 after the last.
     later = np.cumsum(np.bincount(moment, share, len(moments) + 1)[::-1])[::-1]
@@ -167,7 +165,7 @@ LEAST_FOLDS = 3  # train, valid and test
 
 def folds(
     rows: int, count: int, seed: int, scaffolds: Sequence[str] | None = None
-) -> list[dict[str, np.ndarray]]:
+) -> list[Split]:
     """Splits of a cross-validation: each fold is test once, and the next fold valid. No
     scaffold, or other group, is in two folds: each group, the largest first and groups of a
     size in random order, joins the smallest fold."""
@@ -193,12 +191,12 @@ def folds(
     return splits_of_folds([np.sort(np.array(fold, np.int64)) for fold in members])
 
 
-def splits_of_folds(members: Sequence[np.ndarray]) -> list[dict[str, np.ndarray]]:
+def splits_of_folds(members: Sequence[np.ndarray]) -> list[Split]:
     """Splits of a cross-validation from the rows of each fold, see `folds`."""
     splits = []
     for first in range(len(members)):
-        test, valid, *others = (*members[first:], *members[:first])
-        train = np.sort(np.concatenate(others))
+        test, valid, *rest = (*members[first:], *members[:first])
+        train = np.sort(np.concatenate(rest))
         splits.append({"train": train, "valid": valid, "test": test})
     return splits
 
@@ -222,7 +220,7 @@ def joined_groups(*names: Sequence[Any]) -> list[int]:
     return connected_components(graph, directed=False)[1][:count].tolist()
 
 
-def consecutive_splits(counts: Mapping[str, int]) -> dict[str, np.ndarray]:
+def consecutive_splits(counts: Mapping[str, int]) -> Split:
     """Splits of graphs that come split by split, from the number of graphs of each."""
     ends = np.cumsum([*counts.values()], dtype=np.int64)
     parts = np.split(np.arange(sum(counts.values())), ends)
@@ -231,7 +229,7 @@ def consecutive_splits(counts: Mapping[str, int]) -> dict[str, np.ndarray]:
 
 def splits_of_graphs(
     splits: Mapping[str, Any], graph_of_row: np.ndarray, label: str
-) -> dict[str, np.ndarray]:
+) -> Split:
     """Splits of a store from the splits of its source; warns of graphs in two of train, valid
     and test. ``graph_of_row`` has the graph id of each row, -1 for rows without a graph.
     """
@@ -247,16 +245,14 @@ def splits_of_graphs(
     return result
 
 
-def require_rows(splits: Mapping[str, np.ndarray], label: str, when: str) -> None:
+def require_rows(splits: Split, label: str, when: str) -> None:
     """DatasetError if train or valid is empty; ``when`` is added to the message."""
     for name in ("train", "valid"):
         if len(splits.get(name, ())) == 0:
             raise DatasetError(f"{label}: no rows in split {name} {when}".rstrip())
 
 
-def checked_splits(
-    splits: Mapping[str, Any], count: int, of: str = "graph"
-) -> dict[str, np.ndarray]:
+def checked_splits(splits: Mapping[str, Any], count: int, of: str = "graph") -> Split:
     """Splits of ``count`` graphs or rows, as int64 arrays; ValueError for a split that is not a
     set of 0..count-1."""
     checked = {}
@@ -267,9 +263,9 @@ def checked_splits(
                 f"split {name} has dtype {numbers.dtype}, expected {of} numbers"
             )
         numbers = numbers.astype(np.int64)
-        wrong = numbers[(numbers < 0) | (numbers >= count)]
-        if wrong.size or len(np.unique(numbers)) != len(numbers):
-            what = f"names {of} {wrong[0]}" if wrong.size else f"names a {of} twice"
+        outside = numbers[(numbers < 0) | (numbers >= count)]
+        if outside.size or len(np.unique(numbers)) != len(numbers):
+            what = f"names {of} {outside[0]}" if outside.size else f"names a {of} twice"
             raise ValueError(f"split {name} {what}, expected 0..{count - 1}")
         checked[name] = numbers
     return checked

@@ -4,7 +4,6 @@ No other code pads: models get ``node_mask`` and the padding values of ``data/ba
 everything else works with true sizes.
 """
 
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +15,7 @@ from cython_ext import bond_dtype, build_batch
 from cython_ext.columns import ranges
 from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.columns import (
+    Columns,
     Level,
     column_type,
     rows_of_graphs,
@@ -49,7 +49,7 @@ class GraphCollator:
 
     def __init__(
         self,
-        columns: dict[str, NDArray] | ShardColumns,
+        columns: Columns | ShardColumns,
         target: NDArray[np.floating] | None,
         *,
         spec: BatchSpec,
@@ -102,11 +102,13 @@ class GraphCollator:
             numbers = self.edge_numbers if one_store else numbered_edges(columns)
             columns = columns | {"edge_bond": numbers[0]}
             num_bond_types = numbers[1]
-        own = {name: FIELDS[name].per for name in self.spec.fields if FIELDS[name].per}
+        registered = {
+            name: FIELDS[name].per for name in self.spec.fields if FIELDS[name].per
+        }
         arrays = build_batch(
             columns,
             ids,
-            self.spec.fields - {"graph_features"} - own.keys(),
+            self.spec.fields - {"graph_features"} - registered.keys(),
             num_bond_types=num_bond_types,
             max_nodes=self.max_nodes,
             max_dist=self.spec.max_dist,
@@ -120,7 +122,7 @@ class GraphCollator:
         for name in ("x", "pos", "edge_attr", "graph_features"):
             if name in arrays and arrays[name].dtype == np.float32:
                 arrays[name] = arrays[name].astype(np.float64)
-        for name, level in own.items():
+        for name, level in registered.items():
             arrays[name] = padded_rows(columns, level, user_column(level, name), ids)
         if self.spec.number_edges:
             number_in_batch(arrays, columns["edge_offset"], ids)
@@ -144,7 +146,7 @@ class GraphCollator:
         }
 
     @property
-    def shards(self) -> list[dict[str, NDArray]]:
+    def shards(self) -> list[Columns]:
         """Columns of each store."""
         columns = self.columns
         return columns.shards if isinstance(columns, ShardColumns) else [columns]
@@ -154,7 +156,7 @@ class GraphCollator:
         """`numbered_edges` of all graphs."""
         return numbered_edges(self.columns)
 
-    def graphs(self, graph_ids: NDArray[np.int64]) -> dict[str, NDArray]:
+    def graphs(self, graph_ids: NDArray[np.int64]) -> Columns:
         """Columns of some graphs, with their labels as ``target``."""
         if isinstance(self.columns, ShardColumns):
             return self.columns.of_graphs(graph_ids)
@@ -162,7 +164,7 @@ class GraphCollator:
 
 
 def _labels(
-    columns: Mapping[str, NDArray],
+    columns: Columns,
     level: Level,
     ids: NDArray[np.int64],
     split: str,
@@ -179,7 +181,7 @@ def _labels(
 
 
 def numbered_edges(
-    columns: Mapping[str, NDArray],
+    columns: Columns,
 ) -> tuple[NDArray[np.unsignedinteger], int]:
     """Number of each edge within its graph ``[sum E]``, from 1, and the largest."""
     offsets = np.asarray(columns["edge_offset"])
@@ -195,7 +197,7 @@ def numbered_edges(
 
 
 def number_in_batch(
-    arrays: dict[str, NDArray], offsets: NDArray[np.int64], ids: NDArray[np.int64]
+    arrays: Columns, offsets: NDArray[np.int64], ids: NDArray[np.int64]
 ) -> None:
     """Edges that are numbered within each graph get their numbers in the batch."""
     counts = offsets[ids + 1] - offsets[ids]
@@ -209,7 +211,7 @@ def number_in_batch(
 
 
 def padded_rows(
-    columns: Mapping[str, NDArray],
+    columns: Columns,
     level: Level,
     name: str,
     ids: NDArray[np.int64],

@@ -20,7 +20,13 @@ from graphormer_plugin.data.reading.rows import TableRows, whole_columns
 from graphormer_plugin.data.reading.table import NAMES, Table, listed_columns
 from graphormer_plugin.data.reading.units import molar_exponent, unit_factors
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.splits import FOLD, random_split, rowwise_split, time_split
+from graphormer_plugin.data.splits import (
+    FOLD,
+    Split,
+    random_split,
+    rowwise_split,
+    time_split,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -155,12 +161,12 @@ def read_labels(
     # A shard need not have each of the missing labels.
     missing_labels = options.missing_labels if whole else ()
     warnings += _lines_about(source, rows, roles.split, missing_labels, columns)
-    keep = [at for at, name in enumerate(others) if name not in names]
+    keep = [place for place, name in enumerate(others) if name not in names]
     return Labels(
         source,
         warnings,
-        [others[at] for at in keep],
-        [[cells[at] for at in keep] for cells in rows.cells],
+        [others[place] for place in keep],
+        [[cells[place] for place in keep] for cells in rows.cells],
         times,
         rows.parts,
     )
@@ -183,9 +189,9 @@ def _labels(
     if options.class_names and not any(words):
         raise table.error("--class-names is for targets that are words")
     schema = TargetSchema(list(names), kind=kind)
-    if (wrong := schema.first_wrong(target)) is not None:
-        row, column = wrong
-        text = f"{target[wrong]:g} is not a label, expected {schema.expected}"
+    if (position := schema.first_wrong(target)) is not None:
+        row, column = position
+        text = f"{target[position]:g} is not a label, expected {schema.expected}"
         raise rows.error(row, names[column], text)
     return target, words
 
@@ -238,25 +244,25 @@ def _odd_cell(rows: TableRows, columns: Sequence[ParsedColumn]) -> str:
 
 
 def _found_kind(
-    table: Table, columns: Sequence[ParsedColumn], asked: Sequence[str]
+    table: Table, columns: Sequence[ParsedColumn], class_names: Sequence[str]
 ) -> str:
     """Kind of targets: binary for 0 and 1 and for two words, multiclass for as many words
-    as ``--class-names`` (``asked``) has, else regression."""
+    as ``--class-names`` has, else regression."""
     numbers = any(column.has_numbers for column in columns)
     for column in columns:
         cells = sum(map(len, column.words.values()))
         several = 2 < len(column.words) <= cells / 2 and not column.has_numbers
-        if several and not asked:
+        if several and not class_names:
             raise table.error(
                 f"column {column.name!r} has {len(column.words)} words "
                 f"({listed(sorted(column.words))}); for classes give --target-kind "
                 "multiclass, and name missing labels with --missing-labels"
             )
     if not all(column.is_numeric for column in columns):
-        if numbers and not asked:
+        if numbers and not class_names:
             return "regression"  # the words are mistakes
-        most = len(asked) or max(len(column.words) for column in columns)
-        return "binary" if most == 2 else "multiclass" if asked else "regression"
+        most = len(class_names) or max(len(column.words) for column in columns)
+        return "binary" if most == 2 else "multiclass" if class_names else "regression"
     truths: dict[bool, list[str]] = {True: [], False: []}
     for column in columns:
         values = {*np.unique(column.values).tolist()}
@@ -341,11 +347,11 @@ def _convert(
     units = rows.columns[column]
     labelled = ~np.isnan(labels)
     factors = unit_factors(units, unit)
-    if (wrong := np.flatnonzero(labelled & np.isnan(factors))).size:
+    if (rows_without_unit := np.flatnonzero(labelled & np.isnan(factors))).size:
         text = (
             f"a label without a unit that --target-unit {unit} can convert, such as uM"
         )
-        raise rows.error(wrong[0], column, text)
+        raise rows.error(rows_without_unit[0], column, text)
     changed = labelled & (factors != 1)
     labels[changed] *= factors[changed]
     for row in np.flatnonzero(changed) if rows.cells else ():
@@ -370,9 +376,10 @@ def _lines_about(
     lines = []
     labels = exact_labels(source.targets, source.bounds)
     for target, values in zip(targets, labels.T):
-        found = strange_label(values) if source.kind == "regression" else None
-        if found is not None:
-            lines.append(rows.place(found[0], target.name, found[1]))
+        outlier = strange_label(values) if source.kind == "regression" else None
+        if outlier is not None:
+            row, line = outlier
+            lines.append(rows.place(row, target.name, line))
     if rows.unsplit:
         lines.append(
             f"{counted(rows.unsplit, 'row')} with an empty cell in {split!r} "
@@ -389,8 +396,8 @@ def _lines_about(
 def _weights(rows: TableRows, name: str, whole: bool) -> np.ndarray:
     """Weights of the rows in the loss; DatasetError for a wrong cell, and for zeros."""
     weights = rows.numbers(name)
-    if (wrong := np.flatnonzero(~(weights >= 0))).size:
-        raise rows.error(wrong[0], name, "a weight is a number, 0 or more")
+    if (invalid_rows := np.flatnonzero(~(weights >= 0))).size:
+        raise rows.error(invalid_rows[0], name, "a weight is a number, 0 or more")
     if whole and not weights.any():
         raise rows.tables[0].error(f"all weights in column {name!r} are 0")
     return weights
@@ -398,7 +405,7 @@ def _weights(rows: TableRows, name: str, whole: bool) -> np.ndarray:
 
 def _splits(
     rows: TableRows, roles: Roles, options: DatasetOptions, needed: Sequence[str]
-) -> dict[str, np.ndarray] | None:
+) -> Split | None:
     """Rows by split; None for a split that needs the molecules. A column must have the
     ``needed`` splits."""
     whole = options.shard.is_whole

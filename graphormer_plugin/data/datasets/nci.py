@@ -19,6 +19,7 @@ from graphormer_plugin.data.graphs.smiles import (
     module_in,
     mol_of_smiles,
 )
+from graphormer_plugin.data.splits import Split
 
 # Rows (from 0) of the file that RDKit's valence rules refuse: oxo-mercury nitrate and
 # aluminium, beryllium, silicon and phosphorus complexes drawn with plain bonds.
@@ -82,7 +83,7 @@ def solubility_terms(mol: Any) -> tuple[float, float, float]:
 
 
 def _standardised_solubility(
-    extras: Mapping[str, list[Any]], splits: Mapping[str, np.ndarray]
+    extras: Mapping[str, list[Any]], splits: Split
 ) -> np.ndarray:
     terms = np.array(extras["terms"], dtype=np.float64)  # [G, 3]
     train = terms[splits["train"]]

@@ -22,7 +22,7 @@ from graphormer_plugin.data.datasets.pickles import load_torch
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import download_file, file_lock
 from graphormer_plugin.data.reading.options import DatasetOptions
-from graphormer_plugin.data.splits import SPLITS, consecutive_splits
+from graphormer_plugin.data.splits import SPLITS, Split, consecutive_splits
 
 logger = logging.getLogger(__name__)
 
@@ -112,9 +112,7 @@ class BenchmarkFiles:
                 f"{self.graphs:,}",
             )
 
-    def load_parts(
-        self, options: DatasetOptions
-    ) -> tuple[list[Any], dict[str, np.ndarray]]:
+    def load_parts(self, options: DatasetOptions) -> tuple[list[Any], Split]:
         """Graphs of a file of PyG's `GNNBenchmarkDataset`, and the splits in it."""
         folder = self.require(options)
         with self.reading(folder):
@@ -145,8 +143,8 @@ class BenchmarkFiles:
                 archive = self._download(self.url, scratch / "archive", root)
                 source, remedy = self.url, f"put {self.archive} into {root} by hand"
             files = scratch / "files" / self.inside
-            wrong = "the archive is damaged, incomplete or of another version"
-            text, keep = f"{source}: {wrong}; {remedy}", (OSError, MemoryError)
+            damage = "the archive is damaged, incomplete or of another version"
+            text, keep = f"{source}: {damage}; {remedy}", (OSError, MemoryError)
             with named_damage(text, DatasetError, keep):
                 self._unpack(archive, scratch / "files")
             for file, url in self.apart:

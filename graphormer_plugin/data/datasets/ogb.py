@@ -18,7 +18,12 @@ from graphormer_plugin.data.datasets.registry import DatasetSource, register_dat
 from graphormer_plugin.data.graphs.pyg_graphs import MappedGraphs
 from graphormer_plugin.data.graphs.smiles import feature_dims, parse_any_smiles
 from graphormer_plugin.data.reading.options import DatasetOptions
-from graphormer_plugin.data.splits import SPLITS, checked_splits, consecutive_splits
+from graphormer_plugin.data.splits import (
+    SPLITS,
+    Split,
+    checked_splits,
+    consecutive_splits,
+)
 
 # ------------------------------------------------------------- PCQM4M and PCQM4Mv2
 
@@ -94,7 +99,7 @@ def pcqm4mv2_subset(options: DatasetOptions) -> DatasetSource:
     return _held_out(pcqm4mv2(options), subset=True)
 
 
-def held_out_splits(train: np.ndarray, subset: bool) -> dict[str, np.ndarray]:
+def held_out_splits(train: np.ndarray, subset: bool) -> Split:
     """Rows of train and valid of PCQM4Mv2 in the released code of GraphGPS and CSA.
 
     ``default_rng(42)`` permutes the rows ``train`` of the official training split. The first

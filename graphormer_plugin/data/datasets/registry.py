@@ -151,10 +151,12 @@ class RegisteredDataset:
         source = _as_source(result, self.name)
         if not arguments:
             own_splits = source.splits is not None and not options.split_file
-            given = {"split": own_splits}
-            given |= {"target_kind": source.kind, "target_unit": source.unit}
-            given |= {"smiles_column": True, "target_columns": True}
-            self.refuse(options, [name for name, known in given.items() if known])
+            settled = {"split": own_splits}
+            settled |= {"target_kind": source.kind, "target_unit": source.unit}
+            settled |= {"smiles_column": True, "target_columns": True}
+            self.refuse(
+                options, [name for name, is_settled in settled.items() if is_settled]
+            )
         return source
 
     def refuse(self, options: DatasetOptions, unread: Iterable[str]) -> None:
@@ -192,9 +194,9 @@ def register_dataset(
     """
 
     def _register(function: Callable[..., Any]) -> Callable[..., Any]:
-        known = DATASETS.get(name)
-        if known is not None and not is_made_again(known.function, function):
-            taken = _origin(known.function)
+        earlier = DATASETS.get(name)
+        if earlier is not None and not is_made_again(earlier.function, function):
+            taken = _origin(earlier.function)
             raise DatasetError(
                 f"dataset {name!r} is registered already, by {'.'.join(taken)}"
             )
@@ -203,11 +205,15 @@ def register_dataset(
             if source != "user":
                 return content(options)
             with user_code_errors(f"content of dataset {name!r}"):
-                own = content(options) if content else {}
+                identity = content(options) if content else {}
             if files:
-                own["files"] = {os.fspath(file): file_sha256(file) for file in files}
-            own = json.loads(json.dumps(own, default=str))  # as a store keeps it
-            return own | {"code": code_hash(function)}
+                identity["files"] = {
+                    os.fspath(file): file_sha256(file) for file in files
+                }
+            identity = json.loads(
+                json.dumps(identity, default=str)
+            )  # as a store keeps it
+            return identity | {"code": code_hash(function)}
 
         DATASETS[name] = RegisteredDataset(
             name,
@@ -288,7 +294,7 @@ def code_hash(function: Callable[..., Any]) -> str:
     return hashlib.sha256(cell.encode()).hexdigest()
 
 
-def is_made_again(known: Callable[..., Any], function: Callable[..., Any]) -> bool:
+def is_made_again(earlier: Callable[..., Any], function: Callable[..., Any]) -> bool:
     """Whether a function replaces one that is registered: it has the same name in the same
     module or notebook, or stands at the same place of a file that is imported again."""
 
@@ -296,7 +302,7 @@ def is_made_again(known: Callable[..., Any], function: Callable[..., Any]) -> bo
         code = getattr(function, "__code__", None)
         return () if code is None else (code.co_filename, code.co_qualname)
 
-    return _origin(known) == _origin(function) or _place(known) == _place(function)
+    return _origin(earlier) == _origin(function) or _place(earlier) == _place(function)
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphormer_plugin.data.columns import Level, column_type, row_width
+from graphormer_plugin.data.columns import Columns, Level, column_type, row_width
 
 # Splits of the nodes of a graph, numbered from 1, and the masks that PyG has for them.
 NODE_SPLITS = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
@@ -65,7 +65,7 @@ class GraphChunk:
     pos: np.ndarray | None = None
     row: np.ndarray | None = None
     node_split: np.ndarray | None = None
-    attributes: dict[str, np.ndarray] = field(default_factory=dict)
+    attributes: Columns = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.num_nodes)
@@ -87,17 +87,17 @@ class GraphChunk:
             }
         )
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> Columns:
         """All arrays by name; inverse of `from_arrays`."""
         arrays = {name: a for name, a in vars(self).items() if a is not None}
         return arrays.pop("attributes") | arrays
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "GraphChunk":
+    def from_arrays(cls, arrays: Columns) -> "GraphChunk":
         """A chunk of its `arrays`."""
-        own = {name: array for name, array in arrays.items() if "." in name}
+        attributes = {name: array for name, array in arrays.items() if "." in name}
         rest = {name: array for name, array in arrays.items() if "." not in name}
-        return cls(**rest, attributes=own)
+        return cls(**rest, attributes=attributes)
 
     def check(self, first: int = 0) -> None:
         """ValueError for wrong shapes, types and ranges, except vocabularies; graphs count from
@@ -200,7 +200,7 @@ class FeaturisedRows:
             result.descriptors = np.concatenate(described)
         return result
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
+    def to_arrays(self) -> Columns:
         """Everything in arrays that need no pickle, integers in their smallest type."""
         arrays = {} if self.chunk is None else self.chunk.arrays()
         if self.descriptors is not None:
@@ -211,7 +211,7 @@ class FeaturisedRows:
         return small | {"rest": rest_bytes}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "FeaturisedRows":
+    def from_arrays(cls, arrays: Columns) -> "FeaturisedRows":
         """Inverse of `to_arrays`."""
         rest = json.loads(arrays.pop("rest").tobytes())
         rest["failures"] = [tuple(failure) for failure in rest["failures"]]

@@ -27,7 +27,10 @@ def clusters_of(
     if len(prints) > most:
         picked = LeaderPicker().LazyBitVectorPick(prints, len(prints), DISTANCE)
         leaders = [prints[number] for number in picked]
-        nearest = (np.argmax(BulkTanimotoSimilarity(one, leaders)) for one in prints)
+        nearest = (
+            np.argmax(BulkTanimotoSimilarity(fingerprint, leaders))
+            for fingerprint in prints
+        )
         return [str(number) for number in nearest]
     likeness = [
         np.array(BulkTanimotoSimilarity(prints[number], prints[:number]), np.float32)
@@ -35,8 +38,8 @@ def clusters_of(
     ]
     distances = 1 - np.concatenate([np.empty(0, np.float32), *likeness])
     names = [""] * len(prints)
-    found = Butina.ClusterData(distances, len(prints), DISTANCE, isDistData=True)
-    for number, members in enumerate(found):
+    clusters = Butina.ClusterData(distances, len(prints), DISTANCE, isDistData=True)
+    for number, members in enumerate(clusters):
         for member in members:
             names[member] = str(number)
     return names

@@ -89,15 +89,15 @@ def _described(mol: Chem.Mol) -> list[float]:
 
 
 def with_descriptors(
-    names: Sequence[str], given: np.ndarray, descriptors: Callable[[], np.ndarray]
+    names: Sequence[str], numbers: np.ndarray, descriptors: Callable[[], np.ndarray]
 ) -> np.ndarray:
-    """Features of graphs, float64 [n, K], NaN where missing: ``given`` numbers [n, columns],
+    """Features of graphs, float64 [n, K], NaN where missing: ``numbers`` [n, columns],
     and of the `rdkit_descriptors` those whose names follow."""
     wanted = [name for name in names if name.startswith(PREFIX)]
     if not wanted:
-        return given
+        return numbers
     if lacking := {*wanted} - {*FEATURES}:
         name = min(lacking).removeprefix(PREFIX)
         raise ValueError(f"this version of RDKit has no descriptor {name}")
     columns = [FEATURES.index(name) for name in wanted]
-    return np.concatenate([given, descriptors()[:, columns]], 1)
+    return np.concatenate([numbers, descriptors()[:, columns]], 1)

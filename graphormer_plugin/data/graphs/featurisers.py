@@ -69,8 +69,8 @@ def register_featuriser(featuriser: Featuriser) -> None:
     """Make a featuriser known by its name; ValueError if one of another class has it. A class
     of the same name and module, such as a notebook's cell that is run again, replaces it.
     """
-    known = _FEATURISERS.get(featuriser.name, featuriser)
-    if not is_same_definition(type(known), type(featuriser)):
+    earlier = _FEATURISERS.get(featuriser.name, featuriser)
+    if not is_same_definition(type(earlier), type(featuriser)):
         raise ValueError(f"featuriser {featuriser.name!r} is registered already")
     _FEATURISERS[featuriser.name] = featuriser
 

@@ -1,18 +1,18 @@
 """Columns of graphs: of some in memory, and of several stores."""
 
 import mmap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from cython_ext import bond_dtype, edge_order
 from cython_ext.columns import RING_COLUMNS
-from graphormer_plugin.data.columns import Level, column_type, ranges_of_graphs
+from graphormer_plugin.data.columns import Columns, Level, column_type, ranges_of_graphs
 from graphormer_plugin.data.graphs.chunk import GraphChunk
 from graphormer_plugin.data.schema import FeatureSchema
 
 
-def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.ndarray]:
+def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> Columns:
     """Flat columns that ``cython_ext.build_batch`` reads, edges in ``cython_ext.edge_order``.
     ValueError names a graph with features outside the vocabularies, or with other columns.
     """
@@ -33,9 +33,7 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.n
     return flat_columns(chunk, bond, schema)
 
 
-def flat_columns(
-    chunk: GraphChunk, bond: np.ndarray, schema: FeatureSchema
-) -> dict[str, np.ndarray]:
+def flat_columns(chunk: GraphChunk, bond: np.ndarray, schema: FeatureSchema) -> Columns:
     """`columns_of_chunk` of graphs that are checked, with their bond types [E]."""
     source, target = chunk.edge_index
     order = edge_order(chunk.num_edges, source, target, bond)
@@ -107,7 +105,7 @@ def check_features(
     return schema.bond_types(edge_attr)
 
 
-def edges_of_graph(columns: Mapping[str, np.ndarray], graph: int) -> np.ndarray:
+def edges_of_graph(columns: Columns, graph: int) -> np.ndarray:
     """Edges of a graph of a store, int64 [2, E]."""
     start, end = columns["edge_offset"][graph : graph + 2]
     ends = [columns[name][start:end] for name in ("edge_src", "edge_dst")]
@@ -115,10 +113,10 @@ def edges_of_graph(columns: Mapping[str, np.ndarray], graph: int) -> np.ndarray:
 
 
 def columns_of_graphs(
-    columns: Mapping[str, np.ndarray],
+    columns: Columns,
     graph_ids: np.ndarray,
     label_level: Level | None = None,
-) -> dict[str, np.ndarray]:
+) -> Columns:
     """Flat columns of some graphs [B] of a store, in the order of their numbers.
 
     Args:
@@ -144,7 +142,7 @@ def columns_of_graphs(
     return taken
 
 
-def joined_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def joined_columns(parts: Sequence[Columns]) -> Columns:
     """Flat columns of the graphs of parts with the same columns, part after part."""
     if len(parts) == 1:
         return dict(parts[0])
@@ -159,7 +157,7 @@ def joined_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.nd
     return joined
 
 
-def release_pages(shards: Sequence[Mapping[str, np.ndarray]]) -> None:
+def release_pages(shards: Sequence[Columns]) -> None:
     """Drop the pages of memory-mapped columns from the memory of this process.
 
     A read at random maps 64 KiB. Without this call, the process would grow by all of the
@@ -183,7 +181,7 @@ class ShardColumns:
 
     def __init__(
         self,
-        shards: Sequence[dict[str, np.ndarray]],
+        shards: Sequence[Columns],
         first: np.ndarray,
         label_level: Level = Level.GRAPH,
     ) -> None:
@@ -197,7 +195,7 @@ class ShardColumns:
     def __contains__(self, name: str) -> bool:
         return all(name in columns for columns in self.shards)
 
-    def of_graphs(self, graph_ids: np.ndarray) -> dict[str, np.ndarray]:
+    def of_graphs(self, graph_ids: np.ndarray) -> Columns:
         """Columns of graphs with these numbers [B], in their order."""
         graph_ids = np.asarray(graph_ids, dtype=np.int64)
         shard = np.searchsorted(self.first, graph_ids, side="right") - 1

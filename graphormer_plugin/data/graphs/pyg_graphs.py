@@ -10,6 +10,7 @@ import numpy as np
 from tqdm import tqdm
 
 from graphormer_plugin.data.columns import (
+    Columns,
     Level,
     column_type,
     registered_attributes,
@@ -115,7 +116,7 @@ def chunks_of_graphs(
 
 
 def _check_columns(
-    part: dict[str, np.ndarray], number: int, first: dict[str, tuple[int, str]]
+    part: Columns, number: int, first: dict[str, tuple[int, str]]
 ) -> None:
     """DatasetError unless a graph has the columns of the ``first`` graphs, to which it may
     belong: their number and kind of columns by name."""
@@ -151,11 +152,11 @@ def _unread_attributes(data: Any, number: int) -> set[str]:
         )
     if not hasattr(data, "to_dict"):
         return set()
-    given = data.to_dict()
-    unread = given.keys() - {*_READ} - registered_attributes().keys()
-    unread = {name for name in unread if hasattr(given[name], "__array__")}
+    attributes = data.to_dict()
+    unread = attributes.keys() - {*_READ} - registered_attributes().keys()
+    unread = {name for name in unread if hasattr(attributes[name], "__array__")}
     for name in _OF_EDGES:
-        if name in unread and given.get("edge_attr") is None:
+        if name in unread and attributes.get("edge_attr") is None:
             raise DatasetError(
                 f"graph {number}: {name} is not read; give it as edge_attr (floats are "
                 "real features, integers are categories)"
@@ -170,7 +171,7 @@ def _arrays(
     values: bool,
     with_target: bool,
     edge_kind: str,
-) -> dict[str, np.ndarray]:
+) -> Columns:
     """Arrays of a graph in the shapes of a `GraphChunk`, which checks their values."""
     arrays = {}
     for name in ("x", "edge_index", *["y"] * with_target, "edge_attr", "pos"):

@@ -78,10 +78,10 @@ def _ogb_codes() -> tuple[np.ndarray, np.ndarray]:
     values = [*range(CODES // 2), *range(-CODES // 2, 0)]  # values of a signed byte
 
     def _row(name: str, kind: Any = None) -> list[int]:
-        known = lists[f"possible_{name}_list"]
+        allowed = lists[f"possible_{name}_list"]
         names = values if kind is None else [str(kind.values.get(i)) for i in values]
-        other = len(known) - 1 if "misc" in known else -1
-        return [known.index(name) if name in known else other for name in names]
+        other = len(allowed) - 1 if "misc" in allowed else -1
+        return [allowed.index(name) if name in allowed else other for name in names]
 
     atoms = [
         _row("atomic_num"),

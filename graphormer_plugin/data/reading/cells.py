@@ -149,9 +149,9 @@ class ParsedColumn:
         elif cell.strip() in self.classes:
             self.words.setdefault(cell.strip(), []).append(len(self.values))
         else:
-            if self.censored and (found := BOUND.fullmatch(cell)):
-                bound = SIGNS[found[1]]
-                cell = found[2]
+            if self.censored and (match := BOUND.fullmatch(cell)):
+                bound = SIGNS[match[1]]
+                cell = match[2]
             try:
                 value = number_in(cell)
             except ValueError:
@@ -203,15 +203,15 @@ class ParsedColumn:
         """Whether the cells are numbers except for a few words, perhaps in many cells: numbers
         with units, bounds, and thousands with commas count as numbers."""
         count = int(np.count_nonzero(~np.isnan(self.values)))
-        others = count
+        total = count
         odd = 0
         for word, rows in self.words.items():
-            others += len(rows)
+            total += len(rows)
             if is_number(word.replace(",", "")) or BOUND.fullmatch(word):
                 count += len(rows)
             else:
                 odd += 1
-        mixed = count > odd and count >= FEWEST_NUMBERS * others
+        mixed = count > odd and count >= FEWEST_NUMBERS * total
         return bool(self.units) or mixed
 
     def first_word(self) -> tuple[int, str] | None:
@@ -251,12 +251,14 @@ class ParsedColumn:
     def counts(self, rows: np.ndarray) -> Counter[str]:
         """How often each word occurs in rows, bool [rows], and each number if all are whole
         and some are not 0 or 1; words and numbers that do not occur are left out."""
-        found = Counter({w: int(rows[at].sum()) for w, at in self.words.items()})
+        counter = Counter(
+            {w: int(rows[places].sum()) for w, places in self.words.items()}
+        )
         numbers = np.array(self.values)[rows]
         numbers = numbers[~np.isnan(numbers)]
         if (numbers % 1 == 0).all() and not np.isin(numbers, (0, 1)).all():
-            found.update(f"{number:.0f}" for number in numbers)
-        return +found
+            counter.update(f"{number:.0f}" for number in numbers)
+        return +counter
 
     def signs(self) -> np.ndarray:
         """Signs of bounds [rows] that the words of a column such as Standard Relation say:
@@ -273,12 +275,12 @@ class ParsedColumn:
         values = np.array(self.values)
         count = np.arange(len(values))
         anew = count - np.array(starts)[np.searchsorted(starts, count, "right") - 1]
-        known = ~np.isnan(values)
+        has_number = ~np.isnan(values)
         return is_index(self.name) or (
-            2 * known.sum() > len(values)
+            2 * has_number.sum() > len(values)
             and not self.words
             and any(
-                np.array_equal(values[known], rows[known] + n)
+                np.array_equal(values[has_number], rows[has_number] + n)
                 for rows in (count, anew)
                 for n in (0, 1)
             )

@@ -15,29 +15,31 @@ NEGATION = re.compile(r"(in|im|non|not|un|no)[\s_-]*")
 NEGATIVE = frozenset("inactive negative neg no false".split())
 
 
-def class_order(words: Collection[str], kind: str, asked: Sequence[str]) -> list[str]:
+def class_order(
+    words: Collection[str], kind: str, class_names: Sequence[str]
+) -> list[str]:
     """Words of a column in the order of their classes, 0 first: the order that is asked for;
     else alphabetical for ``multiclass``, and by the meaning of the words for ``binary``.
     """
-    found = sorted(words)
-    shown = listed(map(repr, found), 5)
-    if asked:
-        unknown = sorted({*words} - {*asked})
-        if unknown or kind == "binary" and len(asked) != 2:
-            wrong = f"{unknown[0]!r} is not one of" if unknown else "two classes, not"
-            raise ValueError(f"{wrong} --class-names {','.join(asked)}")
-        return list(asked)
-    if len({word.casefold() for word in found}) < len(found):
+    names = sorted(words)
+    shown = listed(map(repr, names), 5)
+    if class_names:
+        unknown = sorted({*words} - {*class_names})
+        if unknown or kind == "binary" and len(class_names) != 2:
+            defect = f"{unknown[0]!r} is not one of" if unknown else "two classes, not"
+            raise ValueError(f"{defect} --class-names {','.join(class_names)}")
+        return list(class_names)
+    if len({word.casefold() for word in names}) < len(names):
         raise ValueError(
             f"some of {shown} differ in their case only; write each class in one way, or "
             "name all words with --class-names"
         )
     if kind == "multiclass":
-        return found
-    orders = [[no, yes] for no in found for yes in found if _is_opposite(no, yes)]
-    if len(found) != 2 or not orders:
+        return names
+    orders = [[no, yes] for no in names for yes in names if _is_opposite(no, yes)]
+    if len(names) != 2 or not orders:
         raise ValueError(
-            f"{counted(len(found), 'word')} ({shown}) of two classes: give --class-names with the "
+            f"{counted(len(names), 'word')} ({shown}) of two classes: give --class-names with the "
             "word of class 0 and the word of class 1, such as inactive,active; or give "
             "--target-kind multiclass, or name missing labels with --missing-labels"
         )

@@ -214,7 +214,9 @@ def smiles_of_record(record: Sequence[str]) -> str:
     """SMILES of a record's mol block. If RDKit refuses the molecule, so that it will refuse the
     SMILES for the same reason, it is written as it stands; if RDKit cannot read the block, the
     reason stands in place of a SMILES, see `UNREADABLE`."""
-    ends = [at for at, line in enumerate(record) if line.startswith(END_OF_BLOCK)]
+    ends = [
+        number for number, line in enumerate(record) if line.startswith(END_OF_BLOCK)
+    ]
     if not ends:
         return UNREADABLE + "the record has no mol block"
     block = "\n".join(record[: ends[0] + 1]) + "\n"

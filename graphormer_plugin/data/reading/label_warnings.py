@@ -10,6 +10,7 @@ from graphormer_plugin.data.graphs.smiles import is_molecule
 from graphormer_plugin.data.reading.cells import is_index
 from graphormer_plugin.data.reading.table import NAMES
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.splits import Split
 
 LABEL_TOLERANCE = 1e-6  # relative difference of two labels that are equal as float32
 OUTLIER_DEVIATIONS = 10  # robust, of a label that is probably a mistake; our choice
@@ -22,7 +23,7 @@ TRAIN = "train"
 def warnings_about(
     targets: TargetSchema,
     target: np.ndarray,
-    splits: Mapping[str, np.ndarray],
+    splits: Split,
     molecules: Sequence[int],
     extra: np.ndarray | None = None,
     learned: Sequence[str] = (TRAIN,),
@@ -128,7 +129,7 @@ def _deciding_columns(
 ) -> list[str]:
     """Columns in which rows of one molecule differ, except columns that only name the
     rows."""
-    found = []
+    names = []
     for name, cells in unread.items():
         values = {*cells} - {""}
         if len(values) == len(cells) or name.lower() in NAMES or is_index(name):
@@ -137,22 +138,22 @@ def _deciding_columns(
             continue
         some = [text for text in sorted(values)[:20] if text]
         are_molecules = len(max(some, key=len)) > 2 and all(map(is_molecule, some))
-        found.append(f"{name!r}{' (molecules)' * are_molecules}")
-    return found
+        names.append(f"{name!r}{' (molecules)' * are_molecules}")
+    return names
 
 
 def strange_label(values: np.ndarray) -> tuple[int, str] | None:
     """First row of a label that lies far from all others, and a line about it, or None: it is
     a mistake, or a code for a missing label. If nearly all others are positive, a positive
     label is compared by logarithms."""
-    known = values[~np.isnan(values)]
-    for label in np.unique(known)[[0, -1]] if len(known) else ():
-        others = known[known != label]
-        if len(others) < FEWEST_LABELS:
+    labels = values[~np.isnan(values)]
+    for label in np.unique(labels)[[0, -1]] if len(labels) else ():
+        rest = labels[labels != label]
+        if len(rest) < FEWEST_LABELS:
             continue
-        y, x = others, label
-        if x > 0 and (positive := others > 0).mean() > MOSTLY_POSITIVE:
-            y = np.log(others[positive])
+        y, x = rest, label
+        if x > 0 and (positive := rest > 0).mean() > MOSTLY_POSITIVE:
+            y = np.log(rest[positive])
             x = np.log(label)
         deviation = 1.4826 * np.median(np.abs(y - np.median(y)))  # for normal labels
         if 0 < OUTLIER_DEVIATIONS * deviation < np.abs(y - x).min():
@@ -167,7 +168,7 @@ def strange_label(values: np.ndarray) -> tuple[int, str] | None:
 
 
 def _shared_molecules(
-    splits: Mapping[str, np.ndarray],
+    splits: Split,
     groups: np.ndarray,
     duplicates: bool,
     learned: Sequence[str],
@@ -178,15 +179,15 @@ def _shared_molecules(
     shared = []
     for name, rows in splits.items():
         before = learned[: learned.index(name)] if name in learned else learned
-        others = [other for other in before if other in splits]
+        earlier = [other for other in before if other in splits]
         seen = np.zeros(int(groups.max(initial=-1)) + 1, dtype=bool)
-        for other in others:
+        for other in earlier:
             seen[groups[splits[other]]] = True
         if count := int(seen[groups[rows]].sum()):
             shared.append(
                 f"{count:,} of {counted(len(rows), 'row')} of {name} "
                 f"{'is a molecule' if count == 1 else 'are molecules'} that "
-                f"{' or '.join(others)} has too"
+                f"{' or '.join(earlier)} has too"
             )
     if not shared:
         return ""

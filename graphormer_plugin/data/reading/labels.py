@@ -1,13 +1,13 @@
 """Labels of a store and their weights: number format, and the targets that they make."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from graphormer_plugin.data.columns import Level, as_rows, is_missing
 from graphormer_plugin.data.schema import TargetSchema, target_statistics
+from graphormer_plugin.data.splits import Split
 
 
 def as_float32(values: np.ndarray) -> np.ndarray:
@@ -29,9 +29,9 @@ def stored_labels(values: np.ndarray) -> np.ndarray:
     single = as_float32(values)
     double = np.asarray(values, np.float64)
     for column, rounded in zip(double.T, single.T):
-        known = column[~np.isnan(column)]
-        off = np.abs(known - rounded[~np.isnan(column)]).max(initial=0)
-        if len(known) and off > LARGEST_ROUNDING * known.std():
+        present = column[~np.isnan(column)]
+        off = np.abs(present - rounded[~np.isnan(column)]).max(initial=0)
+        if len(present) and off > LARGEST_ROUNDING * present.std():
             return double
     return single
 
@@ -44,9 +44,9 @@ def checked_weights(values: Any, count: int) -> np.ndarray:
     if weights.shape != (count,):
         shape = list(weights.shape)
         raise ValueError(f"weights have shape {shape}, expected [{count}]")
-    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if wrong.size:
-        weight = f"weight {wrong[0]} is {weights[wrong[0]]}"
+    invalid = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if invalid.size:
+        weight = f"weight {invalid[0]} is {weights[invalid[0]]}"
         raise ValueError(f"{weight}, expected a finite number, 0 or more")
     return weights
 
@@ -63,9 +63,9 @@ def exact_labels(labels: np.ndarray, bounds: np.ndarray | None) -> np.ndarray:
 
 def describe_targets(
     values: np.ndarray,
-    asked: TargetSchema,
+    schema: TargetSchema,
     node_offset: np.ndarray,
-    splits: Mapping[str, np.ndarray],
+    splits: Split,
     node_split: np.ndarray | None = None,
     bounds: np.ndarray | None = None,
 ) -> tuple[TargetSchema, int]:
@@ -74,20 +74,20 @@ def describe_targets(
 
     Args:
         values: labels [rows of their level, C].
-        asked: names, kind and level of the targets; with 0 classes, a multiclass target has
+        schema: names, kind and level of the targets; with 0 classes, a multiclass target has
             the largest label + 1.
         splits: graph ids by split name; without ``train``, the statistics are of all graphs.
         node_split: see `GraphChunk`; it gives the training nodes.
     """
-    names, kind = asked.names, asked.kind
-    of_nodes = asked.level is Level.NODE
+    names, kind = schema.names, schema.kind
+    of_nodes = schema.level is Level.NODE
     real = values.dtype.kind == "f"
     ends = np.asarray(node_offset)
     count = int(ends[-1]) if of_nodes else len(ends) - 1
     if values.shape != (count, len(names)):
         raise ValueError(
             f"labels of {', '.join(names)} have shape {list(values.shape)}, expected "
-            f"[{count} {asked.level}s, {len(names)}]"
+            f"[{count} {schema.level}s, {len(names)}]"
         )
     if of_nodes and kind != ("regression" if real else "multiclass"):
         raise ValueError(
@@ -97,8 +97,8 @@ def describe_targets(
     missing = is_missing(values)
     if of_nodes and missing.all():
         raise ValueError("no node has a label")
-    num_classes = asked.num_classes if kind == "multiclass" else 0
-    targets = dataclasses.replace(asked, num_classes=num_classes)
+    num_classes = schema.num_classes if kind == "multiclass" else 0
+    targets = dataclasses.replace(schema, num_classes=num_classes)
     targets.check(values)
     if kind == "multiclass" and not num_classes:
         largest = int(np.max(values, initial=0, where=~missing))

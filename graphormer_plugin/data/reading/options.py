@@ -127,31 +127,31 @@ class TableOptions:
     )
 
     def __post_init__(self) -> None:
-        for one in dataclasses.fields(self):
-            given = getattr(self, one.name)
-            marks = one.metadata
-            value = given
-            if one.default == () and isinstance(value, str):
+        for field in dataclasses.fields(self):
+            raw = getattr(self, field.name)
+            marks = field.metadata
+            value = raw
+            if field.default == () and isinstance(value, str):
                 value = names_of(value)
-            if one.default in ("", ()):
-                value = value or one.default
-            if one.default == ():
+            if field.default in ("", ()):
+                value = value or field.default
+            if field.default == ():
                 value = tuple(value)
-            object.__setattr__(self, one.name, value)
+            object.__setattr__(self, field.name, value)
             expected = ""
-            text = "".join(value) if one.default == () else str(value)
+            text = "".join(value) if field.default == () else str(value)
             if marks and not is_unicode(text):
                 expected = "text in UTF-8"
-            elif given and not value:
+            elif raw and not value:
                 expected = "names, separated by commas"
-            elif value == one.default:
+            elif value == field.default:
                 continue
             elif "choices" in marks and not _is_choice(value, marks["choices"]):
                 expected = "|".join(marks["choices"])
             elif "least" in marks and value < marks["least"]:
                 expected = f"{marks['least']} or more"
             if expected:
-                raise DatasetError(f"{flag_of(one.name)} {given}: expected {expected}")
+                raise DatasetError(f"{flag_of(field.name)} {raw}: expected {expected}")
 
     @property
     def featuriser(self) -> OGBFeaturiser:
@@ -161,8 +161,8 @@ class TableOptions:
     @property
     def split_file(self) -> Path | None:
         """The file of ``--split rows:FILE``; None for other splits."""
-        given = self.split.startswith(ROWS)
-        return home_path(self.split.removeprefix(ROWS)) if given else None
+        names_file = self.split.startswith(ROWS)
+        return home_path(self.split.removeprefix(ROWS)) if names_file else None
 
 
 _FIELDS = dataclasses.fields(TableOptions)
@@ -172,13 +172,17 @@ TABLE_OPTIONS = tuple(one.name for one in _FIELDS if not one.metadata.get("every
 DECISIVE = tuple(one.name for one in _FIELDS if one.name != "skip_invalid")
 
 
-def _flag_field(one: dataclasses.Field) -> tuple[str, Any, Any]:
+def _flag_field(field: dataclasses.Field) -> tuple[str, Any, Any]:
     """Name, type and field of `DatasetConfig` for a field of `TableOptions`."""
-    text = one.default in ("", ())
-    prefix = "" if one.metadata.get("everywhere") else "table: "
-    help = prefix + one.metadata["help"]
-    flag = option(None if text else one.default, help)
-    return one.name, Optional[str] if text else type(one.default), flag
+    text = field.default in ("", ())
+    prefix = "" if field.metadata.get("everywhere") else "table: "
+    help = prefix + field.metadata["help"]
+    flag = option(None if text else field.default, help)
+    return (
+        field.name,
+        Optional[str] if text else type(field.default),
+        flag,
+    )
 
 
 @dataclass
@@ -291,7 +295,7 @@ def list_of_names(names: Sequence[str]) -> str:
 
 def table_options(options: TableOptions, **changed: Any) -> dict[str, Any]:
     """Values of the fields of `TableOptions`, some of them changed."""
-    return {one.name: getattr(options, one.name) for one in _FIELDS} | changed
+    return {field.name: getattr(options, field.name) for field in _FIELDS} | changed
 
 
 def is_unicode(text: str) -> bool:
@@ -318,20 +322,23 @@ def flag_words(options: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def add_flag(parser: Any, one: dataclasses.Field, name: str = "") -> None:
+def add_flag(parser: Any, field: dataclasses.Field, name: str = "") -> None:
     """Add the flag of a field, of `option` or of `DatasetConfig`, to a parser of argparse;
     ``name`` replaces the field's."""
     kind: dict[str, Any] = {"action": "store_true"}
-    if one.type is not bool:
-        kinds = [k for k in (int, float) if k in (one.type, *get_args(one.type))]
-        kind = {"type": (*kinds, str)[0], "metavar": one.metadata.get("metavar")}
-        kind["required"] = one.metadata.get("required", False)
-        kind["choices"] = one.metadata.get("words")
-        kind["default"] = "" if one.default == () else one.default
-        if one.default == () and not kind["metavar"]:
+    if field.type is not bool:
+        kinds = [k for k in (int, float) if k in (field.type, *get_args(field.type))]
+        kind = {
+            "type": (*kinds, str)[0],
+            "metavar": field.metadata.get("metavar"),
+        }
+        kind["required"] = field.metadata.get("required", False)
+        kind["choices"] = field.metadata.get("words")
+        kind["default"] = "" if field.default == () else field.default
+        if field.default == () and not kind["metavar"]:
             kind["metavar"] = "A,B,..."
-    flag = flag_of(name or one.name)
-    parser.add_argument(flag, dest=one.name, help=one.metadata["help"], **kind)
+    flag = flag_of(name or field.name)
+    parser.add_argument(flag, dest=field.name, help=field.metadata["help"], **kind)
 
 
 def _is_choice(value: str, choices: Sequence[str]) -> bool:

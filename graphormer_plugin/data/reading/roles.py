@@ -44,13 +44,13 @@ def find_beside(
         return re.sub(rf"{words}|value|[\W_]", "", name.lower())
 
     stems = {n: _stem(n) for n in table.header if re.search(words, n.lower())}
-    found = {}
+    columns = {}
     for target in targets if stems else ():
-        own = [name for name, stem in stems.items() if stem == _stem(target)]
-        own = own or [name for name, stem in stems.items() if alone and not stem]
-        if len(own) == 1 and own != [target]:
-            found[target] = table.require(own[0])
-    return found
+        names = [name for name, stem in stems.items() if stem == _stem(target)]
+        names = names or [name for name, stem in stems.items() if alone and not stem]
+        if len(names) == 1 and names != [target]:
+            columns[target] = table.require(names[0])
+    return columns
 
 
 class Roles:
@@ -99,12 +99,12 @@ class Roles:
         """Columns that the names, patterns such as ``NR-*``, and ``all`` (``all_numbers``) stand
         for."""
         names: list[str] = []
-        for asked in self.asked:
-            if asked in self.table.places:
-                names.append(asked)
+        for pattern in self.asked:
+            if pattern in self.table.places:
+                names.append(pattern)
                 continue
-            fits = all_numbers if asked == ALL else fnmatch.filter(self.free, asked)
-            fits = fits or [self.table.require(asked)]
+            fits = all_numbers if pattern == ALL else fnmatch.filter(self.free, pattern)
+            fits = fits or [self.table.require(pattern)]
             names += [name for name in fits if name not in names]
         twice = [name for name, n in Counter([*names, *self.extras]).items() if n > 1]
         if twice:

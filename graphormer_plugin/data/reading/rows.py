@@ -99,7 +99,7 @@ class TableRows:
         for column in columns if options.skip_invalid else ():
             if column.words and column.has_numbers:
                 column.words = _words_in(column.words, self._is_molecule)
-        self.notes += _read_commas(columns, all(one.decimal_comma for one in tables))
+        self.notes += _read_commas(columns, all(file.decimal_comma for file in tables))
         for place, name in enumerate(others):
             if name in self.columns and self.columns[name].has_commas:
                 for row in self.cells:
@@ -182,7 +182,7 @@ class TableRows:
         return values
 
     def classes(
-        self, name: str, kind: str, asked: Sequence[str]
+        self, name: str, kind: str, class_names: Sequence[str]
     ) -> tuple[np.ndarray, list[str]]:
         """Labels of a target [rows], and the names of its classes if it has words; see
         `class_order`."""
@@ -190,7 +190,7 @@ class TableRows:
         if kind == "regression" or column.has_numbers or not column.words:
             return self.numbers(name, column.advice()), []
         try:
-            names = class_order(column.words, kind, asked)
+            names = class_order(column.words, kind, class_names)
         except ValueError as error:
             raise self.tables[0].error(f"column {name!r}: {error}") from None
         values = np.array(column.values)

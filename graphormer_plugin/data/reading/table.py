@@ -98,12 +98,12 @@ class Table:
             raise self.error(f"no column {name!r}, {self._has()}")
         return name
 
-    def find_smiles(self, asked: str) -> str:
+    def find_smiles(self, column: str) -> str:
         """The SMILES column: the one that is asked for, else the column called smiles in any
         case, else the only column with smiles in its name (canonical_smiles); without any, the
         column of InChI, found in the same way."""
-        if asked:
-            return self.require(asked)
+        if column:
+            return self.require(column)
         for word in ("smiles", "inchi"):
             lower = {name: name.lower().replace("inchikey", "") for name in self.header}
             named = [name for name in self.header if word in lower[name]]
@@ -144,8 +144,8 @@ class TextTable(Table):
     def open_lines(self) -> Iterator[Iterator[str]]:
         """The file's lines, while it is open."""
         opener: Any = gzip.open if self.path.suffix.lower() == ".gz" else open
-        how = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
-        with readable(self.path), opener(self.path, "rt", **how) as file:
+        options = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
+        with readable(self.path), opener(self.path, "rt", **options) as file:
             yield self._decoded(file)
 
     def _decoded(self, file: IO[str]) -> Iterator[str]:
@@ -216,7 +216,9 @@ class CsvTable(TextTable):
         places = [self.places[name] for name in columns]
         lines = itertools.islice(self._lines(), self.lines_above + 1, None)
         if len(self.header) > 1:
-            lines = ((at, cells) for at, cells in lines if any(map(str.strip, cells)))
+            lines = (
+                (number, cells) for number, cells in lines if any(map(str.strip, cells))
+            )
         for row, (line, cells) in enumerate(lines):
             if len(cells) != len(self.header):
                 raise self.error(

@@ -41,7 +41,7 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.columns import rows_of_graphs
+from graphormer_plugin.data.columns import Columns, rows_of_graphs
 from graphormer_plugin.data.errors import (
     NewerStoreError,
     StoreError,
@@ -50,7 +50,7 @@ from graphormer_plugin.data.errors import (
 )
 from graphormer_plugin.data.files import PathName, file_sha256, read_text
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.data.splits import SPLITS
+from graphormer_plugin.data.splits import SPLITS, Split
 
 FORMAT = "graphormer_plugin.GraphStore"
 FORMAT_VERSION = 1
@@ -78,8 +78,8 @@ class GraphStore:
         self,
         path: Path,
         manifest: dict[str, Any],
-        columns: dict[str, np.ndarray],
-        splits: dict[str, np.ndarray],
+        columns: Columns,
+        splits: Split,
     ) -> None:
         self.path = path
         self.manifest = manifest
@@ -103,8 +103,8 @@ class GraphStore:
             manifest = _read_manifest(path)
             if verify and manifest["fingerprint"] != fingerprint_of(manifest):
                 raise StoreError(f"{path}: {MANIFEST} is damaged (fingerprint differs)")
-            columns: dict[str, np.ndarray] = {}
-            splits: dict[str, np.ndarray] = {}
+            columns: Columns = {}
+            splits: Split = {}
             for name, entry in manifest["files"].items():
                 array = _open_column(path / name, entry, verify)
                 if name.startswith("split_"):
@@ -163,8 +163,8 @@ def describe(store: GraphStore) -> str:
         ``nci: 3,993 train / 499 valid / 499 test graphs, target penalised_logp
         (dimensionless), fingerprint 1a2b3c4d5e6f``
     """
-    others = sorted(store.splits.keys() - {*SPLITS})
-    names = [name for name in (*SPLITS, *others) if name in store.splits]
+    other_splits = sorted(store.splits.keys() - {*SPLITS})
+    names = [name for name in (*SPLITS, *other_splits) if name in store.splits]
     counts = " / ".join(f"{len(store.splits[name]):,} {name}" for name in names)
     targets = store.targets
     if len(targets.names) > 3:

@@ -108,10 +108,10 @@ def _open_if_current(
         return None
     for name in ("source", "options"):
         stored = store.manifest[name]
-        asked = identity[name]
+        expected = identity[name]
         # None agrees with everything.
-        asked = {n: stored.get(n) if v is None else v for n, v in asked.items()}
-        if stored != asked:
+        expected = {n: stored.get(n) if v is None else v for n, v in expected.items()}
+        if stored != expected:
             if announce:
                 logger.info("preparing %s again: its %s changed", path, name)
             return None
@@ -198,11 +198,15 @@ def _build_from_smiles(
         if writer.num_graphs == 0:
             raise ValueError("no molecule could be parsed")
 
-        kept = np.concatenate(rows_of_parts)  # the row of each graph
+        row_of_graph = np.concatenate(rows_of_parts)  # the row of each graph
         molecules = extras.get("identity")
         when = "after unparsable molecules were left out" if failures else ""
         if by_scaffold:
-            labels = np.zeros((len(kept), 1)) if callable(target) else target[kept]
+            labels = (
+                np.zeros((len(row_of_graph), 1))
+                if callable(target)
+                else target[row_of_graph]
+            )
             groups = extras["scaffold"]
             splits = scaffold_split(
                 groups, seed=options.seed, labels=labels, molecules=molecules
@@ -211,7 +215,7 @@ def _build_from_smiles(
                 when = "(each scaffold goes to one split); give another --split"
         else:
             graph_of_row = np.full(rows, -1, dtype=np.int64)
-            graph_of_row[kept] = np.arange(len(kept))
+            graph_of_row[row_of_graph] = np.arange(len(row_of_graph))
             splits = splits_of_graphs(source.splits, graph_of_row, label)
         # A shard may have graphs of one split only.
         if options.shard.is_whole and not options.split_file:
@@ -220,9 +224,9 @@ def _build_from_smiles(
             with user_code_errors("the function targets"):
                 target = target(extras, splits)
         else:
-            target = target[kept]
+            target = target[row_of_graph]
         writer.finish(
-            _kept_rows(source, kept, rows, target.shape[1], described),
+            _kept_rows(source, row_of_graph, rows, target.shape[1], described),
             splits,
             target,
             identity=identity,
@@ -234,17 +238,19 @@ def _build_from_smiles(
 
 def _kept_rows(
     source: DatasetSource,
-    kept: np.ndarray | slice,
+    row_of_graph: np.ndarray | slice,
     rows: int,
     width: int,
     described: Sequence[np.ndarray] = (),
 ) -> DatasetSource:
-    """The source with a row per graph: the ``kept`` of its ``rows``; ``described`` has the
+    """The source with a row per graph, the ``row_of_graph`` of its ``rows``; ``described`` has the
     descriptors of the graphs, part by part."""
-    weights = None if source.weights is None else np.asarray(source.weights)[kept]
-    bounds = None if source.bounds is None else np.asarray(source.bounds)[kept]
+    weights = (
+        None if source.weights is None else np.asarray(source.weights)[row_of_graph]
+    )
+    bounds = None if source.bounds is None else np.asarray(source.bounds)[row_of_graph]
     names = list(source.graph_features)
-    numbers = _graph_values(source, rows)[kept]
+    numbers = _graph_values(source, rows)[row_of_graph]
     if described:
         names += FEATURES
         numbers = np.concatenate([as_float32(numbers), np.concatenate(described)], 1)
@@ -287,8 +293,8 @@ def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSour
     if not callable(target):
         target = stored_labels(as_rows(np.asarray(target, dtype=np.float64)))
         names = list(source.target_names or default_names(target.shape[1]))
-        asked = TargetSchema(names, kind=source.kind, num_classes=source.num_classes)
-        describe_targets(target, asked, np.arange(rows + 1), {})
+        schema = TargetSchema(names, kind=source.kind, num_classes=source.num_classes)
+        describe_targets(target, schema, np.arange(rows + 1), {})
     _graph_values(source, rows)
     if weights is not None:
         weights = checked_weights(weights, rows)

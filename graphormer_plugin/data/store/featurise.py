@@ -61,17 +61,19 @@ class LimitedParser:
             raise ValueError(f"{atoms:,} atoms, above --max-atoms {self.max_atoms}")
 
 
-def num_workers(asked: int | None, rows: int, least: int = MIN_ROWS_FOR_WORKERS) -> int:
+def num_workers(
+    workers: int | None, rows: int, least: int = MIN_ROWS_FOR_WORKERS
+) -> int:
     """Number of processes to start; 0 means to work in this process. By default (None) all
     cores that this process may use, but 0 for fewer than ``least`` rows, which do not repay
     the start of workers."""
-    if asked is None:
+    if workers is None:
         if rows < least:
             return 0
-        asked = len(os.sched_getaffinity(0))
-    if asked < 0:
-        raise DatasetError(f"workers must be 0 or more, got {asked}")
-    return 0 if asked <= 1 else asked
+        workers = len(os.sched_getaffinity(0))
+    if workers < 0:
+        raise DatasetError(f"workers must be 0 or more, got {workers}")
+    return 0 if workers <= 1 else workers
 
 
 def featurise(
@@ -97,8 +99,10 @@ def featurise(
     def _calls() -> Iterator[tuple[Any, ...]]:
         for start in range(first, len(smiles), CHUNK_ROWS):
             rows = range(start, min(start + CHUNK_ROWS, len(smiles)))
-            kept = [row for row in rows if row not in excluded]
-            yield parser, describe, rows.stop, kept, [smiles[row] for row in kept]
+            included = [row for row in rows if row not in excluded]
+            yield parser, describe, rows.stop, included, [
+                smiles[row] for row in included
+            ]
 
     # Workers import the modules of the user, whose names pickled calls have.
     start = partial(import_user_data, Path(user_data_dir)) if user_data_dir else None
@@ -125,7 +129,7 @@ def _featurise_rows(
     smiles: list[str],
 ) -> FeaturisedRows:
     graphs: list[MoleculeGraph] = []
-    kept: list[int] = []
+    row_of_graph: list[int] = []
     result = FeaturisedRows(None, end=end)
     with captured_rdkit_log() as messages, user_code_errors("the parser"):
         for row, string in zip(rows, smiles, strict=True):
@@ -135,11 +139,11 @@ def _featurise_rows(
                 result.failures.append((row, string, str(error)))
                 continue
             graphs.append(graph)
-            kept.append(row)
+            row_of_graph.append(row)
     if graphs:
         if describe is not None:
             texts = dict(zip(rows, smiles, strict=True))
-            described = describe([texts[row] for row in kept])
+            described = describe([texts[row] for row in row_of_graph])
             result.descriptors = described.astype(np.float32)
         for name in graphs[0].extras:
             values = [graph.extras[name] for graph in graphs]
@@ -147,7 +151,7 @@ def _featurise_rows(
                 result.extras[name] = json.loads(json.dumps(values, default=_listed))
             except TypeError as error:  # a key of a type that JSON lacks
                 raise DatasetError(f"extras of the parser: {error}") from None
-        result.chunk = joined_graphs(graphs, kept)
+        result.chunk = joined_graphs(graphs, row_of_graph)
     return result
 
 

@@ -21,6 +21,7 @@ from graphormer_plugin.data.graphs.graph_columns import ShardColumns
 from graphormer_plugin.data.reading.labels import exact_labels
 from graphormer_plugin.data.reading.options import TABLE_OPTIONS, DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, pooled_statistics
+from graphormer_plugin.data.splits import Split
 from graphormer_plugin.data.store import MANIFEST, GraphStore
 from graphormer_plugin.data.store.build import get_store
 
@@ -62,7 +63,7 @@ class ShardedStore:
         return int(self.first[-1])
 
     @cached_property
-    def splits(self) -> dict[str, np.ndarray]:
+    def splits(self) -> Split:
         """Graph ids by split name, int64."""
         parts: dict[str, list[np.ndarray]] = defaultdict(list)
         for store, first in zip(self.stores, self.first):
@@ -134,9 +135,9 @@ class ShardedStore:
         shard = np.searchsorted(self.first, graph_ids, side="right") - 1
         rows = np.empty_like(graph_ids)
         for number in np.unique(shard):
-            own = shard == number
-            ids = graph_ids[own] - self.first[number]
-            rows[own] = self.stores[number].rows(ids) + before[number]
+            in_shard = shard == number
+            ids = graph_ids[in_shard] - self.first[number]
+            rows[in_shard] = self.stores[number].rows(ids) + before[number]
         return rows
 
 

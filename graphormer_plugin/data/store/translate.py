@@ -1,13 +1,13 @@
 """Data in the vocabulary of a checkpoint that was trained on other data."""
 
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cython_ext import bond_dtype, edge_order
+from graphormer_plugin.data.columns import Columns
 from graphormer_plugin.data.graphs.graph_columns import ShardColumns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore
@@ -21,7 +21,7 @@ def translate_stores(
     schema: FeatureSchema,
     targets: TargetSchema,
     name: str,
-) -> tuple[dict[str, NDArray] | ShardColumns, NDArray | None]:
+) -> tuple[Columns | ShardColumns, NDArray | None]:
     """Columns and targets of a dataset, called ``name`` in messages, in the ``schema`` and with
     the ``targets`` of a checkpoint. The targets of several stores are among their columns.
     """
@@ -40,50 +40,48 @@ def translate_stores(
     return columns, target
 
 
-def _require_same(name: str, what: str, given: Any, trained: Any) -> None:
+def _require_same(name: str, what: str, of_data: Any, trained: Any) -> None:
     """Raises ValueError if data are not like the data that a checkpoint knows."""
-    if given != trained:
+    if of_data != trained:
         raise ValueError(
-            f"{name} has {what} {given or 'none'}, the checkpoint was trained on "
+            f"{name} has {what} {of_data or 'none'}, the checkpoint was trained on "
             f"{trained or 'none'}"
         )
 
 
-def translate_columns(
-    store: GraphStore, schema: FeatureSchema, name: str
-) -> dict[str, NDArray]:
+def translate_columns(store: GraphStore, schema: FeatureSchema, name: str) -> Columns:
     """Columns of a store with the bond types of another schema, see `translate_stores`."""
     columns = dict(store.columns)
-    given = store.schema
-    joined = (given.graph_features, schema.graph_features)
+    schema_of_data = store.schema
+    joined = (schema_of_data.graph_features, schema.graph_features)
     _require_same(name, "--extra-columns and --descriptors", *joined)
     if schema.graph_features:
         columns["graph_features"] = schema.scale_graph_features(
             columns["graph_features"]
         )
-    if schema.unscaled() == given.unscaled():
+    if schema.unscaled() == schema_of_data.unscaled():
         return columns
     for what in ("node_dims", "num_node_features", "num_edge_features"):
-        _require_same(name, what, getattr(given, what), getattr(schema, what))
-    return columns | translate_bonds(columns, given, schema)
+        _require_same(name, what, getattr(schema_of_data, what), getattr(schema, what))
+    return columns | translate_bonds(columns, schema_of_data, schema)
 
 
 def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDArray:
     """Labels [rows of their level, C] of a store in the order of another schema."""
-    given = store.targets
-    if {*targets.names} - {*given.names}:
+    of_data = store.targets
+    if {*targets.names} - {*of_data.names}:
         raise ValueError(
-            f"{name} has targets {', '.join(given.names)}; the checkpoint predicts "
+            f"{name} has targets {', '.join(of_data.names)}; the checkpoint predicts "
             f"{', '.join(targets.names)}"
         )
-    _require_same(name, "kind of targets", given.kind, targets.kind)
-    _require_same(name, "level of targets", given.level, targets.level)
-    order = [given.names.index(target) for target in targets.names]
+    _require_same(name, "kind of targets", of_data.kind, targets.kind)
+    _require_same(name, "level of targets", of_data.level, targets.level)
+    order = [of_data.names.index(target) for target in targets.names]
     values = store.target
-    if targets.names != given.names:
+    if targets.names != of_data.names:
         values = values[:, order]
     wanted = [targets.classes_of(number) for number in range(len(order))]
-    named = [given.classes_of(number) for number in order]
+    named = [of_data.classes_of(number) for number in order]
     if wanted != named:  # a copy; small integers of nodes may not hold all classes
         values = np.array(values, np.int64 if values.dtype.kind == "i" else None)
     for column, classes, words in zip(values.T, wanted, named, strict=True):
@@ -97,7 +95,7 @@ def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDA
             place = np.array([classes.index(word) for word in words])
             labelled = column >= 0  # NaN and -1 are missing
             column[labelled] = place[column[labelled].astype(int)]
-    if given.num_classes > targets.num_classes:
+    if of_data.num_classes > targets.num_classes:
         try:
             targets.check(values)  # numbers mean the same
         except ValueError as error:
@@ -114,8 +112,8 @@ def translated_labels(
 
 
 def translate_bonds(
-    columns: Mapping[str, NDArray], source: FeatureSchema, target: FeatureSchema
-) -> dict[str, NDArray]:
+    columns: Columns, source: FeatureSchema, target: FeatureSchema
+) -> Columns:
     """Edge columns of a store with the bond types of another schema.
 
     The bond types of a table are numbers in their dataset only, so the bond columns
@@ -126,10 +124,10 @@ def translate_bonds(
         dims = (source.bond_dims, target.bond_dims)
         _require_same("the dataset", "bond columns", *dims)
     rows = source.bond_columns()
-    known = (rows >= 0).all(axis=1)
-    known[0] = False
+    has_columns = (rows >= 0).all(axis=1)
+    has_columns[0] = False
     types = np.full(len(rows), target.num_bond_types, dtype=np.int64)
-    types[known] = target.bond_types(rows[known])
+    types[has_columns] = target.bond_types(rows[has_columns])
     bond = types[columns["edge_bond"]].astype(bond_dtype(target.num_bond_types))
     src = columns["edge_src"]
     dst = columns["edge_dst"]

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from cython_ext import bond_dtype
-from graphormer_plugin.data.columns import Level, as_rows, column_type
+from graphormer_plugin.data.columns import Columns, Level, as_rows, column_type
 from graphormer_plugin.data.datasets.registry import DatasetSource
 from graphormer_plugin.data.errors import StoreError, counted, named_in_errors
 from graphormer_plugin.data.files import (
@@ -32,6 +32,7 @@ from graphormer_plugin.data.reading.labels import (
     stored_labels,
 )
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, target_statistics
+from graphormer_plugin.data.splits import Split
 from graphormer_plugin.data.store import (
     FORMAT,
     FORMAT_VERSION,
@@ -139,7 +140,7 @@ class StoreWriter:
     def finish(
         self,
         source: DatasetSource,
-        splits: Mapping[str, np.ndarray],
+        splits: Split,
         target: np.ndarray | None = None,
         *,
         identity: Mapping[str, Any] = MappingProxyType({"source": {}, "options": {}}),
@@ -211,7 +212,7 @@ class StoreWriter:
             os.rename(self.path, self.folder / "earlier")
         os.rename(self._store, self.path)
 
-    def _counts(self, splits: Mapping[str, np.ndarray]) -> dict[str, int]:
+    def _counts(self, splits: Split) -> dict[str, int]:
         """Numbers of graphs, nodes and edges, and of graphs, or nodes, by split."""
         used = np.unique(np.concatenate([[], *splits.values()]))
         counts = {
@@ -229,8 +230,8 @@ class StoreWriter:
     def _schema(
         self,
         names: Sequence[str],
-        arrays: Mapping[str, np.ndarray],
-        splits: Mapping[str, np.ndarray],
+        arrays: Columns,
+        splits: Split,
     ) -> FeatureSchema:
         """Schema of the columns, with names and scales of the graph features."""
         x = self._columns["x"]

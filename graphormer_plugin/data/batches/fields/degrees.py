@@ -1,9 +1,8 @@
 """Mean logarithmic degree of the training split, the constant delta of PNA."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
+from graphormer_plugin.data.columns import Columns
 from graphormer_plugin.data.graphs.graph_columns import columns_of_graphs
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.sharded_store import ShardedStore
@@ -25,9 +24,7 @@ def mean_log_degree(store: GraphStore | ShardedStore) -> float:
     return total / count if total else 1.0
 
 
-def sum_of_logs(
-    columns: Mapping[str, np.ndarray], graph_ids: np.ndarray
-) -> tuple[float, int]:
+def sum_of_logs(columns: Columns, graph_ids: np.ndarray) -> tuple[float, int]:
     """Sum of log(d + 1) over the nodes of some graphs, and the number of these nodes."""
     graph_ids = np.sort(graph_ids)
     names = ("node_offset", "edge_offset", "edge_dst")

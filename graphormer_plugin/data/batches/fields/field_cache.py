@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from graphormer_plugin.data.batches.fields import BatchSpec
 from graphormer_plugin.data.batches.fields.laplacian import laplacian_eigenvectors
 from graphormer_plugin.data.batches.fields.rings import substructure_sets, substructures
 from graphormer_plugin.data.batches.fields.weisfeiler_lehman import wl_roles
+from graphormer_plugin.data.columns import Columns
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import (
     atomic_write,
@@ -33,7 +34,6 @@ from graphormer_plugin.data.files import (
 from graphormer_plugin.data.store import GraphStore
 
 logger = logging.getLogger(__name__)
-Columns = Mapping[str, np.ndarray]
 
 _RECORD = "record.json"
 
@@ -54,7 +54,7 @@ class CachedField:
 
     key: Callable[[BatchSpec], str]
     columns: tuple[str, ...]
-    compute: Callable[[Columns, BatchSpec, str | None], dict[str, np.ndarray]]
+    compute: Callable[[Columns, BatchSpec, str | None], Columns]
     version: Callable[[BatchSpec], str] = lambda spec: ""
 
 
@@ -84,7 +84,7 @@ CACHED_FIELDS: dict[str, CachedField] = {
 }
 
 
-def compute_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
+def compute_columns(columns: Columns, spec: BatchSpec) -> Columns:
     """Compute in memory the columns that the fields of `spec` need besides `columns`."""
     _check_edges(columns, spec)
     made = {}
@@ -93,7 +93,7 @@ def compute_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
     return made
 
 
-def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]:
+def load_or_compute(store: GraphStore, spec: BatchSpec) -> Columns:
     """`compute_columns` of a store, computed once and memory-mapped afterwards.
 
     They lie beside the store in ``<store>.<key>/``, a ``.npy`` per column, with a record of
@@ -110,8 +110,8 @@ def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]
         record = {"fingerprint": store.manifest["fingerprint"]}
         record["version"] = cached.version(spec)
         # Without the lock, which needs a folder that can be written, and one at a time.
-        kept = _kept(folder, cached, record)
-        made |= kept or _computed(folder, store, field, spec, record)
+        on_disk = _kept(folder, cached, record)
+        made |= on_disk or _computed(folder, store, field, spec, record)
     return made
 
 
@@ -138,15 +138,15 @@ def _check_edges(columns: Columns, spec: BatchSpec) -> None:
 
 def _computed(
     folder: Path, store: GraphStore, field: str, spec: BatchSpec, record: dict[str, str]
-) -> dict[str, np.ndarray]:
+) -> Columns:
     """The columns of a field, kept in a folder if that can be written."""
     cached = CACHED_FIELDS[field]
     label = f"{store.manifest['dataset']}: {field}"
     arrays = None
     try:
         with file_lock(folder):
-            if kept := _kept(folder, cached, record):
-                return kept
+            if on_disk := _kept(folder, cached, record):
+                return on_disk
             arrays = cached.compute(store.columns, spec, label)
             _write(folder, arrays, record)
             return _mapped(folder, cached)
@@ -163,16 +163,14 @@ def _computed(
     return cached.compute(store.columns, spec, label) if arrays is None else arrays
 
 
-def _mapped(folder: Path, cached: CachedField) -> dict[str, np.ndarray]:
+def _mapped(folder: Path, cached: CachedField) -> Columns:
     return {
         name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
         for name in cached.columns
     }
 
 
-def _kept(
-    folder: Path, cached: CachedField, record: dict[str, str]
-) -> dict[str, np.ndarray] | None:
+def _kept(folder: Path, cached: CachedField, record: dict[str, str]) -> Columns | None:
     """The columns of a folder; None without them, and with another record."""
     try:
         current = json.loads(read_text(folder / _RECORD)) == record

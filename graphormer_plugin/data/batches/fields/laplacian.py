@@ -18,12 +18,13 @@ sparse.
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
+from graphormer_plugin.data.columns import Columns
 from graphormer_plugin.data.graphs.graph_columns import edges_of_graph
 
 _TRIVIAL = 1e-9  # eigenvalues below; a path of 10,000 nodes has a next one of 5e-8
@@ -43,7 +44,7 @@ ITERATIONS = (
 
 
 def laplacian_eigenvectors(
-    columns: Mapping[str, np.ndarray], k: int, progress: str | None = None
+    columns: Columns, k: int, progress: str | None = None
 ) -> np.ndarray:
     """Eigenvectors of all graphs of a store, float32 [sum N, k], by the convention of this
     module. ``progress`` is the label of a progress bar; None shows none."""
@@ -87,8 +88,8 @@ def _dense(graphs: list[np.ndarray], n: int, k: int) -> np.ndarray:
 
     trivial = (values < _TRIVIAL).sum(-1)
     wanted = trivial[:, None] + np.arange(k)  # [graphs, k]
-    kept = np.take_along_axis(vectors, np.minimum(wanted, n - 1)[:, None], 2)
-    return kept * (wanted < n)[:, None]
+    chosen = np.take_along_axis(vectors, np.minimum(wanted, n - 1)[:, None], 2)
+    return chosen * (wanted < n)[:, None]
 
 
 def _sparse(graphs: list[np.ndarray], n: int, k: int) -> np.ndarray:
@@ -96,9 +97,9 @@ def _sparse(graphs: list[np.ndarray], n: int, k: int) -> np.ndarray:
     from scipy import sparse  # late: hardly any data have such graphs
 
     ((source, target),) = graphs
-    kept = source != target
-    ends = source[kept], target[kept]
-    half = sparse.coo_array((np.ones(kept.sum()), ends), (n, n)).tocsr()
+    joins_two = source != target
+    ends = source[joins_two], target[joins_two]
+    half = sparse.coo_array((np.ones(joins_two.sum()), ends), (n, n)).tocsr()
     adjacency = half + half.T
     adjacency.data[:] = 1
     count, component = sparse.csgraph.connected_components(adjacency, directed=False)
@@ -168,7 +169,7 @@ def _lanczos(
     from scipy.sparse import linalg
 
     n = laplacian.shape[0]
-    known = np.zeros((n, 0))
+    basis = np.zeros((n, 0))
     values = np.zeros(0)
     random = np.random.default_rng(n)
     # ARPACK draws when few eigenvalues are distinct; scipy before 1.17 takes no generator.
@@ -177,9 +178,9 @@ def _lanczos(
 
     def product(vector: np.ndarray) -> np.ndarray:
         """The function on the complement of known vectors."""
-        vector = vector - known @ (known.T @ vector)
+        vector = vector - basis @ (basis.T @ vector)
         vector = apply(vector)
-        return vector - known @ (known.T @ vector)
+        return vector - basis @ (basis.T @ vector)
 
     # Lanczos from one start may find one copy of a multiple eigenvalue: it starts again
     # beside the known vectors until nothing smaller is left.
@@ -193,15 +194,15 @@ def _lanczos(
             maxiter=iterations,
             **options,
         )
-        known, _ = np.linalg.qr(np.concatenate([known, vectors], 1))
+        basis, _ = np.linalg.qr(np.concatenate([basis, vectors], 1))
         last = np.sort(values)[count - 1] if len(values) >= count else np.inf
-        found = eigenvalues(largest)
-        values = np.concatenate([values, found])
-        if found.min() >= last * (1 - 1e-9):
+        new_values = eigenvalues(largest)
+        values = np.concatenate([values, new_values])
+        if new_values.min() >= last * (1 - 1e-9):
             break
     # One basis, in the order of the eigenvalues.
-    values, rotation = np.linalg.eigh(known.T @ (laplacian @ known))
-    return values[:count], (known @ rotation)[:, :count]
+    values, rotation = np.linalg.eigh(basis.T @ (laplacian @ basis))
+    return values[:count], (basis @ rotation)[:, :count]
 
 
 def _signs(vectors: np.ndarray) -> np.ndarray:

@@ -24,9 +24,9 @@ from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec, Field
 from graphormer_plugin.data.batches.fields.field_cache import (
     CACHED_FIELDS,
     CachedField,
-    Columns,
 )
 from graphormer_plugin.data.columns import (
+    Columns,
     Level,
     attribute_column,
     register_attribute,
@@ -78,8 +78,8 @@ def register_field(
     level = Level(per)
 
     def _register(function: Function) -> Function:
-        known = _functions.get(name)
-        again = known is not None and is_made_again(known, function)
+        earlier = _functions.get(name)
+        again = earlier is not None and is_made_again(earlier, function)
         if name in FIELDS and not again:
             raise ValueError(f"field {name!r} exists already")
         _functions[name] = function
@@ -110,7 +110,7 @@ def _compute(
     columns: Columns,
     spec: BatchSpec,
     progress: str | None,
-) -> dict[str, np.ndarray]:
+) -> Columns:
     """The columns of a field, with a row for each graph, node or pair."""
     dimensions = list(_SHAPES).index(level)
     sizes = np.diff(columns["node_offset"])
@@ -129,13 +129,19 @@ def _compute(
     ):
         size = int(sizes[graph])
         with user_code_errors(f"the function of the field {field}"):
-            found = columns_of_graphs(read_columns, np.array([graph]))
-            given = {name: found[name] for name in _FEATURES if name in found}
-            given |= {read: found[column] for read, column in attributes.items()}
-            one = SimpleNamespace(
-                num_nodes=size, edge_index=edges_of_graph(columns, graph), **given
+            of_graph = columns_of_graphs(read_columns, np.array([graph]))
+            attributes_of_graph = {
+                name: of_graph[name] for name in _FEATURES if name in of_graph
+            }
+            attributes_of_graph |= {
+                read: of_graph[column] for read, column in attributes.items()
+            }
+            graph_object = SimpleNamespace(
+                num_nodes=size,
+                edge_index=edges_of_graph(columns, graph),
+                **attributes_of_graph,
             )
-            values = np.asarray(function(one), np.float32)
+            values = np.asarray(function(graph_object), np.float32)
             rest = values.shape[dimensions:] if rows is None else rows.shape[1:]
             expected = (size,) * dimensions + rest
             if values.shape != expected or not np.isfinite(values).all():

@@ -18,13 +18,14 @@ Another kind is a function in a folder that ``--user-data-dir`` names:
                 yield [node, *others]
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 from cython_ext import chordless_cycles
+from graphormer_plugin.data.columns import Columns
 from graphormer_plugin.data.datasets.registry import code_hash, is_made_again
 from graphormer_plugin.data.errors import user_code_errors
 from graphormer_plugin.data.graphs.graph_columns import edges_of_graph
@@ -32,7 +33,6 @@ from graphormer_plugin.data.graphs.graph_columns import edges_of_graph
 RINGS = "rings"
 _GRAPHS_AT_ONCE = 1 << 14
 
-Columns = Mapping[str, np.ndarray]
 # Number of nodes, edges int64 [2, E] and largest size -> sets of nodes.
 Finder = Callable[[int, np.ndarray, int], Iterable[Iterable[int]]]
 
@@ -58,8 +58,8 @@ def register_substructures(name: str) -> Callable[[Finder], Finder]:
         raise ValueError(f"substructures {name!r}: expected letters, digits, _ and -")
 
     def _register(find: Finder) -> Finder:
-        known = SUBSTRUCTURES.get(name)
-        if known and not (known.find and is_made_again(known.find, find)):
+        earlier = SUBSTRUCTURES.get(name)
+        if earlier and not (earlier.find and is_made_again(earlier.find, find)):
             raise ValueError(f"substructures {name!r} are registered already")
         SUBSTRUCTURES[name] = Substructures(find, code_hash(find))
         return find
@@ -80,7 +80,7 @@ def substructures(name: str) -> Substructures:
 
 def substructure_sets(
     columns: Columns, name: str, max_size: int, progress: str | None = None
-) -> dict[str, np.ndarray]:
+) -> Columns:
     """Columns behind the batch field ``ring``, from sets of at most ``max_size`` nodes:
     ``ring_offset`` int64 [G + 1], the sets of each graph; ``ring_start`` int64 [S + 1], the
     rows of each set; ``ring_node``, the nodes, numbered within their graph, in the smallest
@@ -127,15 +127,15 @@ def _found_by(
         size = int(np.diff(columns["node_offset"][graph : graph + 2])[0])
         edges = edges_of_graph(columns, graph)
         with user_code_errors("the function of the substructures"):
-            own = [
+            of_graph = [
                 sorted(set(map(int, nodes))) for nodes in find(size, edges, max_size)
             ]
-            for nodes in own:
+            for nodes in of_graph:
                 if nodes and not 0 <= nodes[0] <= nodes[-1] < size:
                     raise ValueError(
                         f"substructure {nodes} of graph {graph}, which has {size} nodes"
                     )
-        counts.append(len(own))
-        sets += [np.array(nodes, np.int32) for nodes in own]
+        counts.append(len(of_graph))
+        sets += [np.array(nodes, np.int32) for nodes in of_graph]
     sizes = [len(nodes) for nodes in sets[1:]]
     return np.array(counts), np.array(sizes, np.int64), np.concatenate(sets)

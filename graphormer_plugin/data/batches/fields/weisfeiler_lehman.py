@@ -15,21 +15,19 @@ multiset, from 924; two such colours share a number with probability 5e-10.
 """
 
 import itertools
-from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
 from tqdm import tqdm
 
 from cython_ext.codes import GOLDEN, MIXING
+from graphormer_plugin.data.columns import Columns
 
 LISTED_DEGREE = 6
 _EDGES_AT_ONCE = 1 << 21
 
 
-def wl_roles(
-    columns: Mapping[str, np.ndarray], progress: str | None = None
-) -> np.ndarray:
+def wl_roles(columns: Columns, progress: str | None = None) -> np.ndarray:
     """Roles of all nodes of a store, int32 [sum N], >= 0, by the convention of this module.
     ``progress`` is the label of a progress bar; None shows none."""
     node_offset = np.asarray(columns["node_offset"])
@@ -77,8 +75,8 @@ def _roles(src: np.ndarray, dst: np.ndarray, num_nodes: int) -> np.ndarray:
     np.maximum.at(largest, node, of_neighbour)
     small = largest <= LISTED_DEGREE
     counts = np.zeros(num_nodes, dtype=np.int64)
-    known = small[node]
-    np.add.at(counts, node[known], _BASE ** (of_neighbour[known] - 1))
+    is_small = small[node]
+    np.add.at(counts, node[is_small], _BASE ** (of_neighbour[is_small] - 1))
     roles[small] = [table[count] for count in counts[small].tolist()]
     return roles
 
