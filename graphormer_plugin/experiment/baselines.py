@@ -19,8 +19,8 @@ def mean_labels(labels: np.ndarray, classes: int = 0) -> np.ndarray:
     """Mean of each target [T], for two classes the share of class 1; NaN without label. A
     multiclass target has the shares of its classes [classes]."""
     if classes:
-        known = labels[~np.isnan(labels)].astype(int)
-        return np.bincount(known, minlength=classes) / len(known)
+        classes_of_rows = labels[~np.isnan(labels)].astype(int)
+        return np.bincount(classes_of_rows, minlength=classes) / len(classes_of_rows)
     counts = (~np.isnan(labels)).sum(0)
     unknown = np.full(len(counts), np.nan)
     return np.divide(np.nansum(labels, axis=0), counts, out=unknown, where=counts > 0)
@@ -77,13 +77,13 @@ def forest_predictions(
         with warnings.catch_warnings(record=True):
             of_rows = None if weights is None else weights[rows, target]
             forest.fit(table[rows], (y - mean) / std, of_rows)
-            found = (forest.predict if is_regression else forest.predict_proba)(
+            values = (forest.predict if is_regression else forest.predict_proba)(
                 table[test]
             )
         if is_regression:
-            predicted[:, target] = found * std + mean
+            predicted[:, target] = values * std + mean
         elif classes:
-            predicted[:, forest.classes_.astype(int)] = found
+            predicted[:, forest.classes_.astype(int)] = values
         else:
-            predicted[:, target] = found[:, 1]
+            predicted[:, target] = values[:, 1]
     return predicted

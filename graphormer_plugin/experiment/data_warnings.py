@@ -36,22 +36,22 @@ def experiment_warnings(
 ) -> list[str]:
     """Probable mistakes in the data, one line each."""
     used = (settings.weight_column, settings.groups, *settings.extra_columns)
-    others = settings.folds or settings.ratios or settings.test_file
-    how = " without --folds, --ratios and --test-file" * bool(others)
+    options = settings.folds or settings.ratios or settings.test_file
+    condition = " without --folds, --ratios and --test-file" * bool(options)
     lines = table.warned + [
-        f"the column {name} is not used; --split column:{name}{how} takes it"
+        f"the column {name} is not used; --split column:{name}{condition} takes it"
         for name in table.extra_names
         if name.lower() == SPLIT and name not in used
     ]
-    given = table.given_split or {}
-    draws_valid = bool(given) and "valid" not in given
+    given_split = table.given_split or {}
+    draws_valid = bool(given_split) and "valid" not in given_split
     if draws_valid:
         of_column = table.split.startswith("column:")
-        how = "at random by --seed" if of_column else f"by --split {table.split}"
+        method = "at random by --seed" if of_column else f"by --split {table.split}"
         count = len(splits[0].rows["valid"])
         many = f"{counted(count, 'molecule')} of train {agreed(count, 'are')} valid"
-        lines.append(f"{many}, drawn {how}")
-    is_one = table.times is not None or given and not draws_valid
+        lines.append(f"{many}, drawn {method}")
+    is_one = table.times is not None or given_split and not draws_valid
     if is_one and settings.replicates > 1:
         source = "the files" if settings.valid_file else table.split
         lines.append(
@@ -85,6 +85,7 @@ def experiment_warnings(
             f"{'is a copy' if copies == 1 else 'are copies'}, with the molecule and labels "
             "of another row; heads and random forests count a molecule once"
         )
+    constitutions = np.array(table.constitutions)
     keys = tautomer_keys(table, settings.largest_fragment)
     unread = dict(zip(table.extra_names, zip(*table.extras)))
     for number, of_split in enumerate(splits, 1):
@@ -96,10 +97,25 @@ def experiment_warnings(
             table.keys,
             table.extra,
             FIT_SPLITS,
-            drawn=not given and not table.folds and table.times is None,
+            drawn=not given_split and not table.folds and table.times is None,
             unread={n: c for n, c in unread.items() if n not in used},
         )
-        texts += stereo_twins(of_split) + tautomers(of_split, keys)
+        texts += twins(
+            of_split,
+            np.array(table.keys),
+            constitutions,
+            "differ",
+            "from molecules of train or valid in stereo marks alone, so that metrics look "
+            "better than they are; --split scaffold keeps them together",
+        )
+        texts += twins(
+            of_split,
+            constitutions,
+            keys,
+            "have",
+            "a tautomer in train or valid, so that metrics look better than they are; write "
+            "each compound in one form",
+        )
         texts += undefined_metrics(of_split) + label_shift(of_split)
         for text in texts:
             if number > 1 and text not in lines:
@@ -109,19 +125,19 @@ def experiment_warnings(
     return lines
 
 
-def stereo_twins(split: SplitLabels) -> list[str]:
-    """A warning about test molecules that differ from fitted ones in stereo marks alone."""
+def twins(
+    split: SplitLabels, keys: NDArray, shared_keys: NDArray, verb: str, text: str
+) -> list[str]:
+    """A warning about test molecules that have other ``keys`` than all fitted ones, but a
+    key of theirs in ``shared_keys``; ``verb`` and ``text`` go on after their number."""
     fitted = split.fitted
     test = split.rows["test"]
-    keys = np.array(split.table.keys)
-    flat = np.array(split.table.constitutions)
-    twins = np.isin(flat[test], flat[fitted]) & ~np.isin(keys[test], keys[fitted])
-    count = int(twins.sum())
-    return [
-        f"{count:,} of {counted(len(test), 'row')} of test {agreed(count, 'differ')} from "
-        "molecules of train or valid in stereo marks alone, so that metrics look better "
-        "than they are; --split scaffold keeps them together"
-    ] * bool(count)
+    other = ~np.isin(keys[test], keys[fitted])
+    count = int((other & np.isin(shared_keys[test], shared_keys[fitted])).sum())
+    if not count:
+        return []
+    rows = counted(len(test), "row")
+    return [f"{count:,} of {rows} of test {agreed(count, verb)} {text}"]
 
 
 def tautomer_keys(
@@ -149,22 +165,6 @@ def tautomer_keys(
                 mol = canonicalize(mols[row])
                 keys[row] = molecule_key(Chem.MolToSmiles(mol, isomericSmiles=False))
     return keys
-
-
-def tautomers(split: SplitLabels, keys: NDArray[np.uint64]) -> list[str]:
-    """A warning about test molecules that are tautomers of fitted ones, by `tautomer_keys`."""
-    fitted = split.fitted
-    test = split.rows["test"]
-    flat = np.array(split.table.constitutions)
-    same = np.isin(keys[test], keys[fitted]) & ~np.isin(flat[test], flat[fitted])
-    count = int(same.sum())
-    if not count:
-        return []
-    return [
-        f"{count:,} of {counted(len(test), 'row')} of test {agreed(count, 'have')} a tautomer "
-        "in train or valid, so that metrics look better than they are; write each compound "
-        "in one form"
-    ]
 
 
 def undefined_metrics(split: SplitLabels) -> list[str]:

@@ -217,14 +217,14 @@ class Experiment:
     def label_weights(self, rows: np.ndarray) -> np.ndarray | None:
         """Weights of all labels [n, T]: the weight of the molecule times that of its class,
         which ``balanced`` takes from some rows. None for equal weights."""
-        table, asked = self.table, self.settings.class_weights
-        if table.weights is None and not asked:
+        table, option = self.table, self.settings.class_weights
+        if table.weights is None and not option:
             return None
         weights = np.ones(table.labels.shape)
         if table.weights is not None:
             weights *= table.weights[:, None]
-        if asked:
-            of_class = class_weights(asked, table.targets, table.labels[rows])
+        if option:
+            of_class = class_weights(option, table.targets, table.labels[rows])
             numbers = np.nan_to_num(table.labels).astype(int)
             weights *= np.take_along_axis(of_class, numbers.T, 1).T
         return weights
@@ -273,8 +273,8 @@ def saved_arrays(
     with named_damage(f"{path} is damaged; remove it, and run again"):
         arrays = read_arrays(path)
         for name, shape in shapes.items():
-            found = arrays[name].shape
-            expected = tuple(n or size for n, size in zip(shape, found, strict=True))
-            if found != expected:
-                raise ValueError(f"{name} has shape {found}, expected {expected}")
+            actual = arrays[name].shape
+            expected = tuple(n or size for n, size in zip(shape, actual, strict=True))
+            if actual != expected:
+                raise ValueError(f"{name} has shape {actual}, expected {expected}")
     return arrays

@@ -95,25 +95,29 @@ def scatter(
 ) -> np.ndarray:
     """Draw points at places, the worst with rings and numbers; returns all places
     [2, n]."""
-    for one in runs:
-        x, y = map(np.asarray, place(one))
+    for points in runs:
+        x, y = map(np.asarray, place(points))
         axis.plot(x, y, ".", markersize=4, alpha=0.6)
-        for at in np.flatnonzero(one.mark.notna()):
-            axis.plot(x[at], y[at], "o", markersize=8, mfc="none", mec="0.2", mew=0.8)
+        for index in np.flatnonzero(points.mark.notna()):
+            axis.plot(
+                x[index], y[index], "o", markersize=8, mfc="none", mec="0.2", mew=0.8
+            )
             axis.annotate(
-                f"{one.mark.iloc[at]:.0f}",
-                (x[at], y[at]),
+                f"{points.mark.iloc[index]:.0f}",
+                (x[index], y[index]),
                 (5, 4),
                 textcoords="offset points",
                 fontsize=8,
             )
     empty = np.empty((2, 0))
-    return np.concatenate([empty, *(np.stack(place(one)) for one in runs)], axis=1)
+    return np.concatenate(
+        [empty, *(np.stack(place(points)) for points in runs)], axis=1
+    )
 
 
 def parity(axis: Axes, runs: Sequence[pd.DataFrame], unit: str) -> bool:
     """Predicted against measured values."""
-    places = scatter(axis, runs, lambda one: (one.label, one.value))
+    places = scatter(axis, runs, lambda points: (points.label, points.value))
     ends = [places.min(), places.max()] if places.size else [0, 1]
     axis.plot(ends, ends, color="0.5", linewidth=0.8)
     axis.set(xlabel=f"measured{unit}", ylabel=f"predicted{unit}", aspect="equal")
@@ -122,7 +126,9 @@ def parity(axis: Axes, runs: Sequence[pd.DataFrame], unit: str) -> bool:
 
 def residuals(axis: Axes, runs: Sequence[pd.DataFrame], unit: str) -> bool:
     """Predicted - measured values against the likeness to the training molecules."""
-    places = scatter(axis, runs, lambda one: (one.in_domain, one.value - one.label))
+    places = scatter(
+        axis, runs, lambda points: (points.in_domain, points.value - points.label)
+    )
     axis.axhline(0, color="0.5", linewidth=0.8)
     axis.set(xlabel=IN_DOMAIN, ylabel=f"predicted - measured{unit}")
     return bool(np.isfinite(places).all(0).any())
@@ -143,9 +149,9 @@ def errors(axis: Axes, runs: Sequence[pd.DataFrame], unit: str) -> bool:
 
 def roc(axis: Axes, runs: Sequence[pd.DataFrame], unit: str) -> bool:
     """True against false positive rate."""
-    for one in runs:
-        if one.label.nunique() == 2:
-            false, true, _ = roc_curve(one.label, one.value)
+    for points in runs:
+        if points.label.nunique() == 2:
+            false, true, _ = roc_curve(points.label, points.value)
             axis.plot(false, true, linewidth=1)
     axis.plot([0, 1], [0, 1], color="0.5", linewidth=0.8)
     axis.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")

@@ -7,6 +7,7 @@ import numpy as np
 
 from graphormer_plugin import hub
 from graphormer_plugin.data.files import write_text
+from graphormer_plugin.data.splits import Split
 from graphormer_plugin.experiment.baselines import forest_predictions, mean_labels
 from graphormer_plugin.experiment.experiment import (
     BEST,
@@ -16,7 +17,7 @@ from graphormer_plugin.experiment.experiment import (
     ModelRun,
     saved_arrays,
 )
-from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules, Split
+from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
 from graphormer_plugin.experiment.predictions import Run, calibrated, write_models
 from graphormer_plugin.experiment.search import search
 from graphormer_plugin.experiment.settings import CONFORMAL, HEAD, Settings
@@ -57,7 +58,7 @@ def fit_all(experiment: Experiment) -> tuple[list[Run], Experiment]:
     comments = []
     if experiment.model == HEAD:
         comments = ["Heads (head.npz) are fitted by graphormer-train itself."]
-    lines = [fairseq_arguments(experiment, one) for one in experiment.trainings()]
+    lines = [fairseq_arguments(experiment, member) for member in experiment.trainings()]
     write_text(folder / COMMANDS_FILE, shell_lines(lines, folder, comments))
     return [fit_run(experiment, number) for number in range(len(splits))], experiment
 
@@ -77,7 +78,9 @@ def fit_run(experiment: Experiment, number: int) -> Run:
 
 def fit_models(experiment: Experiment, number: int) -> Run:
     """Fit and predict the models of a split, whose mean counts; without baselines."""
-    members = [one for one in experiment.model_runs() if one.run == number]
+    members = [
+        model_run for model_run in experiment.model_runs() if model_run.run == number
+    ]
     predictions = []
     for member in members:
         title = f"{experiment.settings.run_name(number + 1)}, {TITLES[member.model]}"
@@ -235,8 +238,10 @@ def head_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
         unseen = _fit(train_rows).predict_features(features)
         if predicted.in_domain.ndim != unseen.in_domain.ndim:  # by the labels fitted to
             predicted, unseen = (
-                one._replace(in_domain=per_target(one.in_domain, one.values).copy())
-                for one in (predicted, unseen)
+                prediction._replace(
+                    in_domain=per_target(prediction.in_domain, prediction.values).copy()
+                )
+                for prediction in (predicted, unseen)
             )
         for all_rows, rows in zip(predicted, unseen):
             all_rows[valid] = rows

@@ -1,7 +1,7 @@
 """The molecules and labels of an experiment, read from its table."""
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
@@ -22,7 +22,7 @@ from graphormer_plugin.data.reading.options import DatasetOptions, table_options
 from graphormer_plugin.data.reading.roles import with_split
 from graphormer_plugin.data.reading.table import Table
 from graphormer_plugin.data.schema import LOG, TargetSchema
-from graphormer_plugin.data.splits import FOLD, SPLITS, splits_of_graphs
+from graphormer_plugin.data.splits import FOLD, SPLITS, Split, splits_of_graphs
 from graphormer_plugin.data.store.featurise import LimitedParser, featurise
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.inference.model_folder import SMILES_COLUMN
@@ -32,7 +32,6 @@ from graphormer_plugin.inference.prediction_columns import (
     unlogged_cell,
 )
 
-Split = Mapping[str, np.ndarray]
 FIT_SPLITS = SPLITS[:2]  # heads and random forests are fitted to both
 SIGNS = ("", ">", "<")  # signs of the bounds 0, 1, -1
 
@@ -91,25 +90,29 @@ class LabelledMolecules:
 
         The table stays as it is if ``names`` has none or all of the targets.
         """
-        kept = [name not in names for name in self.targets.names]
-        if all(kept) or not any(kept):
+        stays = [name not in names for name in self.targets.names]
+        if all(stays) or not any(stays):
             return self
-        out = [not is_kept for is_kept in kept]
+        leaves = [not stay for stay in stays]
         targets = dataclasses.replace(
             self.targets,
-            names=[*compress(self.targets.names, kept)],
-            class_names=[*compress(self.targets.class_names, kept)],
+            names=[*compress(self.targets.names, stays)],
+            class_names=[*compress(self.targets.class_names, stays)],
         )
-        names = compress(self.targets.names, out)
-        cells = [compress(self.label_cells(row, True), out) for row in range(len(self))]
-        logs = [name for at, name in enumerate(self.targets.names) if at in self.logs]
+        names = compress(self.targets.names, leaves)
+        cells = [
+            compress(self.label_cells(row, True), leaves) for row in range(len(self))
+        ]
+        logs = [
+            name for index, name in enumerate(self.targets.names) if index in self.logs
+        ]
         return dataclasses.replace(
             self,
-            labels=self.labels[:, kept],
-            bounds=None if self.bounds is None else self.bounds[:, kept],
+            labels=self.labels[:, stays],
+            bounds=None if self.bounds is None else self.bounds[:, stays],
             targets=targets,
-            logs=[at for at, name in enumerate(targets.names) if name in logs],
-            extra_names=[*self.extra_names, *compress(self.in_unit.names, out)],
+            logs=[index for index, name in enumerate(targets.names) if name in logs],
+            extra_names=[*self.extra_names, *compress(self.in_unit.names, leaves)],
             extras=[[*a, *b] for a, b in zip(self.extras, cells, strict=True)],
             warned=[*self.warned, f"{listed(names)} is left out: {reason}"],
         )
@@ -124,7 +127,7 @@ class LabelledMolecules:
         for target in self.logs if in_unit else ():
             cells[target] = unlogged_cell(self.labels[row, target])
         if self.bounds is not None:
-            cells = [SIGNS[at] + cell for at, cell in zip(self.bounds[row], cells)]
+            cells = [SIGNS[sign] + cell for sign, cell in zip(self.bounds[row], cells)]
         return cells
 
     @property
@@ -238,8 +241,8 @@ def read_groups(read: Labels, column: str, rows: Sequence[int]) -> list[str]:
             f"--groups {column}: expected one of the columns that no other option reads, "
             f"{listed(read.others, 12)}"
         )
-    at = read.others.index(column)
-    return [read.cells[row][at].strip() or f"row {row}" for row in rows]
+    place = read.others.index(column)
+    return [read.cells[row][place].strip() or f"row {row}" for row in rows]
 
 
 def parse_molecules(

@@ -85,13 +85,13 @@ def predicted_labels(table: LabelledMolecules, runs: Sequence[Run]) -> pd.DataFr
             error = np.abs(values - labels)
         if kind == "regression":
             error /= run.labels.deviation
-        known = at, target = np.nonzero(~np.isnan(labels))
+        place = index, target = np.nonzero(~np.isnan(labels))
         columns = {"label": labels, "value": values, "std": std}
         columns |= {"in_domain": likeness, "error": error}
         parts.append(
             pd.DataFrame(
-                {"run": number, "row": rows[at], "target": target}
-                | {name: column[known] for name, column in columns.items()}
+                {"run": number, "row": rows[index], "target": target}
+                | {name: column[place] for name, column in columns.items()}
             )
         )
     return pd.concat(parts, ignore_index=True)
@@ -107,9 +107,9 @@ def calibration(table: LabelledMolecules, runs: Sequence[Run]) -> SpreadScale:
     parts = [_distinct_valid(run) for run in chosen]
     return spread_scale(
         np.concatenate(
-            [run.predicted.values[at] for run, (at, _) in zip(chosen, parts)]
+            [run.predicted.values[rows] for run, (rows, _) in zip(chosen, parts)]
         ),
-        np.concatenate([run.raw_std[at] for run, (at, _) in zip(chosen, parts)]),
+        np.concatenate([run.raw_std[rows] for run, (rows, _) in zip(chosen, parts)]),
         np.concatenate([labels for _, labels in parts]),
     )
 
@@ -123,8 +123,8 @@ def conformal_interval(run: Run, coverage: float) -> Interval | None:
     scores = np.abs(labels - predicted.values[rows])
     if predicted.std is not None:
         scores /= predicted.std[rows]
-    known = (column[~np.isnan(column)] for column in scores.T)
-    factors = [conformal_factor(column, coverage) for column in known]
+    present = (column[~np.isnan(column)] for column in scores.T)
+    factors = [conformal_factor(column, coverage) for column in present]
     return Interval(coverage, np.array(factors))
 
 
@@ -150,7 +150,7 @@ def write_predictions(
     if targets.kind == "regression":  # for the digits of its predictions
         mean, std = target_statistics(table.labels, slice(None))
         targets = replace(targets, mean=mean, std=std)
-    given = [table.smiles_column, *table.extra_names, *targets.names]
+    input_names = [table.smiles_column, *table.extra_names, *targets.names]
     for split in SPLITS:
         lines: list[Sequence[Any]] = []
         for number, run in enumerate(runs, 1):
@@ -172,8 +172,8 @@ def write_predictions(
                 ]
             if not lines:
                 names = ["replicate", *(column.name for column in columns)]
-                number_column, *names = free_names(names, given)
-                lines.append([number_column, *given, *names])
+                number_column, *names = free_names(names, input_names)
+                lines.append([number_column, *input_names, *names])
             for row, *cells in zip(rows, *(column.cells for column in columns)):
                 first = [number, table.smiles[row], *table.extras[row]]
                 lines.append([*first, *table.label_cells(row, True), *cells])

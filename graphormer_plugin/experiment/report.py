@@ -13,13 +13,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
-from graphormer_plugin.data.splits import SPLITS
+from graphormer_plugin.data.splits import SPLITS, Split
 from graphormer_plugin.experiment.experiment import TITLES, Experiment
-from graphormer_plugin.experiment.labelled_molecules import (
-    SIGNS,
-    LabelledMolecules,
-    Split,
-)
+from graphormer_plugin.experiment.labelled_molecules import SIGNS, LabelledMolecules
 from graphormer_plugin.experiment.predictions import Run
 from graphormer_plugin.experiment.results import (
     MOST_ENDPOINTS,
@@ -63,9 +59,11 @@ def report(
             for name, value in training.items()
             if value is not None  # the model's own
         )
-    given = {**given_settings(settings), **options, **versions()}
+    conditions = {**given_settings(settings), **options, **versions()}
     if experiment.start is not None:
-        given["start"] = f"{experiment.start.name}, sha256 {experiment.start.sha256}"
+        conditions["start"] = (
+            f"{experiment.start.name}, sha256 {experiment.start.sha256}"
+        )
     measured, targets = table.in_unit, table.targets
     units = dict(zip(measured.names + targets.names, measured.units + targets.units))
     return pages.get_template(TEMPLATE).render(
@@ -89,31 +87,31 @@ def report(
             for name, png in pictures
         ],
         structure=structure,
-        worst=[card(experiment, runs, one) for one in worst.itertuples()],
+        worst=[card(experiment, runs, molecule) for molecule in worst.itertuples()],
         folder=shlex.quote(Path(os.path.abspath(settings.folder)).name),
-        given=given,
+        given=conditions,
     )
 
 
-def card(experiment: Experiment, runs: Sequence[Run], one: Any) -> dict[str, Any]:
+def card(experiment: Experiment, runs: Sequence[Run], molecule: Any) -> dict[str, Any]:
     """A row of `worst_predicted` as the page shows it, with its neighbours in train."""
     table = experiment.table
-    run = runs[one.run]
-    target = one.target
+    run = runs[molecule.run]
+    target = molecule.target
     targets = table.targets
-    values = run.predicted.values[one.row]
-    std = None if run.predicted.std is None else run.predicted.std[one.row]
+    values = run.predicted.values[molecule.row]
+    std = None if run.predicted.std is None else run.predicted.std[molecule.row]
     prints = experiment.features["fingerprint"]
     return {
-        "smiles": table.smiles[one.row],
-        "label": shown_label(table, one.row, target),
+        "smiles": table.smiles[molecule.row],
+        "label": shown_label(table, molecule.row, target),
         "target": targets.names[target],
         "unit": targets.unit and f" {targets.units[target]}",
         "predicted": describe(targets, target, values, std),
-        "in_domain": one.in_domain,
+        "in_domain": molecule.in_domain,
         "neighbours": [
             (table.smiles[row], shown_label(table, row, target), likeness)
-            for row, likeness in neighbours(table, run, prints, one.row, target)
+            for row, likeness in neighbours(table, run, prints, molecule.row, target)
         ],
     }
 
@@ -165,8 +163,8 @@ def label_table(table: LabelledMolecules, split: Split) -> list[list[str]]:
     lines = [["labels", *SPLITS]]
     for name, column in table.label_columns():
         parts = [column[split[part]] for part in SPLITS]
-        known = [part[~np.isnan(part)] for part in parts]
-        lines.append([name, *(_summary(part, table.targets.kind) for part in known)])
+        present = [part[~np.isnan(part)] for part in parts]
+        lines.append([name, *(_summary(part, table.targets.kind) for part in present)])
     return lines
 
 
@@ -187,19 +185,19 @@ def split_text(settings: Settings, split: Split) -> str:
         many = f" in {times}{settings.folds} folds, the first"
     elif settings.replicates > 1:
         many = f", {settings.replicates} replicates, the first"
-    how = settings.split
+    words = settings.split
     if settings.part_files:
         files = {part: Path(file).name for part, file in settings.part_files.items()}
-        files = {"valid": f"by {how}", **files}
-        how = ", ".join(f"{part} {files[part]}" for part in SPLITS[1:])
-    return f"{how}{many}: {sizes}"
+        files = {"valid": f"by {words}", **files}
+        words = ", ".join(f"{part} {files[part]}" for part in SPLITS[1:])
+    return f"{words}{many}: {sizes}"
 
 
 def given_settings(settings: Settings) -> dict[str, str]:
     """The settings as text, without empty ones."""
-    given = {name: x for name, x in vars(settings).items() if x not in (None, "", ())}
-    given |= {name: Path(given[name]).name for name in PATHS if name in given}
+    values = {name: x for name, x in vars(settings).items() if x not in (None, "", ())}
+    values |= {name: Path(values[name]).name for name in PATHS if name in values}
     return {
         name: ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-        for name, value in given.items()
+        for name, value in values.items()
     }

@@ -88,7 +88,10 @@ def _metrics(
         pair = antilog(values[:, target]), antilog(labels[:, target])
         name = table.in_unit.names[target]
         lines.append((name, COUNT, counts[target]))
-        lines += [(name, one, score(one, *pair)) for one in METRICS[kind]]
+        lines += [
+            (name, metric_name, score(metric_name, *pair))
+            for metric_name in METRICS[kind]
+        ]
     for metric, of_targets in by_metric.items():
         total = math.fsum if metric == COUNT else mean_of_defined
         lines.append(("", metric, total(of_targets)))
@@ -159,8 +162,8 @@ def worse_than_baselines(
                 models = by_target.get(name, by_target[""])
                 if metric not in models.get(baseline, ()):
                     continue
-                *_, own = models
-                values = [mean_of_defined(models[x][metric]) for x in (own, baseline)]
+                *_, model = models
+                values = [mean_of_defined(models[x][metric]) for x in (model, baseline)]
                 texts = [spread_text([value], metric) for value in values]
                 gain = (values[1] - values[0]) * (1 if metric in RISING else -1)
                 if gain > 0 and texts[0] != texts[1]:

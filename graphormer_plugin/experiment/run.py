@@ -117,8 +117,8 @@ def prepare(
     """The experiment: its molecules, splits and start, checked before anything is
     written."""
     table = learned_targets(read_table(settings, progress), settings)
-    given = {"folds": len(table.folds), "fold_column": True} if table.folds else {}
-    settings = dataclasses.replace(settings, split=table.split, **given)
+    folds = {"folds": len(table.folds), "fold_column": True} if table.folds else {}
+    settings = dataclasses.replace(settings, split=table.split, **folds)
     start = find_start(settings)
     folder = Path(settings.folder)
     if folder.exists():

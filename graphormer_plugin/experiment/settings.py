@@ -310,9 +310,9 @@ class Settings(TableOptions, Places):
 
     def training(self, model: str) -> Training:
         """Options of a training: the user's, else the defaults of the model."""
-        given = {name: getattr(self, name) for name in TRAINING_OPTIONS}
-        given = {name: value for name, value in given.items() if value is not None}
-        return dataclasses.replace(TRAININGS[model], **given)
+        options = {name: getattr(self, name) for name in TRAINING_OPTIONS}
+        options = {name: value for name, value in options.items() if value is not None}
+        return dataclasses.replace(TRAININGS[model], **options)
 
 
 def parse_ratios(text: str) -> Ratios:

@@ -5,10 +5,10 @@ from functools import cached_property
 import numpy as np
 
 from graphormer_plugin.data.schema import target_statistics
+from graphormer_plugin.data.splits import Split
 from graphormer_plugin.experiment.labelled_molecules import (
     FIT_SPLITS,
     LabelledMolecules,
-    Split,
 )
 
 

@@ -15,6 +15,7 @@ from graphormer_plugin.data.graphs.clusters import clusters_of
 from graphormer_plugin.data.splits import (
     RATIOS,
     SPLITS,
+    Split,
     folds,
     joined_groups,
     molecule_order,
@@ -23,7 +24,7 @@ from graphormer_plugin.data.splits import (
     splits_of_folds,
     time_split,
 )
-from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules, Split
+from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.inference.model_folder import (
@@ -41,11 +42,11 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
     """
     seeds = range(settings.seed, settings.seed + settings.runs)
     order = molecule_order(table.keys, table.labels)
-    given = dict[str, np.ndarray]()
+    fixed = dict[str, np.ndarray]()
     splits = list[Split]()
     if table.given_split is not None:
-        given = dict(table.given_split)
-        train = given.pop("train")
+        fixed = dict(table.given_split)
+        train = fixed.pop("train")
         order = order[np.isin(order, train)]
     keys = [table.keys[row] for row in order]
     constitutions = [table.constitutions[row] for row in order]
@@ -55,7 +56,7 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
     elif table.split == "cluster":
         smiles = [table.smiles[row] for row in order]
         groups = clusters_of(smiles, settings.largest_fragment)
-    elif given:
+    elif fixed:
         # No molecule is in train and in the valid that is drawn from it.
         groups = constitutions
     times = table.times
@@ -71,8 +72,8 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
     if groups is None and times is None:
         unit, _ = pd.factorize(np.array(constitutions, np.uint64))
     count = len({*unit.tolist()})
-    if "valid" in given:
-        splits = [{"train": train, **given} for _ in seeds]
+    if "valid" in fixed:
+        splits = [{"train": train, **fixed} for _ in seeds]
     elif table.folds:
         members = [order[np.isin(order, fold)] for fold in table.folds]
         splits = splits_of_folds(members) * settings.replicates
@@ -86,7 +87,7 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
     else:
         labels = table.labels[order]
         shares = settings.ratios or RATIOS
-        if given:
+        if fixed:
             ratio = RATIOS[0] / RATIOS[1]
             first = ratio / (ratio + 1)
             shares = first, 1 - first, 0.0  # without rounding, their sum is 1
@@ -97,7 +98,7 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
                 split = scaffold_split(groups, shares, seed, labels, keys)
             else:
                 split = random_split(count, seed, shares)
-            splits.append({**_rows_of(split, order, unit), **given})
+            splits.append({**_rows_of(split, order, unit), **fixed})
     return splits
 
 
@@ -168,7 +169,7 @@ def write_molecules(
     header += extra
     labels = map(table.label_cells, range(len(table)))
     cells = zip(table.smiles, labels, *extra.values(), strict=True)
-    rows = ([smiles, *label, *others] for smiles, label, *others in cells)
+    rows = ([smiles, *label, *rest] for smiles, label, *rest in cells)
     write_csv(folder / MOLECULES_FILE, [header, *rows])
     for run, split in enumerate(splits):
         numbers = {name: split[name].tolist() for name in SPLITS}

@@ -25,22 +25,22 @@ def learned_targets(table: LabelledMolecules, settings: Settings) -> LabelledMol
 
 def with_logarithms(table: LabelledMolecules, settings: Settings) -> LabelledMolecules:
     """The table with the logarithms of ``--log-targets``, or a warning that advises them."""
-    names, asked, warned = table.targets.names, settings.log_targets, [*table.warned]
+    names, chosen, warned = table.targets.names, settings.log_targets, [*table.warned]
     if table.targets.kind != "regression":
-        if asked:
+        if chosen:
             raise DatasetError("--log-targets is for targets that are numbers")
         return table
     advised = [name for name, y in zip(names, table.labels.T) if spans_decades(y)]
-    if [*asked] == [AUTO_LOGS] and AUTO_LOGS not in names:
-        asked = advised
+    if [*chosen] == [AUTO_LOGS] and AUTO_LOGS not in names:
+        chosen = advised
         warned += without_logarithm(names, table.labels)
-    elif advised and not asked:
+    elif advised and not chosen:
         warned.append(
             f"labels of {listed(advised)} are positive and span more than two decades; "
             "--log-targets auto learns their logarithms"
         )
     taken = {*names, *settings.extra_columns, settings.weight_column}
-    for name in asked:
+    for name in chosen:
         if name not in names:
             raise DatasetError(
                 f"--log-targets {name}: no such target, expected {AUTO_LOGS} or some of "
@@ -56,10 +56,10 @@ def with_logarithms(table: LabelledMolecules, settings: Settings) -> LabelledMol
                 f"--log-targets {name}: another column is called {LOG + name!r}, which is "
                 "the name of its logarithm; rename that column, or leave it out"
             )
-    logs = [at for at, name in enumerate(names) if name in asked]
+    logs = [index for index, name in enumerate(names) if name in chosen]
     labels = table.labels.copy()
     labels[:, logs] = np.log10(labels[:, logs])
-    names = [LOG * (at in logs) + name for at, name in enumerate(names)]
+    names = [LOG * (index in logs) + name for index, name in enumerate(names)]
     targets = dataclasses.replace(table.targets, names=names)
     return dataclasses.replace(
         table, labels=labels, targets=targets, logs=logs, warned=warned
@@ -70,12 +70,12 @@ def without_logarithm(names: Sequence[str], labels: np.ndarray) -> list[str]:
     """Lines about targets whose labels [n, T] span decades, except a few of 0 or less."""
     lines = []
     for name, y in zip(names, labels.T, strict=True):
-        wrong = y[y <= 0]
-        if 0 < len(wrong) <= FEW * len(y) and spans_decades(y[y > 0]):
+        refused = y[y <= 0]
+        if 0 < len(refused) <= FEW * len(y) and spans_decades(y[y > 0]):
             lines.append(
-                f"{name} is not learned as a logarithm: {counted(len(wrong), 'label')} of 0 "
-                f"or less, such as {wrong[0]:g}; correct them, or give "
-                f"--missing-labels={wrong[0]:g}"
+                f"{name} is not learned as a logarithm: {counted(len(refused), 'label')} of 0 "
+                f"or less, such as {refused[0]:g}; correct them, or give "
+                f"--missing-labels={refused[0]:g}"
             )
     return lines
 
@@ -95,7 +95,7 @@ def without_unlearnable(
     """The table without targets whose labels are all equal, or registry numbers."""
     names = table.targets.names
     # For classes too: no model learns a single class.
-    equal = [names[at] for at in unfit_targets(table.exact_labels, "regression")]
+    equal = [names[index] for index in unfit_targets(table.exact_labels, "regression")]
     if len(equal) == len(names):
         raise DatasetError(
             f"{settings.table}: all labels of {listed(names)} are equal, there is "
@@ -114,8 +114,8 @@ def registry_numbers(labels: np.ndarray, targets: TargetSchema) -> list[str]:
     together, such as 1000, 1001, ...; measured values have ties (our choice)."""
     names = []
     for name, column in zip(targets.names, labels.T, strict=True):
-        known = np.unique(column[~np.isnan(column)])
-        different = len(known) == (~np.isnan(column)).sum() >= FEWEST_NUMBERS
-        if different and (known % 1 == 0).all() and np.ptp(known) < 2 * len(known):
+        values = np.unique(column[~np.isnan(column)])
+        different = len(values) == (~np.isnan(column)).sum() >= FEWEST_NUMBERS
+        if different and (values % 1 == 0).all() and np.ptp(values) < 2 * len(values):
             names.append(name)
     return names

@@ -137,8 +137,8 @@ def table_flags(
 def common_classes(targets: TargetSchema) -> Sequence[str]:
     """Names of classes that fairseq-train must know, because the words of the kept rows
     may not tell their order; empty if each target has words of its own."""
-    first, *others = targets.class_names or [[]]
-    return first if all(names == first for names in others) else ()
+    first, *rest = targets.class_names or [[]]
+    return first if all(names == first for names in rest) else ()
 
 
 def shell_lines(
