@@ -13,8 +13,8 @@ def extra_values(names: Sequence[str], extra: Extra, count: int) -> np.ndarray:
     if not names:
         return np.empty((count, 0))
     if isinstance(extra, Mapping):
-        known = all(name in extra for name in names)
-        extra = np.array([extra[name] for name in names]).T if known else None
+        is_complete = all(name in extra for name in names)
+        extra = np.array([extra[name] for name in names]).T if is_complete else None
     if extra is None:
         raise ValueError(
             f"the model reads {', '.join(names)} beside the molecules; give their "

@@ -10,7 +10,7 @@ from graphormer_plugin.choices import check_least
 from graphormer_plugin.data.batches.buckets import cut_batches
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields.field_cache import compute_columns
-from graphormer_plugin.data.columns import Level
+from graphormer_plugin.data.columns import Columns, Level
 from graphormer_plugin.data.graphs.chunk import GraphChunk
 from graphormer_plugin.data.graphs.graph_columns import columns_of_chunk
 from graphormer_plugin.data.schema import FeatureSchema
@@ -41,7 +41,7 @@ class ModelGraphs:
         self, model: GraphModel, schema: FeatureSchema, chunk: GraphChunk | None
     ) -> None:
         self.device = next(model.parameters()).device
-        self.columns: dict[str, np.ndarray] = {"node_offset": np.zeros(1, np.int64)}
+        self.columns: Columns = {"node_offset": np.zeros(1, np.int64)}
         if chunk is not None and len(chunk):
             if "pos" in model.batch_spec.fields and chunk.pos is None:
                 raise ValueError(
@@ -106,8 +106,8 @@ class ModelGraphs:
         # The outermost context of autocast: `bfloat16` converts weights once within it.
         with torch.autocast(self.device.type, enabled=False):
             # A GPU computes while the next batch is made: nothing here waits for it.
-            found = [(ids, function(self.batch(ids))) for ids in batches]
-        for ids, tensor in found:
+            results_of_batches = [(ids, function(self.batch(ids))) for ids in batches]
+        for ids, tensor in results_of_batches:
             tensor = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
             for graph, values in zip(ids, tensor.numpy(force=True), strict=True):
                 results[graph] = values[: self.sizes[graph]] if nodes else values

@@ -175,8 +175,8 @@ def read(
                 raise ValueError(f"{kind}: {error}") from None
             graphs.append(graph)
             parsed.append(mol)
-    how = {"edge_kind": edge_kind, "with_target": False, "progress": False}
-    chunks = list(chunks_of_graphs(graphs, **how))
+    options = {"edge_kind": edge_kind, "with_target": False, "progress": False}
+    chunks = list(chunks_of_graphs(graphs, **options))
     chunk = GraphChunk.joined(chunks) if chunks else None
     return Molecules(chunk, inputs, featuriser, parsed)
 

@@ -86,7 +86,7 @@ def prediction_columns(
     names = targets.names
     spreads = targets.std or [0.0] * len(names)
     if logs:  # their digits follow from their relative error
-        spreads = [0.0 if at in logs else x for at, x in enumerate(spreads)]
+        spreads = [0.0 if index in logs else x for index, x in enumerate(spreads)]
 
     def _numbers(
         ending: str, of_targets: NDArray, *spreads: float
@@ -164,12 +164,12 @@ def _interval_columns(
         factors = dict(enumerate(interval.factor.tolist()))
         share = interval.coverage
     columns = []
-    for at, factor in factors.items():
-        spread = None if std is None else std[:, at]
-        ends = ends_of_interval(values[:, at], spread, factor, at in logs)
+    for index, factor in factors.items():
+        spread = None if std is None else std[:, index]
+        ends = ends_of_interval(values[:, index], spread, factor, index in logs)
         for kind, end in zip(("low", "high"), ends, strict=True):
-            cells = number_cells(end, spreads[at])
-            columns.append(OutputColumn(f"{names[at]}_{kind}{100 * share:g}", cells))
+            cells = number_cells(end, spreads[index])
+            columns.append(OutputColumn(f"{names[index]}_{kind}{100 * share:g}", cells))
     return columns
 
 

@@ -298,5 +298,5 @@ class Predictor:
             gradient_times_input(self.model, batch, output)
             for batch in self.member.graphs(molecules, numbers).each()
         ]
-        values = [scale * one.double().numpy(force=True) for one in gradients]
+        values = [scale * gradient.double().numpy(force=True) for gradient in gradients]
         return molecules.to_source_order(values, [0])

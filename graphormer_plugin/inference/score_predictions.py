@@ -42,7 +42,10 @@ class TableScores:
         beside = find_beside(table, names if is_molar else [], UNIT, len(names) == 1)
         self._units = {name: ParsedColumn(column) for name, column in beside.items()}
         self._words = {
-            target: {w: str(at) for at, w in enumerate(self.targets.classes_of(target))}
+            target: {
+                w: str(number)
+                for number, w in enumerate(self.targets.classes_of(target))
+            }
             for target in self.columns
         }
         self._values: list[np.ndarray] = []
@@ -103,14 +106,14 @@ class TableScores:
         if note := column.read_commas(self.table.decimal_comma):
             warn(f"{path}: {note}")
         labels = np.array(column.values)
-        wrong = [*column.words]
+        texts = [*column.words]
         if kind != "regression":
-            known = range(self.targets.num_classes or 2)
-            no_class = ~np.isnan(labels) & ~np.isin(labels, known)
-            wrong += [f"{number:g}" for number in np.unique(labels[no_class])]
+            classes = range(self.targets.num_classes or 2)
+            no_class = ~np.isnan(labels) & ~np.isin(labels, classes)
+            texts += [f"{number:g}" for number in np.unique(labels[no_class])]
             labels[no_class] = np.nan
-        if wrong:
-            text = f"cells such as {shown(wrong[0])} are not labels and are ignored"
+        if texts:
+            text = f"cells such as {shown(texts[0])} are not labels and are ignored"
             warn(f"{path}: column {column.name!r}: {text} in the metrics")
         if (units := self._units.get(column.name)) is not None:
             labelled = ~np.isnan(labels)

@@ -59,9 +59,9 @@ def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
     Args:
         predicted: values or probabilities [n]; probabilities of classes [n, classes].
     """
-    known = ~np.isnan(labels)
-    predicted = predicted[known].astype(np.float64)
-    labels = labels[known]
+    is_labelled = ~np.isnan(labels)
+    predicted = predicted[is_labelled].astype(np.float64)
+    labels = labels[is_labelled]
     if predicted.ndim == 2:
         labels = labels.astype(int)
     least = 2 if name in TWO_LABELS else 1
@@ -117,9 +117,10 @@ def metric_cells(
         if name != COUNT and np.isfinite(values).sum() > 1
     }
     table = []
-    for at, (model, of) in enumerate(rows.items()):
+    for index, (model, of) in enumerate(rows.items()):
         texts = [
-            spread_text(of[name], name) + "*" * bool(means[name][at] == best.get(name))
+            spread_text(of[name], name)
+            + "*" * bool(means[name][index] == best.get(name))
             for name in metrics
         ]
         table.append([model, *texts])

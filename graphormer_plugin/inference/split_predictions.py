@@ -59,7 +59,7 @@ def write_predictions(
     graphs = [graph for graph in store.splits[split].tolist() if graph in outputs]
     rows = store.rows(np.array(graphs, dtype=np.int64)).tolist()
     path = folder / f"predictions_{split}.csv"
-    columns, known = identity
+    columns, cells_of_row = identity
     values = [outputs[graph][0].reshape(-1, targets.num_outputs) for graph in graphs]
     labels = [outputs[graph][1].reshape(-1, len(targets.names)) for graph in graphs]
     none = np.empty((0, targets.num_outputs))
@@ -69,7 +69,7 @@ def write_predictions(
         targets, values_of_all, labels=labels_of_all, layout=VALIDATED
     )
     header = ["row", *columns]
-    first = [[row, *(known[row] if columns else [])] for row in rows]
+    first = [[row, *(cells_of_row[row] if columns else [])] for row in rows]
     if targets.level == "node":
         header.append("node")
         first = [

@@ -130,7 +130,7 @@ class TableRun:
             for name in extra_columns
         ]
         none = np.empty((0, predictor.targets.num_outputs))
-        per_target = any(one.labelled is not None for one in predictor.domains)
+        per_target = any(domain.labelled is not None for domain in predictor.domains)
         columns = self._columns(
             Prediction(
                 none,
@@ -164,32 +164,36 @@ class TableRun:
         if len(molecules):
             rows = molecules.chunk.row
             try:
-                found = self.predictor.estimate(
+                prediction = self.predictor.estimate(
                     molecules, self.batch_size, extra=extra[rows]
                 )
                 embedded = self._embed(molecules)
             except (RuntimeError, MemoryError) as error:
                 raise self._too_large(block, molecules, error) from error
-            parts = [np.c_[part] for part in found if part is not None]
+            parts = [np.c_[part] for part in prediction if part is not None]
             finite = np.isfinite(np.concatenate(parts, 1)).all(1)
             for row in rows[~finite].tolist():
                 reasons.setdefault(row, "the prediction is not finite")
-            kept = np.array([row not in reasons for row in rows.tolist()], np.bool_)
-            found = Prediction(
-                *(None if part is None else part[kept] for part in found)
+            is_predicted = np.array(
+                [row not in reasons for row in rows.tolist()], np.bool_
             )
-            values[rows[kept]], vectors[rows[kept]] = found.values, embedded[kept]
-            columns = self._columns(found)
-            cells[rows[kept]] = np.array([c.cells for c in columns], object).T
-            if found.in_domain is not None:
-                mols = list(itertools.compress(molecules.described, kept))
+            prediction = Prediction(
+                *(None if part is None else part[is_predicted] for part in prediction)
+            )
+            rows = rows[is_predicted]
+            values[rows] = prediction.values
+            vectors[rows] = embedded[is_predicted]
+            columns = self._columns(prediction)
+            cells[rows] = np.array([c.cells for c in columns], object).T
+            if prediction.in_domain is not None:
+                mols = list(itertools.compress(molecules.described, is_predicted))
                 domains = self.predictor.domains
                 outside = outside_domain(
                     domains,
                     mols,
-                    found.in_domain,
+                    prediction.in_domain,
                     self.predictor.extra_columns,
-                    extra[rows[kept]],
+                    extra[rows],
                 )
         lines = [
             [*old, *added, reasons.get(row, "")]
@@ -202,7 +206,7 @@ class TableRun:
         extra = np.full((len(block.cells), len(self.extra)), np.nan)
         for row, cells in enumerate(block.cells):
             try:
-                extra[row] = [number(cells[at]) for at, number in self.extra]
+                extra[row] = [number(cells[place]) for place, number in self.extra]
             except ValueError as error:
                 reasons.setdefault(row, str(error))
         return extra
@@ -211,14 +215,17 @@ class TableRun:
         """Vectors of molecules [n, `width`]."""
         if self.layers is None:
             return np.empty((len(molecules), 0))
-        how = {"batch_size": self.batch_size, "fingerprint": self.fingerprint}
-        return self.predictor.embed(molecules, self.layers, **how)
+        options = {"batch_size": self.batch_size, "fingerprint": self.fingerprint}
+        return self.predictor.embed(molecules, self.layers, **options)
 
-    def _columns(self, found: Prediction) -> list[OutputColumn]:
+    def _columns(self, prediction: Prediction) -> list[OutputColumn]:
         """The new columns without the reason."""
         predictor = self.predictor
         return prediction_columns(
-            predictor.targets, *found, logs=predictor.logs, interval=predictor.interval
+            predictor.targets,
+            *prediction,
+            logs=predictor.logs,
+            interval=predictor.interval,
         )
 
     def _too_large(
