@@ -23,6 +23,9 @@ UNREACHABLE_HOPS = 510
 # Bias of a pair that may not attend. Any half represents it, also after a query-key
 # product is added, and its softmax weight is zero.
 FORBIDDEN = -30000.0
+CUTOFF = (
+    10.0  # largest centre of the Gaussians at the start, in the unit of the positions
+)
 
 
 class SpatialEncoding(nn.Module):
@@ -126,15 +129,12 @@ class GaussianDistance(GaussianKernels):
 
     Args:
         num_kernels: Gaussians, at least 2.
-        cutoff: largest centre at the start, in the unit of the positions.
     """
 
     fields = ("pos",)
 
-    def __init__(
-        self, num_heads: int, num_kernels: int = 32, cutoff: float = 10.0
-    ) -> None:
-        super().__init__(num_kernels, cutoff)
+    def __init__(self, num_heads: int, num_kernels: int = 32) -> None:
+        super().__init__(num_kernels, CUTOFF)
         self.projection = nn.Linear(num_kernels, num_heads)
 
     def forward(self, pos: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from graphormer_plugin.modules.derivatives import differentiable_by
 from graphormer_plugin.processes import gathered, is_filler_batch, several_processes
 
+EPSILON, MOMENTUM = 1e-5, 0.1  # torch's defaults
 _keeps_statistics = False
 
 
@@ -93,10 +94,8 @@ class MaskedBatchNorm(nn.Module):
     does not update them.
     """
 
-    def __init__(self, dim: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
+    def __init__(self, dim: int) -> None:
         super().__init__()
-        self.eps = eps
-        self.momentum = momentum
         self.weight = nn.Parameter(torch.ones(dim))
         self.bias = nn.Parameter(torch.zeros(dim))
         self.register_buffer("running_mean", torch.zeros(dim))
@@ -125,20 +124,18 @@ class MaskedBatchNorm(nn.Module):
         """[R, D] -> [R, D]."""
         training = self.training and self.weight.requires_grad
         if training and (len(values) < 2 or several_processes()):
-            out, *statistics = _NormaliseTogether.apply(self.eps, values, weight, bias)
+            out, *statistics = _NormaliseTogether.apply(EPSILON, values, weight, bias)
             if not _keeps_statistics:
                 self._update(*statistics)
             return out
         running = (self.running_mean, self.running_var)
         if training and _keeps_statistics:  # torch would update them
             running = tuple(statistic.clone() for statistic in running)
-        return F.batch_norm(
-            values, *running, weight, bias, training, self.momentum, self.eps
-        )
+        return F.batch_norm(values, *running, weight, bias, training, MOMENTUM, EPSILON)
 
     @torch.no_grad()
     def _update(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
-        share = self.momentum * (count > 0)
+        share = MOMENTUM * (count > 0)
         unbiased = variance * count / (count - 1).clamp(min=1)
         for running, value in ((self.running_mean, mean), (self.running_var, unbiased)):
             running.lerp_(value.to(running.dtype), share.to(running.dtype))
@@ -156,7 +153,7 @@ class MaskedBatchNorm(nn.Module):
 
     def extra_repr(self) -> str:
         """See `nn.Module`."""
-        return f"{len(self.weight)}, eps={self.eps}, momentum={self.momentum}"
+        return f"{len(self.weight)}"
 
 
 def has_batch_norm(model: nn.Module) -> bool:

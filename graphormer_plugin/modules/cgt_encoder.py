@@ -239,8 +239,8 @@ class CGTEncoder(Encoder):
 
     def layer_modules(self, number: int) -> list[nn.Module]:
         """See `Encoder`."""
-        own = self.projections if len(self.projections) > 1 else ()
-        return [self.layers[number], *own[number : number + 1]]
+        of_layers = self.projections if len(self.projections) > 1 else ()
+        return [self.layers[number], *of_layers[number : number + 1]]
 
     @property
     def attention_unit(self) -> str:

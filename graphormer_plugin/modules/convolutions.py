@@ -282,13 +282,13 @@ class DegreeScaledAggregates(nn.Module):
         return tuple(name for name in STATISTICS if name in wanted)
 
     def aggregate(
-        self, statistics: dict[str, Tensor], own: Tensor, degree: Tensor
+        self, statistics: dict[str, Tensor], node_term: Tensor, degree: Tensor
     ) -> Tensor:
         """All aggregates of messages side by side.
 
         Args:
             statistics: statistics of the neighbours' terms, by name, [S, towers, width] each.
-            own: [S, towers, width], the term that all messages to a node share.
+            node_term: [S, towers, width], the term that all messages to a node share.
             degree: [S, 1, 1], messages per node, in float32.
 
         Returns:
@@ -299,15 +299,15 @@ class DegreeScaledAggregates(nn.Module):
         aggregates = []
         for name in self.aggregators:
             if name in ("max", "min"):
-                value = statistics[name] + own * some
+                value = statistics[name] + node_term * some
             elif name == "std":
                 mean = statistics["sum"] / count
                 variance = statistics["square"] / count - mean.square()
                 value = (variance.relu() + STD_EPSILON).sqrt() * some
             else:
-                value = statistics["sum"] + own * degree
+                value = statistics["sum"] + node_term * degree
                 value = value / count if name == "mean" else value
-            aggregates.append(value.to(own.dtype))
+            aggregates.append(value.to(node_term.dtype))
         return torch.cat(aggregates, -1)
 
     def scaled(
@@ -315,14 +315,14 @@ class DegreeScaledAggregates(nn.Module):
         sent: Tensor,
         edges: Edges,
         table: Tensor | None = None,
-        own: Tensor | None = None,
+        node_term: Tensor | None = None,
     ) -> list[Tensor]:
-        """Aggregates of the messages sent_j + table_bond + own_i, once per scaler.
+        """Aggregates of the messages sent_j + table_bond + node_term_i, once per scaler.
 
         Args:
             sent: [S, towers, width].
             table: vectors of bond types [K + 1, towers, width].
-            own: [S, towers, width]; None: 0.
+            node_term: [S, towers, width]; None: 0.
 
         Returns:
             [S, towers, aggregators * width] per scaler.
@@ -331,8 +331,8 @@ class DegreeScaledAggregates(nn.Module):
         names = self.statistics
         values = message_statistics(sent, table, source, target, edges.bond, names)
         degree = _count(target, sent.shape[0], sent.dtype).view(-1, 1, 1)
-        own = torch.zeros_like(sent) if own is None else own
-        aggregates = self.aggregate(dict(zip(names, values)), own, degree)
+        node_term = torch.zeros_like(sent) if node_term is None else node_term
+        aggregates = self.aggregate(dict(zip(names, values)), node_term, degree)
         scales = {"identity": torch.ones_like(degree)}
         log_degree = degree.clamp(min=1).log1p()
         scales["amplification"] = log_degree / self.mean_log_degree.to(degree.dtype)
@@ -383,8 +383,8 @@ class PrincipalAggregation(DegreeScaledAggregates):
         table = None
         if self.edge is not None:
             table = torch.einsum("ke,tew->ktw", edges.table, self.edge)
-        own = _per_tower(nodes, self.target) + self.bias
-        scaled = self.scaled(sent, edges, table, own)
+        node_term = _per_tower(nodes, self.target) + self.bias
+        scaled = self.scaled(sent, edges, table, node_term)
         out = _per_tower(torch.cat([nodes, *scaled], -1), self.post) + self.post_bias
         # There are at most as many graphs with nodes as nodes.
         sizes = _count(edges.node_graph, x.shape[0], x.dtype)[edges.node_graph]

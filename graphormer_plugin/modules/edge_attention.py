@@ -176,5 +176,5 @@ def count_edges(edge_index: Tensor, layout: NodeLayout) -> Tensor:
 def count_all_pairs(node_mask: Tensor) -> Tensor:
     """The full graph, [B, N, N] bool: an edge between any two different nodes."""
     columns = node_mask.shape[1]
-    others = ~torch.eye(columns, dtype=torch.bool, device=node_mask.device)
-    return node_mask.unsqueeze(1) & node_mask.unsqueeze(2) & others
+    is_other = ~torch.eye(columns, dtype=torch.bool, device=node_mask.device)
+    return node_mask.unsqueeze(1) & node_mask.unsqueeze(2) & is_other

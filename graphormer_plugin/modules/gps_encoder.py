@@ -336,8 +336,8 @@ def _check_bonds(config: GPSEncoderConfig, vocabularies: Vocabularies) -> None:
             f"no_edge_features: local_part {config.local_part} reads bonds, expected "
             + "|".join(name for name in CONVOLUTIONS if name not in readers)
         )
-    given = vocabularies.bond_dims or vocabularies.num_edge_features
-    if given and not (reads or config.no_edge_features or config.attention != "plain"):
+    bonds = vocabularies.bond_dims or vocabularies.num_edge_features
+    if bonds and not (reads or config.no_edge_features or config.attention != "plain"):
         raise ValueError(
             f"local_part {config.local_part} reads no bonds, but edges have some; expected "
             f"{'|'.join(readers)}, or no_edge_features to leave the bonds out"

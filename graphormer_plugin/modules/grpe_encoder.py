@@ -277,16 +277,16 @@ class GRPEEncoder(Encoder):
     @property
     def required_fields(self) -> frozenset[str]:
         """See `Encoder`."""
-        own = {"x", "node_mask", "relation_index", "relations"}
+        fields = {"x", "node_mask", "relation_index", "relations"}
         if self.reads_edge_features:
-            own |= PAIR_FIELDS
-        return self.pair_terms.required_fields | own
+            fields |= PAIR_FIELDS
+        return self.pair_terms.required_fields | fields
 
     @property
     def field_options(self) -> dict[str, Any]:
         """See `Encoder`."""
-        own = {"max_hop": self.max_hop, "distinct_edges": self.reads_edge_features}
-        return joined_options(own, *self.pair_terms.field_options)
+        options = {"max_hop": self.max_hop, "distinct_edges": self.reads_edge_features}
+        return joined_options(options, *self.pair_terms.field_options)
 
     @property
     def reads_edge_features(self) -> bool:
@@ -297,8 +297,8 @@ class GRPEEncoder(Encoder):
 
     def layer_modules(self, number: int) -> list[nn.Module]:
         """See `Encoder`."""
-        own = self.encodings if len(self.encodings) > 1 else ()
-        return [self.layers[number], *own[number : number + 1]]
+        of_layers = self.encodings if len(self.encodings) > 1 else ()
+        return [self.layers[number], *of_layers[number : number + 1]]
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None

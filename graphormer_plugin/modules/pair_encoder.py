@@ -192,8 +192,8 @@ class PairEncoder(nn.Module):
         bond_rows, distance_rows = self.rows[:, relations]
         no_bonds = self.no_bonds.weight.chunk(len(self.bonds))
         parts = []
-        for bonds, others in zip(self.bonds, no_bonds):
-            table = torch.cat([others, bonds()[1:]])
+        for bonds, without_bond in zip(self.bonds, no_bonds):
+            table = torch.cat([without_bond, bonds()[1:]])
             parts.append(self._place(table[bond_rows], "bond"))
         if self.ring is not None:
             ring = torch.cat([torch.zeros_like(self.ring.weight[:1]), self.ring.weight])

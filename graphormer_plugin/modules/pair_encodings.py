@@ -78,8 +78,8 @@ def register_pair_encoding(
     """
 
     def _register(factory: PairEncodingFactory) -> PairEncodingFactory:
-        known = PAIR_ENCODINGS.get(name)
-        if known is not None and not is_same_definition(known, factory):
+        earlier = PAIR_ENCODINGS.get(name)
+        if earlier is not None and not is_same_definition(earlier, factory):
             raise ValueError(f"pair encoding {name!r} is already registered")
         PAIR_ENCODINGS[name] = factory
         return factory

@@ -88,12 +88,12 @@ def model_row_labels(
         if not isinstance(module, VocabularyModule):
             continue
         start = prefix + "." if prefix else ""
-        own = {
+        of_module = {
             name.removeprefix(start): tensor
             for name, tensor in weights.items()
             if name.startswith(start)
         }
-        rows = module.row_labels(vocabularies, own)
+        rows = module.row_labels(vocabularies, of_module)
         labels |= {start + name: row_labels for name, row_labels in rows.items()}
     return labels
 
