@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from graphormer_plugin.data.datasets.pickles import load_torch
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import download_file, file_lock
