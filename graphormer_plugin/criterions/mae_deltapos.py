@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from fairseq.criterions import register_criterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
@@ -87,12 +86,10 @@ class MaeDeltapos(L1Loss):
         atoms = counted.sum(1, keepdim=True).clamp(min=1)
         share = counted.to(error.dtype) / atoms
         error = (error * share.unsqueeze(-1)).sum((0, 1)) / 3  # by axis
-        weight = self.displacement_weight()
         log["displacement_error"] = error.detach().double().sum().view(1)
         log["displaced"] = counted.any(1).double().sum().view(1)
-        log["summed_weight"] = torch.tensor(float(weight * sample["nsamples"]))
-        log["graphs"] = torch.tensor(float(sample["nsamples"]))
-        return loss + weight * (error / std).sum(), size, log
+        error = (error / std).sum()
+        return loss + self.displacement_weight() * error, size, log
 
     def displacement_weight(self) -> float:
         """Weight of the loss of displacements at this update; without ``--max-update`` it
@@ -118,8 +115,7 @@ class MaeDeltapos(L1Loss):
         total = sums["displacement_error"]
         log_mean_error("displacement_mae", (), total, sums["displaced"])
         if self.training:
-            weight = float(sums["summed_weight"] / sums["graphs"])
-            metrics.log_scalar("node_loss_weight", weight, float(sums["graphs"]))
+            metrics.log_scalar("node_loss_weight", self.displacement_weight())
 
     def known_metrics(self) -> Sequence[str]:
         """See `GraphCriterion`."""

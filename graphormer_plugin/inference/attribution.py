@@ -9,10 +9,10 @@ from graphormer_plugin.models import GraphModel
 
 @torch.no_grad()
 def attention_maps(model: GraphModel, batch: dict[str, Tensor]) -> Tensor:
-    """Attention of every layer within a graph.
+    """Attention of every layer within a graph, in each of its runs.
 
     Returns:
-        [layers, heads or channels, T, T], row i the weights of query node i; the
+        [runs of layers, heads or channels, T, T], row i the weights of query node i; the
         virtual node first, if the model has it.
     """
     modules = model.encoder.attention_modules()
@@ -42,6 +42,8 @@ def gradient_times_input(
     inputs: list[Tensor] = []
 
     def _record(module: nn.Module, arguments: tuple) -> tuple:
+        if inputs:  # a later run of the layers
+            return arguments
         inputs.append(arguments[0].detach().requires_grad_())
         return (inputs[0], *arguments[1:])
 

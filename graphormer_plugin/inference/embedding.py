@@ -61,6 +61,7 @@ def layer_vectors(
     recorded = modules[len(modules) - layers : None if fingerprint else -1]
     with hooked(recorded, _record):
         last = model.encoder(batch)
+    outputs = outputs[len(outputs) - len(recorded) :]  # those of the last run
     if fingerprint:
         return torch.cat([F.normalize(x[:, 0], dim=-1) for x in outputs], -1)
     outputs.append(last)

@@ -1,7 +1,8 @@
 """Options that the encoders share, as plain dataclasses.
 
 The field of an option has the flag's name, its default and its help. The configs of
-`graphormer_plugin.models` inherit these fields, and fairseq makes flags of them.
+`graphormer_plugin.models` inherit these fields, and fairseq makes flags of them. An
+``argparse_alias`` is the flag of the released Graphormer-3D.
 """
 
 from collections.abc import Callable
@@ -11,10 +12,9 @@ from typing import Any
 from graphormer_plugin.choices import check_least, option
 
 
-def redefault(config: type, name: str, default: Any, **marks: Any) -> Any:
-    """The field of a base class with another default, and further metadata."""
-    metadata = config.__dataclass_fields__[name].metadata
-    return field(default=default, metadata={**metadata, **marks})
+def redefault(config: type, name: str, default: Any) -> Any:
+    """The field of a base class with another default."""
+    return field(default=default, metadata=config.__dataclass_fields__[name].metadata)
 
 
 def defaults(**values: Any) -> Callable[[type], type]:
@@ -33,8 +33,12 @@ def defaults(**values: Any) -> Callable[[type], type]:
 class LayersConfig:
     """Size of an encoder with layers."""
 
-    encoder_layers: int = option(12, "number of layers, >= 1")
-    encoder_embed_dim: int = option(768, "width D, a multiple of the heads, if any")
+    encoder_layers: int = option(
+        12, "number of layers, >= 1", argparse_alias="--layers"
+    )
+    encoder_embed_dim: int = option(
+        768, "width D, a multiple of the heads, if any", argparse_alias="--embed-dim"
+    )
     dropout: float = option(
         0.1, "dropout on the term that a layer adds to its input, 0 <= p < 1"
     )
@@ -49,10 +53,20 @@ class LayersConfig:
 class TransformerEncoderConfig(LayersConfig):
     """Size and regularisation of a Transformer encoder."""
 
-    encoder_ffn_embed_dim: int = option(768, "inner width of the feed-forward network")
-    encoder_attention_heads: int = option(32, "attention heads H")
+    encoder_ffn_embed_dim: int = option(
+        768,
+        "inner width of the feed-forward network",
+        argparse_alias="--ffn-embed-dim",
+    )
+    encoder_attention_heads: int = option(
+        32, "attention heads H", argparse_alias="--attention-heads"
+    )
     attention_dropout: float = option(0.1, "dropout on attention weights, 0 <= p < 1")
-    act_dropout: float = option(0.0, "dropout after the activation, 0 <= p < 1")
+    act_dropout: float = option(
+        0.0,
+        "dropout after the activation, 0 <= p < 1",
+        argparse_alias="--activation-dropout",
+    )
 
 
 @dataclass

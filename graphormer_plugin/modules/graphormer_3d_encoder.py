@@ -1,7 +1,6 @@
 """Encoder and node head of Graphormer-3D, by the released code (microsoft/Graphormer)."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -23,26 +22,13 @@ from graphormer_plugin.modules.node_encoder import NodeEncoder
 from graphormer_plugin.modules.readout import MLPHead
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
-_redefault = partial(redefault, TransformerEncoderConfig)
-
 
 @dataclass
 class Graphormer3DEncoderConfig(TransformerEncoderConfig):
-    """Options of `Graphormer3DEncoder`, of `graphormer3d_base`; the second names of the flags
-    are those of the released code."""
+    """Options of `Graphormer3DEncoder`, of `graphormer3d_base`."""
 
-    encoder_layers: int = _redefault("encoder_layers", 12, argparse_alias="--layers")
-    encoder_embed_dim: int = _redefault(
-        "encoder_embed_dim", 768, argparse_alias="--embed-dim"
-    )
-    encoder_ffn_embed_dim: int = _redefault(
-        "encoder_ffn_embed_dim", 768, argparse_alias="--ffn-embed-dim"
-    )
-    encoder_attention_heads: int = _redefault(
-        "encoder_attention_heads", 48, argparse_alias="--attention-heads"
-    )
-    act_dropout: float = _redefault(
-        "act_dropout", 0.0, argparse_alias="--activation-dropout"
+    encoder_attention_heads: int = redefault(
+        TransformerEncoderConfig, "encoder_attention_heads", 48
     )
     blocks: int = option(4, "runs of all layers, one after another, >= 1")
     input_dropout: float = option(0.0, "dropout on the embeddings, 0 <= p < 1")

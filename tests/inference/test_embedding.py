@@ -98,3 +98,16 @@ def test_grpe_fingerprint_equals_a_loop_over_the_layers(model):
         norms = torch.stack([sum(v * v for v in row) ** 0.5 for row in vectors])
         expected.insert(0, vectors / norms[:, None])
         torch.testing.assert_close(found[3 - count], torch.cat(expected, 1))
+
+
+@torch.no_grad()
+def test_layers_that_run_several_times_count_in_their_last_run():
+    model = tiny_model("graphormer3d_small", encoder_layers=3, blocks=2)
+    batch = make_batch(model.double().eval(), range(4))
+    runs = []
+    model.encoder.layers[1].register_forward_hook(lambda *call: runs.append(call[2]))
+    both = layer_vectors(model, batch, layers=2)
+    assert len(runs) == 2
+    expected = [model.graphs(x, batch["node_mask"]) for x in runs]
+    torch.testing.assert_close(both[:, : model.embed_dim], expected[1])
+    assert not torch.allclose(expected[0], expected[1])

@@ -61,7 +61,7 @@ def lmdb_dataset(folder: Path) -> RegisteredDataset | None:
         validation = [name for name in splits if name.startswith("val")]
         if validation:
             splits.setdefault("valid", splits[validation[0]])
-        graphs = LMDBGraphs(paths, sum(counts.values()), options.source == _SOURCES[1])
+        graphs = _graphs(paths, options.source == _SOURCES[1])
         return DatasetSource(
             graphs=graphs,
             splits=splits,
@@ -82,26 +82,16 @@ def lmdb_dataset(folder: Path) -> RegisteredDataset | None:
     )
 
 
-class LMDBGraphs:
+def _graphs(paths: Sequence[Path], every_cell: bool) -> Iterator[SimpleNamespace]:
     """Graphs of LMDB files, one file after another; see `graph_of_system`."""
-
-    def __init__(self, paths: Sequence[Path], count: int, every_cell: bool) -> None:
-        self.paths = paths
-        self.count = count
-        self.every_cell = every_cell
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __iter__(self) -> Iterator[SimpleNamespace]:
-        for path in self.paths:
-            with _opened(path) as entries:
-                for key in _keys(entries):
-                    wrong = f"{path}: entry {key.decode()} cannot be read"
-                    with named_damage(wrong, DatasetError, keep=(MemoryError,)):
-                        system = system_of_entry(load_pickle(entries.get(key)))
-                        graph = graph_of_system(system, self.every_cell)
-                    yield graph
+    for path in paths:
+        with _opened(path) as entries:
+            for key in _keys(entries):
+                wrong = f"{path}: entry {key.decode()} cannot be read"
+                with named_damage(wrong, DatasetError, keep=(MemoryError,)):
+                    system = system_of_entry(load_pickle(entries.get(key)))
+                    graph = graph_of_system(system, every_cell)
+                yield graph
 
 
 @contextlib.contextmanager
