@@ -10,10 +10,12 @@ import shlex
 from pathlib import Path
 
 import pytest
+from rdkit import Chem
 
 from graphormer_plugin.cli.explain import MAX_MOLECULES
 
 ALCOHOLS = [f"{'C' * n}O,{n}" for n in range(1, 31)]
+BUTANE = Chem.MolToMolBlock(Chem.MolFromSmiles("CCCC"))  # all z are 0
 FILES = {
     "t.csv": "\n".join(["smiles,y", *ALCOHOLS]),
     "in.csv": "smiles,y\nCCO,1\nCC,2\n",
@@ -31,6 +33,16 @@ FILES = {
     "t.XLS": "",
     "many.smi": "C\n" * (MAX_MOLECULES + 1),
     "o.npy": "mine",
+    "camphor.csv": "smiles,y\nCC1(C)[C@@H]2CC[C@]1(C)C(=O)C2,1\n" + "C,1\n" * 9,
+    "flat.sdf": BUTANE + ">  <y>\n1\n\n$$$$\n",
+    "nan.xyz": "1\nenergy=1\nH nan 0 0\n" * 9,
+    "same.xyz": "2\nenergy=1\nH 0 0 0\nH 0 0 0\n" * 9,
+    "bohr.xyz": "2\nenergy=1\nC 0 0 0\nO 0 0 2.13\n" * 9,
+    "nm.xyz": "2\nenergy=1\nC 0 0 0\nO 0 0 0.113\n" * 9,
+    "few.xyz": "1\nenergy=1\nH 0 0 0\n3\nenergy=1\nH 0 0 0\nH 0 0 1\n",
+    "many.xyz": "1\nenergy=1\nH 0 0 0\nH 0 0 1\n",
+    "slope.xyz": "1\nProperties=species:S:1:pos:R:3:forces:R:3\nH 0 0 0 0 0 0\n" * 9,
+    "two.xyz": "1\nenergy=1 energy_b=1\nH 0 0 0\n" * 9,
     "d.csv": "smiles,y,d\nC,1,1\nC,2,2\n",
 }
 COMMANDS = f"""
@@ -143,7 +155,30 @@ predict MODEL - out.csv | -: standard input is not read; save
 predict MODEL csv.smi out.csv | heading 'smiles;y'; save it with commas
 preprocess --dataset-name t.csv --dataset-source ogb | --dataset-source csv, not 'ogb'
 
+preprocess --dataset-name t.csv --positions 3d | --positions 3d: expected none
+preprocess --dataset-name t.csv --positions file | expected mol blocks with positions; --pos
+preprocess --dataset-name t.csv --forces-column f | --forces-column is for .xyz and .db files
+preprocess --dataset-name nci --positions rdkit | 'nci' does not read --positions
+preprocess --dataset-name flat.sdf --positions file --canonical-smiles | leave out --canon
+preprocess --dataset-name flat.sdf --positions file | 1 row cannot be split
+preprocess --dataset-name flat.sdf --positions file --split scaffold --quiet | it is a drawing
+preprocess --dataset-name camphor.csv --positions rdkit --quiet | RDKit finds no conf
+preprocess --dataset-name nan.xyz | nan.xyz: has atoms, expected SMILES; --positions file is
+preprocess --dataset-name gone.xyz --positions file | gone.xyz: No such file
+preprocess --dataset-name nan.xyz --positions file --quiet | the first: atom 0 has position [nan
+preprocess --dataset-name same.xyz --positions file --quiet | atoms 0 and 1 are in one
+preprocess --dataset-name nm.xyz --positions file --quiet | in nanometres?; correct
+preprocess --dataset-name bohr.xyz --positions file --quiet | are they in bohr?
+preprocess --dataset-name few.xyz --positions file | 1 frame can be read, then XYZError
+preprocess --dataset-name many.xyz --positions file | can be read, then XYZError
+preprocess --dataset-name slope.xyz --positions file | forces without energies, of which
+preprocess --dataset-name two.xyz --positions file --target-columns e | no column 'e', the
+preprocess --dataset-name two.xyz --positions file --forces-column f | no forces 'f', atoms have
+preprocess --dataset-name nm.xyz --positions file --split scaffold | have no scaffold; give
+predict MODEL nan.xyz out.csv | nan.xyz: has atoms, expected SMILES
+
 train '' | TABLE: it is empty
+train t.csv --positions file | --positions file and --forces-column are for fairseq-train
 train gone.csv | gone.csv: No such file or directory
 train t.csv --ratios 1,1 | --ratios 1,1: expected three numbers
 train t.csv --smiles-column x | no column 'x', the header has
@@ -358,6 +393,8 @@ def check(tmp_path, monkeypatch, capfd, root):
 
 @pytest.mark.parametrize("command, words", rows_of(COMMANDS))
 def test_a_command(command, words, check):
+    if ".xyz" in command:
+        pytest.importorskip("ase", reason="pip install ase")
     for name, content in FILES.items():
         Path(name).write_text(content)
     check(command, words)

@@ -7,6 +7,7 @@ rows (`fields.FIELDS`). Labels are always ``[rows of their level, targets]``.
 Columns of attributes and fields that users register are called ``<level>.<name>``.
 """
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from enum import StrEnum
@@ -62,6 +63,8 @@ class ColumnType:
         attribute: Attribute of PyG's ``Data`` that it is read from; empty if there is none.
         can_lack: Whether rows may be missing; see `filling`.
         axis: Axis of the rows, along which graphs are joined.
+        tail: Shape of a row; None: the same for all rows, but not known.
+        is_attribute: Numbers beside features and labels, in `GraphChunk.attributes`.
         is_offset: Starts of ranges, which go on from graph to graph.
     """
 
@@ -70,6 +73,8 @@ class ColumnType:
     attribute: str = ""
     can_lack: bool = False
     axis: int = 0
+    tail: tuple[int, ...] | None = None
+    is_attribute: bool = False
     is_offset: bool = False
 
     def filling(self, dtype: np.dtype) -> float:
@@ -100,7 +105,7 @@ def user_column(level: Level, name: str) -> str:
 def register_attribute(name: str) -> None:
     """Read an attribute of PyG's ``Data`` into a column; see `attribute_column`."""
     column = attribute_column(name)
-    register_column(column, ColumnType(column_type(column).level, _FLOAT32, name))
+    register_column(column, dataclasses.replace(column_type(column), attribute=name))
 
 
 def attribute_column(name: str) -> str:
@@ -108,9 +113,9 @@ def attribute_column(name: str) -> str:
     return user_column(Level.EDGE if "edge" in name else Level.NODE, name)
 
 
-def registered_attributes() -> dict[str, str]:
-    """Columns of the registered attributes, by the attribute."""
-    return {c.attribute: name for name, c in COLUMNS.items() if "." in name}
+def numeric_attributes() -> dict[str, str]:
+    """Columns of positions, forces and registered attributes, by PyG's attribute."""
+    return {c.attribute: name for name, c in COLUMNS.items() if c.is_attribute}
 
 
 def column_type(name: str) -> ColumnType:
@@ -118,7 +123,7 @@ def column_type(name: str) -> ColumnType:
     them for a process that does not register them."""
     if name not in COLUMNS and "." in name:
         level, _ = name.split(".")
-        return ColumnType(Level(level), _FLOAT32)
+        return ColumnType(Level(level), _FLOAT32, is_attribute=True)
     return COLUMNS[name]
 
 
@@ -182,9 +187,11 @@ _TABLE = {
     # Labels of graphs are float64 beside a large offset, see `labels.stored_labels`.
     "target": ColumnType(None, _types("int8 int16 int32 float32"), "y", can_lack=True),
     "x": ColumnType(Level.NODE, DTYPES["x"], "x"),
-    "pos": ColumnType(Level.NODE, DTYPES["pos"], "pos"),
+    # In angstrom, centred: `graph_columns.flat_columns` subtracts the mean of a graph.
+    "pos": ColumnType(Level.NODE, DTYPES["pos"], "pos", tail=(3,), is_attribute=True),
+    "forces": ColumnType(Level.NODE, _FLOAT32, "forces", tail=(3,), is_attribute=True),
     "node.displacement": ColumnType(
-        Level.NODE, _FLOAT32, "displacement", can_lack=True
+        Level.NODE, _FLOAT32, "displacement", True, tail=(3,), is_attribute=True
     ),
     "node_split": ColumnType(Level.NODE, _types("uint8"), "train_mask"),
     "lap_pe": ColumnType(Level.NODE, DTYPES["lap_pe"]),

@@ -13,7 +13,6 @@ from graphormer_plugin.criterions.class_weights import given_weights
 from graphormer_plugin.data.datasets.csv_file import Labels, read_labels
 from graphormer_plugin.data.datasets.registry import DatasetSource
 from graphormer_plugin.data.errors import DatasetError, counted, listed
-from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, smiles_parser
 from graphormer_plugin.data.reading.cells import shown
 from graphormer_plugin.data.reading.class_names import check_numbers
 from graphormer_plugin.data.reading.formats import open_table
@@ -253,7 +252,7 @@ def parse_molecules(
     rows: list[int] = []
     parsed: dict[str, list] = {"scaffold": [], "identity": [], "constitution": []}
     failures: list[tuple[int | str, str, str]] = []
-    parser = smiles_parser(True, OGBFeaturiser(False, settings.largest_fragment))
+    parser = settings.featuriser.plain().row_parser(True)
     for piece in featurise(
         read.source.smiles,
         LimitedParser(parser, settings.max_atoms),

@@ -225,6 +225,11 @@ class Settings(TableOptions, Places):
         of_column = self.split.startswith("column:")
         conditions = [
             (
+                self.positions == "file" or self.forces_column,
+                "--positions file and --forces-column are for fairseq-train; this command "
+                "keeps molecules as SMILES, of which --positions rdkit makes conformers",
+            ),
+            (
                 self.seed > MOST_SEED,
                 f"--seed {self.seed}: expected {MOST_SEED} or less",
             ),

@@ -43,10 +43,6 @@ class ModelGraphs:
         self.device = next(model.parameters()).device
         self.columns: Columns = {"node_offset": np.zeros(1, np.int64)}
         if chunk is not None and len(chunk):
-            if "pos" in model.batch_spec.fields and chunk.pos is None:
-                raise ValueError(
-                    "the model reads 3D positions, which are not given; SMILES have none"
-                )
             self.columns = columns_of_chunk(chunk, schema)
             if schema.graph_features:
                 shape = len(chunk), len(schema.graph_features)

@@ -11,11 +11,13 @@ from rdkit import Chem
 
 from graphormer_plugin.data.errors import user_code_errors
 from graphormer_plugin.data.graphs.chunk import GraphChunk, MoleculeGraph
+from graphormer_plugin.data.graphs.conformers import atoms_text
 from graphormer_plugin.data.graphs.descriptors import rdkit_descriptors
 from graphormer_plugin.data.graphs.featurisers import Featuriser
 from graphormer_plugin.data.graphs.graph_columns import check_features
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.graphs.smiles import (
+    BLOCK,
     captured_rdkit_log,
     from_canonical,
     mol_of_any_smiles,
@@ -162,6 +164,11 @@ def read(
                     kind = f"SMILES {number}, {item!r}"
                     graph = parse(item, featuriser.read, messages)
                     mol = graph.extras.get("mol")
+                elif hasattr(item, "get_atomic_numbers"):  # ASE's
+                    kind = f"atoms {number}"
+                    tags = item.get_tags() if item.has("tags") else None
+                    text = atoms_text(item.numbers, item.positions, tags)
+                    graph = parse(text, featuriser.read, messages)
                 elif isinstance(item, Chem.Mol):
                     kind = f"molecule {number}"
                     graph = graph_of_molecule(item, featuriser, messages)
@@ -207,8 +214,11 @@ def graph_of_molecule(
     mol: Chem.Mol, featuriser: Featuriser, messages: list[str]
 ) -> MoleculeGraph:
     """Graph of an RDKit molecule, as of its SMILES, with the atoms in the molecule's order
-    unless the featuriser is canonical; without positions and explicit hydrogens."""
+    unless the featuriser is canonical; without explicit hydrogens, and with its positions only
+    for a featuriser of such."""
     messages.clear()
+    if featuriser.text == BLOCK:
+        return featuriser.graph(mol)
     plain = featuriser.plain()  # the molecule's SMILES is canonical
     parser = plain.read
     try:
@@ -221,9 +231,9 @@ def graph_of_molecule(
     if plain != featuriser:
         return graph
     atoms = np.array(mol.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"])
-    x = np.empty_like(graph.x)
-    x[atoms] = graph.x
-    return graph._replace(x=x, edge_index=atoms[graph.edge_index])
+    place = np.argsort(atoms)  # of each atom in the graph of the SMILES
+    pos = None if graph.pos is None else graph.pos[place]
+    return graph._replace(x=graph.x[place], edge_index=atoms[graph.edge_index], pos=pos)
 
 
 def check_vocabulary(graph: Any, featuriser: Featuriser, messages: list[str]) -> None:

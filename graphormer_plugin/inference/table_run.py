@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphormer_plugin.data.errors import is_out_of_memory
+from graphormer_plugin.data.graphs.smiles import SMILES
 from graphormer_plugin.data.reading.cells import number_in
 from graphormer_plugin.data.reading.table import Table
 from graphormer_plugin.heads.domain import outside_domain
@@ -115,6 +116,7 @@ class TableRun:
         self.layers = layers
         self.fingerprint = fingerprint
         self.reader = predictor.reader(max_atoms)
+        table.give(self.reader.featuriser.text)
         self.width = 0 if layers is None else predictor.member.vector_width(layers)
         if layers:
             check_layers(predictor.model, layers, fingerprint=fingerprint)
@@ -196,10 +198,18 @@ class TableRun:
                     extra[rows],
                 )
         lines = [
-            [*old, *added, reasons.get(row, "")]
+            [*self._shown(old), *added, reasons.get(row, "")]
             for row, (old, added) in enumerate(zip(block.cells, cells.tolist()))
         ]
         return PredictedRows(lines, values, vectors, outside)
+
+    def _shown(self, cells: list[str]) -> list[str]:
+        """Cells of a row for the output, without positions."""
+        if self.table.text == SMILES:
+            return cells
+        shown = [*cells]
+        shown[self.place], *_ = cells[self.place].split("\n", 1)
+        return shown
 
     def _extra(self, block: RowBlock, reasons: dict[int, str]) -> np.ndarray:
         """Numbers of the columns that the models need [rows, columns]."""

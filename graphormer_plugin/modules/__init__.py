@@ -7,7 +7,6 @@ from graphormer_plugin.modules.attention_formula import RelationTables
 from graphormer_plugin.modules.attn_bias import (
     AttnBias,
     EdgeBias,
-    GaussianDistance,
     PathEncoding,
     SpatialEncoding,
 )
@@ -44,8 +43,8 @@ from graphormer_plugin.modules.encoder import Encoder, SparseEncoder, joined_opt
 from graphormer_plugin.modules.encoder_config import defaults, option, redefault
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.gaussian_kernels import (
+    DistanceKernels,
     GaussianKernels,
-    PairTypeKernels,
     pair_distances,
 )
 from graphormer_plugin.modules.gps_encoder import (
@@ -94,7 +93,7 @@ from graphormer_plugin.modules.pair_encoder import PairEncoder, PairProjection
 from graphormer_plugin.modules.pair_encodings import (
     PairEncoding,
     PairTerms,
-    make_pair_encodings,
+    make_pair_terms,
     register_pair_encoding,
 )
 from graphormer_plugin.modules.readout import (
@@ -134,7 +133,7 @@ __all__ = [
     "GRPEEncoder",
     "GRPEEncoderConfig",
     "GatedGraphConvolution",
-    "GaussianDistance",
+    "DistanceKernels",
     "GaussianKernels",
     "GraphTransformerEncoder",
     "GraphTransformerEncoderConfig",
@@ -159,7 +158,6 @@ __all__ = [
     "PairProjection",
     "PairTerms",
     "PairVectors",
-    "PairTypeKernels",
     "PathEncoding",
     "RandomWalkEncoding",
     "RelationEncoding",
@@ -178,7 +176,7 @@ __all__ = [
     "filter_messages",
     "gin",
     "joined_options",
-    "make_pair_encodings",
+    "make_pair_terms",
     "option",
     "pair_distances",
     "plain_attention",

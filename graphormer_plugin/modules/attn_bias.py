@@ -4,8 +4,6 @@ Terms are [B, N, N, H] scalars per head; `AttnBias` adds them up, gives pairs wi
 virtual node a scalar of their own and forbids padding.
 """
 
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor, nn
 
@@ -13,8 +11,7 @@ from cython_ext.codes import FAR, MAX_HOPS, NUM_DIST_CODES, UNREACHABLE
 from graphormer_plugin.choices import check_least
 from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
 from graphormer_plugin.modules.embedding_sum import embedding_sum
-from graphormer_plugin.modules.gaussian_kernels import GaussianKernels, pair_distances
-from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
+from graphormer_plugin.modules.pair_encodings import NO_PAIRS, PairInput, PairTerms
 
 # The released code stores this distance for a pair without a path, which matters where
 # distances are compared with `spatial_pos_max`.
@@ -23,9 +20,6 @@ UNREACHABLE_HOPS = 510
 # Bias of a pair that may not attend. Any half represents it, also after a query-key
 # product is added, and its softmax weight is zero.
 FORBIDDEN = -30000.0
-CUTOFF = (
-    10.0  # largest centre of the Gaussians at the start, in the unit of the positions
-)
 
 
 class SpatialEncoding(nn.Module):
@@ -122,29 +116,6 @@ class EdgeBias(nn.Module):
         return embedding_sum(self.bonds(*edge_attr), bond.int().unsqueeze(-1))
 
 
-class GaussianDistance(GaussianKernels):
-    """L2 distances of 3D positions in a basis of Gaussians, mapped to the heads.
-
-    One of the choices for phi in section D of Ying et al. 2021.
-
-    Args:
-        num_kernels: Gaussians, at least 2.
-    """
-
-    fields = ("pos",)
-
-    def __init__(self, num_heads: int, num_kernels: int = 32) -> None:
-        super().__init__(num_kernels, CUTOFF)
-        self.projection = nn.Linear(num_kernels, num_heads)
-
-    def forward(self, pos: Tensor) -> Tensor:
-        """pos [B, N, 3] -> [B, N, N, H]."""
-        # Half precision cannot tell distances apart.
-        pos = pos.to(torch.promote_types(self.centre.dtype, torch.float32))
-        basis = super().forward(pair_distances(pos))
-        return self.projection(basis.to(self.projection.weight.dtype))
-
-
 class AttnBias(nn.Module):
     """Sum of the bias terms of a graph and its virtual node, [B, H, T, T].
 
@@ -152,11 +123,10 @@ class AttnBias(nn.Module):
         spatial: distances, A_ij + b_phi(i,j) (Eq. 6 of Ying et al. 2021). Pairs with the
             virtual node then have a scalar per head of their own (section 3.2).
         edges: bonds, along paths or direct, A_ij + c_ij (Eq. 7).
-        distance: 3D positions.
         spatial_pos_max: pairs at this distance or farther do not attend to each other, FAR
             counting as 254 and unreachable as 510 hops; None: all attend.
         virtual_node: False: the batch has no virtual node, and T = N.
-        further: other pair encodings.
+        further: other pair encodings; None: no others.
     """
 
     def __init__(
@@ -164,18 +134,16 @@ class AttnBias(nn.Module):
         num_heads: int,
         spatial: SpatialEncoding | None = None,
         edges: nn.Module | None = None,
-        distance: GaussianDistance | None = None,
         spatial_pos_max: int | None = None,
         virtual_node: bool = True,
-        further: Iterable[PairEncoding] = (),
+        further: PairTerms | None = None,
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.virtual_node = virtual_node
         self.spatial = spatial
         self.edges = edges
-        self.distance = distance
-        self.further = PairTerms(further, num_heads)
+        self.further = PairTerms() if further is None else further
         has_scalar = virtual_node and spatial is not None
         self.virtual = nn.Embedding(1, num_heads) if has_scalar else None
         hops = torch.arange(NUM_DIST_CODES)
@@ -185,12 +153,14 @@ class AttnBias(nn.Module):
         self.limited = limit <= UNREACHABLE_HOPS
         self.register_buffer("too_far", hops >= limit, persistent=False)
 
-    def forward(self, batch: dict[str, Tensor]) -> Tensor:
-        """Batch fields of `required_fields` -> [B, H, T, T]."""
+    def forward(self, batch: dict[str, Tensor], pairs: PairInput = NO_PAIRS) -> Tensor:
+        """Batch fields of `required_fields`, and what `further` makes of them ->
+        [B, H, T, T]."""
         mask = batch["node_mask"]  # [B, N]
         B, N = mask.shape
         H = self.num_heads
         terms = [term(*(batch[name] for name in term.fields)) for term in self.terms]
+        terms += self.further.projected(pairs)
         if terms:
             nodes = sum(terms).permute(0, 3, 1, 2)  # [B, N, N, H] -> [B, H, N, N]
         else:
@@ -212,11 +182,11 @@ class AttnBias(nn.Module):
     @property
     def terms(self) -> list[nn.Module]:
         """The terms in use; each reads its `fields` and gives [B, N, N, H]."""
-        every = (self.spatial, self.edges, self.distance, *self.further)
-        return [term for term in every if term is not None]
+        return [term for term in (self.spatial, self.edges) if term is not None]
 
     @property
     def required_fields(self) -> frozenset[str]:
         """Batch fields that `forward` reads."""
         fields = {"node_mask", *(name for term in self.terms for name in term.fields)}
+        fields |= self.further.required_fields
         return frozenset(fields | {"dist"} if self.limited else fields)

@@ -21,7 +21,7 @@ from graphormer_plugin.modules.init import init_columns
 from graphormer_plugin.modules.node_encoder import NodeEncoder
 from graphormer_plugin.modules.node_position import walk_powers
 from graphormer_plugin.modules.pair_encoder import PairEncoder, PairProjection
-from graphormer_plugin.modules.pair_encodings import make_pair_encodings
+from graphormer_plugin.modules.pair_encodings import make_pair_terms
 from graphormer_plugin.modules.sparse import NodeLayout
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
@@ -146,7 +146,6 @@ class CGTEncoder(Encoder):
 
     def __init__(self, vocabularies: Vocabularies, config: CGTEncoderConfig) -> None:
         super().__init__()
-        pair_encodings = make_pair_encodings(config.pair_encodings, vocabularies)
         check_layers(config)
         embed_dim, num_layers = config.encoder_embed_dim, config.encoder_layers
         rwse_steps, rwse_dim = config.rwse_steps, config.rwse_dim
@@ -182,7 +181,7 @@ class CGTEncoder(Encoder):
             config.pair_combine,
             config.rings,
             config.neighbours_only,
-            pair_encodings,
+            make_pair_terms(config, vocabularies, embed_dim),
         )
         for bonds in self.pairs.bonds:
             if len(bonds.table_rows) > 1:
@@ -253,10 +252,11 @@ class CGTEncoder(Encoder):
         """See `Encoder`; returns [B, N, D]; padding is zero."""
         rows = NodeLayout(batch["node_mask"], batch["node_graph"]).flat_index
         walks = self.walk_powers(batch)
-        x = self.encode_nodes(batch["x"], rows, walks)
+        further = self.pairs.further(batch)
+        x = self.encode_nodes(batch["x"], rows, walks) + further.nodes
         if perturb is not None:
             x = x + perturb.to(x.dtype)
-        encoded = self.pairs(batch, walks)
+        encoded = self.pairs(batch, walks, further)
         pairs = [projection(*encoded) for projection in self.projections]
         if self.lean(x):
             pairs = [vectors._replace(lean=True) for vectors in pairs]

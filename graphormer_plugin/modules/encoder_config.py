@@ -75,8 +75,27 @@ class PairTransformerConfig(TransformerEncoderConfig):
 
     pair_encodings: str = option(
         "",
-        "further encodings of node pairs, comma-separated: random_walks, or names that "
-        "a module in --user-dir registers",
+        "further encodings of node pairs, comma-separated: gaussians (distances of atoms, "
+        "for data with --positions), random_walks, or names that a module in --user-dir "
+        "registers",
+    )
+    gaussian_kernels: int = option(
+        128, "kernels of --pair-encodings gaussians, >= 1 (K)"
+    )
+    gaussian_types: str = option(
+        "none",
+        "a learned factor and shift of distances in these kernels, by the types of both "
+        "atoms: ordered (Graphormer-3D), sum (of a number each, Transformer-M) or none",
+    )
+    gaussian_start: str = option(
+        "uniform",
+        "start of these kernels: uniform, U(0, 3) (Graphormer-3D), or normal, N(0, 0.02) "
+        "and widths of 0.01 or more (Transformer-M)",
+    )
+    gaussian_node_factor: float = option(
+        0.0,
+        "factor of the sum of these kernels over all atoms in the input of a node: "
+        "Graphormer-3D 1, Transformer-M 0.01; 0: none",
     )
 
 

@@ -1,67 +1,102 @@
-"""Numbers and distances in a basis of Gaussians whose centres and widths are learned."""
+"""Distances of atoms in a basis of Gaussians: Graphormer-3D and Transformer-M.
 
-import math
+Sources: the released code of both, microsoft/Graphormer and lsj2408/Transformer-M.
+"""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphormer_plugin.choices import check_least
+from graphormer_plugin.choices import check_choice, check_least
+
+PAIR_TYPES = ("none", "ordered", "sum")
+STARTS = ("uniform", "normal")
+PI = 3.14159  # in the released code
+FLOORS = {"uniform": 1e-5, "normal": 1e-2}  # of widths
 
 
 class GaussianKernels(nn.Module):
-    """exp(-((x - c_k) / s_k)^2 / 2) for K centres c_k and widths s_k.
-
-    Centres start evenly on 0..`cutoff`, widths at their spacing; both are learned.
+    """exp(-((x - c_k) / s_k)^2 / 2) / (sqrt(2 pi) s_k) for K centres c_k and widths s_k, both
+    learned, with s_k = abs(w_k) + floor.
 
     Args:
-        num_kernels: K, at least 2.
-        cutoff: largest centre at the start, in the unit of the numbers.
+        num_kernels: K, at least 1.
+        start: "uniform", c_k and w_k start from U(0, 3) and the floor is 1e-5
+            (Graphormer-3D); or "normal", from N(0, 0.02) and 0.01 (Transformer-M).
     """
 
-    def __init__(self, num_kernels: int, cutoff: float) -> None:
+    def __init__(self, num_kernels: int, start: str = "uniform") -> None:
         super().__init__()
-        check_least("num_kernels", num_kernels, 2)
-        self.centre = nn.Parameter(torch.linspace(0, cutoff, num_kernels))
-        spacing = cutoff / (num_kernels - 1)
-        self.log_width = nn.Parameter(torch.full((num_kernels,), math.log(spacing)))
+        check_least("gaussian_kernels", num_kernels, 1)
+        check_choice("gaussian_start", start, STARTS)
+        self.floor = FLOORS[start]
+        self.centre = nn.Parameter(torch.empty(num_kernels))
+        self.width = nn.Parameter(torch.empty(num_kernels))
+        for weight in (self.centre, self.width):
+            if start == "uniform":
+                nn.init.uniform_(weight, 0, 3)
+            else:
+                nn.init.normal_(weight, std=0.02)
 
     def forward(self, numbers: Tensor) -> Tensor:
-        """[...] -> [..., K]."""
-        scaled = (numbers.unsqueeze(-1) - self.centre) / self.log_width.exp()
-        return torch.exp(-0.5 * scaled.square())
+        """Numbers [...] in float32 at least -> [..., K] in the type of the weights."""
+        width = self.width.to(numbers.dtype).abs() + self.floor
+        scaled = (numbers.unsqueeze(-1) - self.centre) / width
+        values = torch.exp(-0.5 * scaled.square()) / ((2 * PI) ** 0.5 * width)
+        return values.to(self.centre.dtype)
 
 
-class PairTypeKernels(nn.Module):
-    """exp(-((a d + b - c_k) / s_k)^2 / 2) / (sqrt(2 pi) s_k) of distances d, with a factor a
-    and a shift b for each ordered pair of node types: the kernels of Graphormer-3D.
-
-    As in its released code, s_k = |w_k| + 1e-5, pi is 3.14159, and centres c and widths w
-    start from U(0, 3), in the unit of the distances.
+class DistanceKernels(nn.Module):
+    """`GaussianKernels` of a_t d + b_t for distances d of pairs of type t, whose factor a_t and
+    shift b_t are learned.
 
     Args:
         num_kernels: K.
-        num_types: types of a node.
+        types: type of a pair: "none", all pairs have one, and no factor and shift; "ordered",
+            one for each two atoms in their order (Graphormer-3D); "sum", factor and shift
+            are sums of a number of either atom (Transformer-M).
+        num_atoms: atoms are 0..num_atoms - 1.
+        start: see `GaussianKernels`. With "uniform", factors are 1 and shifts 0.
     """
 
-    def __init__(self, num_kernels: int, num_types: int) -> None:
+    def __init__(
+        self,
+        num_kernels: int,
+        types: str = "none",
+        num_atoms: int = 0,
+        start: str = "uniform",
+    ) -> None:
         super().__init__()
-        check_least("num_kernels", num_kernels, 1)
-        self.num_types = num_types
-        self.centre = nn.Parameter(torch.empty(num_kernels).uniform_(0, 3))
-        self.width = nn.Parameter(torch.empty(num_kernels).uniform_(0, 3))
-        self.factor = nn.Parameter(torch.ones(num_types**2, 1))
-        self.shift = nn.Parameter(torch.zeros(num_types**2, 1))
+        check_choice("gaussian_types", types, PAIR_TYPES)
+        self.types = types
+        self.num_atoms = num_atoms
+        self.kernels = GaussianKernels(num_kernels, start)
+        # Parameters, because an architecture starts its own Embeddings anew.
+        self.factor = self.shift = None
+        if types != "none":
+            rows = num_atoms**2 if types == "ordered" else 2 * num_atoms
+            terms = 1 if types == "ordered" else 2
+            self.factor = nn.Parameter(torch.full((rows, 1), 1 / terms))
+            self.shift = nn.Parameter(torch.zeros(rows, 1))
+            if start == "normal":
+                nn.init.normal_(self.factor, std=0.02)
+                nn.init.normal_(self.shift, std=0.02)
 
-    def forward(self, distances: Tensor, types: Tensor) -> Tensor:
-        """Distances [B, N, N] in float32 at least, types int64 [B, N] -> [B, N, N, K]."""
-        pairs = types.unsqueeze(2) * self.num_types + types.unsqueeze(1)
-        factor = F.embedding(pairs, self.factor)
-        numbers = factor * distances.unsqueeze(-1) + F.embedding(pairs, self.shift)
-        width = self.width.to(distances.dtype).abs() + 1e-5
-        scaled = (numbers - self.centre) / width
-        values = torch.exp(-0.5 * scaled.square()) / ((2 * 3.14159) ** 0.5 * width)
-        return values.to(self.centre.dtype)
+    def forward(
+        self, distances: Tensor, first: Tensor | None, second: Tensor | None
+    ) -> Tensor:
+        """Distances [...] in float32 or float64, and the atoms [...] of the first and the second
+        node of each pair, which types need -> [..., K]."""
+        rows = []
+        if self.types == "ordered":
+            rows = [self.num_atoms * first + second]
+        elif self.types == "sum":
+            rows = [first, self.num_atoms + second]
+        if rows:
+            factor = sum(F.embedding(row, self.factor).squeeze(-1) for row in rows)
+            shift = sum(F.embedding(row, self.shift).squeeze(-1) for row in rows)
+            distances = factor * distances + shift
+        return self.kernels(distances)
 
 
 def pair_distances(pos: Tensor) -> Tensor:
@@ -72,6 +107,11 @@ def pair_distances(pos: Tensor) -> Tensor:
     """
     if not pos.requires_grad:  # several times as fast, but without a second derivative
         return torch.cdist(pos, pos, compute_mode="donot_use_mm_for_euclid_dist")
-    squares = (pos.unsqueeze(2) - pos.unsqueeze(1)).square().sum(-1)
+    return lengths(pos.unsqueeze(2) - pos.unsqueeze(1))
+
+
+def lengths(vectors: Tensor) -> Tensor:
+    """L2 norm of [..., 3] with derivatives of any order, which are 0 at 0."""
+    squares = vectors.square().sum(-1)
     equal = squares == 0
     return squares.masked_fill(equal, 1).sqrt().masked_fill(equal, 0)

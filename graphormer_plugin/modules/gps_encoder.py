@@ -8,11 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from cython_ext.codes import MAX_HOPS
-from graphormer_plugin.choices import check_choice, check_least
+from graphormer_plugin.choices import check_choice
 from graphormer_plugin.modules.attention_formula import EdgeTerms
 from graphormer_plugin.modules.attn_bias import (
     AttnBias,
-    GaussianDistance,
     PathEncoding,
     SpatialEncoding,
 )
@@ -37,7 +36,7 @@ from graphormer_plugin.modules.node_position import (
     WalkChannels,
     position_vectors,
 )
-from graphormer_plugin.modules.pair_encodings import make_pair_encodings
+from graphormer_plugin.modules.pair_encodings import PairInput, make_pair_terms
 from graphormer_plugin.modules.relative_attention import RelativeAttention
 from graphormer_plugin.modules.sparse import (
     PAIR_FIELDS,
@@ -119,9 +118,6 @@ class GPSEncoderConfig(PairTransformerConfig):
     max_hop: int = option(
         5, "largest distance of --attention relations with a vector of its own, 1..253"
     )
-    gaussian_kernels: int = option(
-        0, "Gaussians of the bias by L2 distance, for data with `pos`; 0: none"
-    )
     norm: str = option("batch", "normalisation: batch or layer")
     pos_enc: str = option(
         "random_walks",
@@ -158,7 +154,6 @@ class GPSEncoder(SparseEncoder):
         mean_log_degree: Callable[[], float | None] = lambda: None,
     ) -> None:
         super().__init__()
-        further = make_pair_encodings(config.pair_encodings, vocabularies)
         check_layers(config)
         check_choice("local_part", config.local_part, CONVOLUTIONS)
         check_choice("attention", config.attention, ATTENTIONS)
@@ -193,7 +188,7 @@ class GPSEncoder(SparseEncoder):
         if owner != "none":
             self.bonds = edge_encoder(vocabularies, embed_dim, combine="sum")
 
-        spatial = paths = distance = None
+        spatial = paths = None
         self.relations = None
         if config.attention == "bias":
             spatial = SpatialEncoding(num_heads)
@@ -208,11 +203,9 @@ class GPSEncoder(SparseEncoder):
                 num_heads,
                 num_edge_features=vocabularies.num_edge_features,
             )
-        check_least("gaussian_kernels", config.gaussian_kernels, 0)
-        if config.gaussian_kernels:
-            distance = GaussianDistance(num_heads, config.gaussian_kernels)
+        further = make_pair_terms(config, vocabularies, num_heads)
         self.attn_bias = AttnBias(
-            num_heads, spatial, paths, distance, virtual_node=False, further=further
+            num_heads, spatial, paths, virtual_node=False, further=further
         )
         options: dict[str, Any] = {
             "hidden_dim": embed_dim,
@@ -298,20 +291,22 @@ class GPSEncoder(SparseEncoder):
         x = self.node_encoder(batch["x"])
         if self.position is not None:
             x = torch.cat([x, position_vectors(self.position, batch).to(x.dtype)], -1)
+        encoded = self.attn_bias.further(batch)
+        x = x + encoded.nodes
         if perturb is not None:
             x = x + perturb.to(x.dtype)
         x = layout.flatten(x)
         edges = self.edge_input(batch, self.bonds)
-        pairs = self.pair_arguments(batch, x.dtype)
+        pairs = self.pair_arguments(batch, encoded, x.dtype)
         for layer in self.layers:
             x, edges = self.run_layer(layer, x, edges, layout, *pairs)
         return layout.pad(x)
 
     def pair_arguments(
-        self, batch: dict[str, Tensor], dtype: torch.dtype
+        self, batch: dict[str, Tensor], encoded: PairInput, dtype: torch.dtype
     ) -> tuple[Any, ...]:
         """What the attention of every layer takes beside the nodes."""
-        attn_bias = self.attn_bias(batch)
+        attn_bias = self.attn_bias(batch, encoded)
         if attn_bias.device.type != "cpu":
             attn_bias = BiasedAttention.aligned(attn_bias)
         if self.relations is None:

@@ -17,7 +17,7 @@ from graphormer_plugin.modules.encoder_config import (
     redefault,
 )
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
-from graphormer_plugin.modules.gaussian_kernels import PairTypeKernels, pair_distances
+from graphormer_plugin.modules.gaussian_kernels import DistanceKernels, pair_distances
 from graphormer_plugin.modules.node_encoder import NodeEncoder
 from graphormer_plugin.modules.readout import MLPHead
 from graphormer_plugin.modules.vocabulary import Vocabularies
@@ -40,7 +40,7 @@ class Graphormer3DEncoderConfig(TransformerEncoderConfig):
 class Graphormer3DEncoder(Encoder):
     """Transformer over atoms whose attention reads distances, without bonds.
 
-    The Gaussians of a distance (`PairTypeKernels`, by the first column of both nodes) are
+    The Gaussians of a distance (`DistanceKernels`, by the first column of both nodes) are
     summed over all nodes into the input of a node, and give the bias of the attention, which
     all layers share. The layers run `blocks` times.
 
@@ -65,7 +65,7 @@ class Graphormer3DEncoder(Encoder):
         self.blocks = config.blocks
         self.node_encoder = NodeEncoder(vocabularies, embed_dim, config.node_table_size)
         num_types = self.node_encoder.table_rows[0]
-        self.kernels = PairTypeKernels(kernels, num_types)
+        self.kernels = DistanceKernels(kernels, "ordered", num_types)
         self.bias = MLPHead([kernels, kernels, num_heads], "gelu")
         self.neighbours = nn.Linear(kernels, embed_dim)
         self.input_dropout = Dropout(config.input_dropout)
@@ -99,7 +99,8 @@ class Graphormer3DEncoder(Encoder):
         columns = batch["x"][..., : len(self.node_encoder.table_rows)]
         mask = batch["node_mask"]
         distances = pair_distances(self.positions(batch))
-        psi = self.kernels(distances, columns[..., 0].long())
+        atoms = columns[..., 0].long()
+        psi = self.kernels(distances, atoms.unsqueeze(2), atoms.unsqueeze(1))
         near = psi.masked_fill(~mask[:, None, :, None], 0).sum(2)
         x = self.node_encoder(columns) + self.neighbours(near)
         if perturb is not None:
@@ -116,7 +117,7 @@ class Graphormer3DEncoder(Encoder):
 
     def positions(self, batch: dict[str, Tensor]) -> Tensor:
         """[B, N, 3] in float32 at least: half precision cannot tell distances apart."""
-        wide = torch.promote_types(self.kernels.centre.dtype, torch.float32)
+        wide = torch.promote_types(self.kernels.kernels.centre.dtype, torch.float32)
         return batch["pos"].to(wide)
 
 

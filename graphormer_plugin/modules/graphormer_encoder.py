@@ -13,7 +13,6 @@ from graphormer_plugin.choices import check_choice
 from graphormer_plugin.modules.attn_bias import (
     AttnBias,
     EdgeBias,
-    GaussianDistance,
     PathEncoding,
     SpatialEncoding,
 )
@@ -36,7 +35,7 @@ from graphormer_plugin.modules.node_position import (
     RandomWalkEncoding,
     position_vectors,
 )
-from graphormer_plugin.modules.pair_encodings import make_pair_encodings
+from graphormer_plugin.modules.pair_encodings import make_pair_terms
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
 NODE_RELATIONS = ("spatial", "laplacian", "none")
@@ -89,9 +88,6 @@ class GraphormerEncoderConfig(VirtualNodeConfig):
     )
     rwse_steps: int = option(
         0, "random-walk return probabilities in the input, 0: none"
-    )
-    gaussian_kernels: int = option(
-        0, "Gaussians of the bias by L2 distance, for data with `pos`; 0: none"
     )
     lap_pe_dim: int = option(8, "eigenvectors for --node-relation laplacian, >= 1")
     bond_table_size: int = option(
@@ -170,7 +166,6 @@ class GraphormerEncoder(Encoder):
         final_norm: bool | None = None,
     ) -> None:
         super().__init__()
-        pair_encodings = make_pair_encodings(config.pair_encodings, vocabularies)
         check_layers(config)
         check_choice("node_relation", config.node_relation, NODE_RELATIONS)
         check_choice("centrality", config.centrality, CENTRALITIES)
@@ -211,7 +206,7 @@ class GraphormerEncoder(Encoder):
             positions["bonds"] = IncidentBonds(bonds(embed_dim))
         self.positions = positions
 
-        spatial = edges = distance = None
+        spatial = edges = None
         if edge_type == "multi_hop":
             edges = PathEncoding(
                 bonds(num_heads), config.multi_hop_max_dist, config.num_edge_dis or None
@@ -220,16 +215,13 @@ class GraphormerEncoder(Encoder):
             edges = EdgeBias(bonds(num_heads))
         if config.node_relation == "spatial":
             spatial = SpatialEncoding(num_heads, config.num_spatial)
-        if config.gaussian_kernels:
-            distance = GaussianDistance(num_heads, config.gaussian_kernels)
         self.attn_bias = AttnBias(
             num_heads,
             spatial,
             edges,
-            distance,
             config.spatial_pos_max,
             not config.no_virtual_node,
-            pair_encodings,
+            make_pair_terms(config, vocabularies, num_heads),
         )
         self.bond_messages = bonds(embed_dim) if sums_bonds else None
 
@@ -285,14 +277,15 @@ class GraphormerEncoder(Encoder):
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """See `Encoder`; returns [B, T, D], the virtual node first; padding is zero."""
-        x = self.encode_nodes(batch)
+        pairs = self.attn_bias.further(batch)
+        x = self.encode_nodes(batch) + pairs.nodes
         if perturb is not None:
             x = x + perturb.to(x.dtype)
         mask = batch["node_mask"]
         if self.virtual_node is not None:
             x, mask = self.virtual_node(x, mask)
         x = self.input_dropout(self.embed_norm(x))
-        attn_bias = self.attn_bias(batch)
+        attn_bias = self.attn_bias(batch, pairs)
         if x.device.type != "cpu":
             attn_bias = BiasedAttention.aligned(attn_bias)
         messages = self.pair_messages(batch)

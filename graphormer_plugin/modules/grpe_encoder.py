@@ -27,7 +27,7 @@ from graphormer_plugin.modules.encoder_config import (
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.graph_random import NOISE, uniform
 from graphormer_plugin.modules.node_encoder import NodeEncoder, VirtualNode
-from graphormer_plugin.modules.pair_encodings import PairTerms, make_pair_encodings
+from graphormer_plugin.modules.pair_encodings import make_pair_terms
 from graphormer_plugin.modules.relative_attention import RelativeAttention
 from graphormer_plugin.modules.sparse import PAIR_FIELDS, scaled_pair_features
 from graphormer_plugin.modules.vocabulary import (
@@ -228,7 +228,6 @@ class GRPEEncoder(Encoder):
 
     def __init__(self, vocabularies: Vocabularies, config: GRPEEncoderConfig) -> None:
         super().__init__()
-        pair_encodings = make_pair_encodings(config.pair_encodings, vocabularies)
         check_layers(config)
         noise, embed_dim = config.perturb_noise, config.encoder_embed_dim
         check_least("perturb_noise", noise, 0)
@@ -272,7 +271,8 @@ class GRPEEncoder(Encoder):
             for _ in range(config.encoder_layers)
         )
         self.final_norm = nn.LayerNorm(embed_dim)
-        self.pair_terms = PairTerms(pair_encodings, config.encoder_attention_heads)
+        heads = config.encoder_attention_heads
+        self.pair_terms = make_pair_terms(config, vocabularies, heads)
 
     @property
     def required_fields(self) -> frozenset[str]:
@@ -304,7 +304,8 @@ class GRPEEncoder(Encoder):
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """See `Encoder`; returns [B, T, D], the virtual node first; padding is zero."""
-        x = self.node_encoder(batch["x"])
+        pairs = self.pair_terms(batch)
+        x = self.node_encoder(batch["x"]) + pairs.nodes
         if perturb is not None:
             x = x + perturb.to(x.dtype)
         if self.training and self.perturb_noise:
@@ -322,7 +323,7 @@ class GRPEEncoder(Encoder):
         if self.virtual_is_self:  # the relation of a node with itself
             relation_index[:, 0, 0] = batch["relation_index"][:, 0, 0]
         before = int(self.has_virtual_node)
-        attn_bias = self.pair_terms.attn_bias(batch, before)
+        attn_bias = self.pair_terms.attn_bias(pairs, before)
         further = [attn_bias for _ in tables]
         if self.reads_edge_features:
             features, scale = scaled_pair_features(batch, x.dtype)  # [B, N, N, C]

@@ -1,7 +1,5 @@
 """Features of node pairs: bonds, distances, random walks and rings."""
 
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -18,7 +16,7 @@ from graphormer_plugin.choices import check_choice, check_least
 from graphormer_plugin.modules.attn_bias import FORBIDDEN
 from graphormer_plugin.modules.bond_encoder import BondEncoder, FeatureMap
 from graphormer_plugin.modules.chromatic_attention import PairVectors
-from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
+from graphormer_plugin.modules.pair_encodings import NO_PAIRS, PairInput, PairTerms
 from graphormer_plugin.modules.sparse import PAIR_FIELDS, scaled_pair_features
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
@@ -53,7 +51,7 @@ class PairEncoder(nn.Module):
             where all parts are `pair_dim` wide.
         rings: "none", "additive" or "categorical".
         neighbours_only: forbid pairs without a bond, except of a node with itself.
-        further: other pair encodings, which are added to E^(0).
+        further: other pair encodings, which are added to E^(0); None: no others.
     """
 
     def __init__(
@@ -66,7 +64,7 @@ class PairEncoder(nn.Module):
         combine: str = "concat",
         rings: str = "none",
         neighbours_only: bool = False,
-        further: Iterable[PairEncoding] = (),
+        further: PairTerms | None = None,
     ) -> None:
         super().__init__()
         check_choice("relative encoding", encoding, RELATIVE_ENCODINGS)
@@ -113,7 +111,7 @@ class PairEncoder(nn.Module):
         self.walks = nn.Linear(num_steps, widths["rwse"], bias=False) if walks else None
         # Features of bonded pairs, and of others.
         self.ring = nn.Embedding(2, widths["bond"]) if rings == "additive" else None
-        self.further = PairTerms(further, pair_dim)
+        self.further = PairTerms() if further is None else further
 
         # Relation -> row of "self, no bond, bond types" and of "self, 1 .. p, beyond".
         beyond = self.max_hop + 1
@@ -145,13 +143,17 @@ class PairEncoder(nn.Module):
         return self.further.required_fields | fields
 
     def forward(
-        self, batch: dict[str, Tensor], walks: Tensor | None
+        self,
+        batch: dict[str, Tensor],
+        walks: Tensor | None,
+        pairs: PairInput = NO_PAIRS,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Features of the pairs of a batch, and the matrix that maps them to E^(0).
 
         Args:
             batch: the fields of `required_fields`.
             walks: [B, N, N, >= p], `walk_powers` of the `adjacency`; None without walks.
+            pairs: what `further` makes of the batch.
 
         Returns:
             features [B, N, N, F]; the basis [F, pair_dim], with E^(0) = features @
@@ -174,9 +176,8 @@ class PairEncoder(nn.Module):
             blocks.append(features)
             weights = scale.unsqueeze(1) * self.edges.weight.T
             basis.append(self._place(weights.to(dtype), "bond"))
-        for term in self.further:
-            blocks.append(term.features(*(batch[name] for name in term.fields)))
-            basis.append(term.projection.weight.T)
+        blocks += pairs.features
+        basis += [term.projection.weight.T for term in self.further]
         basis = torch.cat(basis)
         forbidden = F.pad(forbidden, (0, basis.shape[0] - forbidden.shape[0]))
         return torch.cat(blocks, -1), basis, forbidden

@@ -6,8 +6,8 @@ vector, added to its pair features E^(0). Further encodings are not part of any 
 papers; the map starts as other linear maps of the architecture do (our choice).
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,8 @@ from torch.nn import functional as F
 
 from graphormer_plugin.choices import check_choice
 from graphormer_plugin.components import is_same_definition, matching
+from graphormer_plugin.modules.encoder_config import PairTransformerConfig
+from graphormer_plugin.modules.gaussian_kernels import DistanceKernels, pair_distances
 from graphormer_plugin.modules.node_position import walk_powers
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
@@ -34,10 +36,15 @@ class PairEncoding(nn.Module):
     Attributes:
         fields: batch fields that `forward` takes, in its order.
         num_features: F, numbers per pair.
+        options: fields of `PairTransformerConfig` that the class takes by name.
+        node_factor: factor of the sum of a node's numbers over all nodes, which a linear map
+            adds to its vector; 0: nothing is added.
     """
 
     fields: tuple[str, ...]
     num_features: int
+    options: tuple[str, ...] = ()
+    node_factor: float = 0.0
 
     def __init__(self, vocabularies: Vocabularies) -> None:
         super().__init__()
@@ -57,8 +64,13 @@ class PairEncoding(nn.Module):
         """The batch fields -> [B, N, N, F], finite, also where a pair is padding."""
         raise NotImplementedError
 
+    def hidden(self, numbers: Tensor) -> Tensor:
+        """What the architecture maps linearly, [B, N, N, F], of the numbers in the type of
+        its weights."""
+        return numbers
 
-PairEncodingFactory = Callable[[Vocabularies], PairEncoding]
+
+PairEncodingFactory = Callable[..., PairEncoding]
 PAIR_ENCODINGS: dict[str, PairEncodingFactory] = {}
 
 
@@ -92,12 +104,19 @@ def list_pair_encodings(*patterns: str) -> list[str]:
     return matching(PAIR_ENCODINGS, patterns)
 
 
-def make_pair_encodings(names: str, vocabularies: Vocabularies) -> list[PairEncoding]:
-    """Encodings by their registered names, which are separated by commas."""
+def _encodings(
+    config: PairTransformerConfig, vocabularies: Vocabularies
+) -> list[PairEncoding]:
+    """Encodings by their registered names, which are separated by commas, with their options."""
+    names = config.pair_encodings
     chosen = [name.strip() for name in names.split(",")] if names else []
+    encodings = []
     for name in chosen:
         check_choice("pair encoding", name, list_pair_encodings())
-    return [PAIR_ENCODINGS[name](vocabularies) for name in chosen]
+        make = PAIR_ENCODINGS[name]
+        options = {one: getattr(config, one) for one in getattr(make, "options", ())}
+        encodings.append(make(vocabularies, **options))
+    return encodings
 
 
 @register_pair_encoding("random_walks")
@@ -114,56 +133,139 @@ class RandomWalks(PairEncoding):
         return walk_powers(bond, self.num_features, self.dtype)
 
 
+@register_pair_encoding("gaussians")
+class Gaussians(PairEncoding):
+    """Distances of atoms in a basis of Gaussians, `DistanceKernels`, and a hidden layer with
+    GELU before the linear map of the architecture, as in Graphormer-3D and Transformer-M. The
+    type of an atom is the first column of its features."""
+
+    options = (
+        "gaussian_kernels",
+        "gaussian_types",
+        "gaussian_start",
+        "gaussian_node_factor",
+    )
+
+    def __init__(
+        self,
+        vocabularies: Vocabularies,
+        gaussian_kernels: int = 128,
+        gaussian_types: str = "none",
+        gaussian_start: str = "uniform",
+        gaussian_node_factor: float = 0.0,
+    ) -> None:
+        super().__init__(vocabularies)
+        typed = gaussian_types != "none"
+        if typed and vocabularies.node_dims is None:
+            raise ValueError(
+                f"gaussian_types {gaussian_types}: nodes have numbers, not types of atoms; "
+                "expected none"
+            )
+        self.fields = ("pos", "x") if typed else ("pos",)
+        self.num_features = gaussian_kernels
+        self.node_factor = gaussian_node_factor
+        num_atoms = vocabularies.node_dims[0] if typed else 0
+        self.kernels = DistanceKernels(
+            gaussian_kernels, gaussian_types, num_atoms, gaussian_start
+        )
+        self.linear = nn.Linear(gaussian_kernels, gaussian_kernels)
+
+    def forward(self, pos: Tensor, x: Tensor | None = None) -> Tensor:
+        """pos [B, N, 3] and x [B, N, F] -> [B, N, N, K]."""
+        distances = pair_distances(pos.to(self.dtype))
+        if x is None:
+            return self.kernels(distances, None, None)
+        atoms = x[..., 0].long()
+        return self.kernels(distances, atoms.unsqueeze(2), atoms.unsqueeze(1))
+
+    def hidden(self, numbers: Tensor) -> Tensor:
+        """See `PairEncoding`."""
+        return F.gelu(self.linear(numbers))
+
+
 class PairTerm(nn.Module):
-    """Linear map of an encoding, without bias.
+    """Linear map of an encoding, without bias, and that of its sums over nodes.
 
     Args:
         width: width of the output: H for scalars per head, or the width of pair vectors.
+        embed_dim: width of nodes.
     """
 
-    def __init__(self, encoding: PairEncoding, width: int) -> None:
+    def __init__(self, encoding: PairEncoding, width: int, embed_dim: int) -> None:
         super().__init__()
         self.encoding = encoding
         self.projection = nn.Linear(encoding.num_features, width, bias=False)
+        self.nodes = None
+        if encoding.node_factor:
+            self.nodes = nn.Linear(encoding.num_features, embed_dim)
 
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """Batch fields that `forward` takes, in its order."""
-        return self.encoding.fields
 
-    def features(self, *fields: Tensor) -> Tensor:
-        """Batch fields -> [B, N, N, F] in the type of the weights."""
-        return self.encoding(*fields).to(self.projection.weight.dtype)
+class PairInput(NamedTuple):
+    """What pair encodings make of a batch.
 
-    def forward(self, *fields: Tensor) -> Tensor:
-        """Batch fields -> [B, N, N, width]."""
-        return self.projection(self.features(*fields))
+    Attributes:
+        features: [B, N, N, F] of each encoding, which its `PairTerm.projection` maps.
+        nodes: [B, N, D], added to the nodes; 0 if nothing is.
+    """
+
+    features: Sequence[Tensor] = ()
+    nodes: Tensor | float = 0.0
+
+
+NO_PAIRS = PairInput()
 
 
 class PairTerms(nn.ModuleList):
     """A `PairTerm` for each of several encodings."""
 
-    def __init__(self, encodings: Iterable[PairEncoding], width: int) -> None:
-        super().__init__(PairTerm(encoding, width) for encoding in encodings)
+    def __init__(
+        self, encodings: Iterable[PairEncoding] = (), width: int = 0, embed_dim: int = 0
+    ) -> None:
+        super().__init__(PairTerm(one, width, embed_dim) for one in encodings)
+
+    def forward(self, batch: dict[str, Tensor]) -> PairInput:
+        """The batch fields of `required_fields` -> features and sums of all encodings."""
+        features = []
+        nodes: Tensor | float = 0.0
+        for term in self:
+            encoding = term.encoding
+            numbers = encoding(*(batch[name] for name in encoding.fields))
+            dtype = term.projection.weight.dtype
+            if term.nodes is not None:
+                real = batch["node_mask"].unsqueeze(1).unsqueeze(-1)
+                total = encoding.node_factor * (numbers * real).sum(2)
+                nodes = nodes + term.nodes(total.to(dtype))
+            features.append(encoding.hidden(numbers.to(dtype)))
+        return PairInput(features, nodes)
+
+    def projected(self, pairs: PairInput) -> list[Tensor]:
+        """Linear maps of the features, [B, N, N, width] of each encoding."""
+        return [term.projection(one) for term, one in zip(self, pairs.features)]
 
     @property
     def required_fields(self) -> frozenset[str]:
-        """Batch fields that the encodings read."""
-        return frozenset(name for term in self for name in term.fields)
+        """Batch fields that `forward` reads."""
+        return frozenset(name for term in self for name in term.encoding.fields)
 
     @property
     def field_options(self) -> list[dict[str, Any]]:
         """`field_options` of each encoding."""
         return [term.encoding.field_options for term in self]
 
-    def attn_bias(
-        self, batch: dict[str, Tensor], num_before: int
-    ) -> tuple[Tensor, ...]:
+    def attn_bias(self, pairs: PairInput, num_before: int) -> tuple[Tensor, ...]:
         """Sum of all terms as a bias [B, H, T, T] of attention, in a tuple that is empty
         without terms. Pairs with the first `num_before` virtual nodes have a bias of 0.
         """
         if not len(self):
             return ()
-        terms = [term(*(batch[name] for name in term.fields)) for term in self]
-        nodes = sum(terms).permute(0, 3, 1, 2)  # [B, N, N, H] -> [B, H, N, N]
+        # [B, N, N, H] -> [B, H, N, N]
+        nodes = sum(self.projected(pairs)).permute(0, 3, 1, 2)
         return (F.pad(nodes, (num_before, 0, num_before, 0)),)
+
+
+def make_pair_terms(
+    config: PairTransformerConfig, vocabularies: Vocabularies, width: int
+) -> PairTerms:
+    """The terms that an encoder's config names, of a ``width``; see `PairTerm`."""
+    encodings = _encodings(config, vocabularies)
+    return PairTerms(encodings, width, config.encoder_embed_dim)

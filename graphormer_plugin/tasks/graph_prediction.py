@@ -243,9 +243,6 @@ class GraphPredictionTask(FairseqTask):
     def give_fields(self) -> None:
         """Give the collator the model's fields; data may be read before there is a model."""
         spec = self._collator.spec = self.batch_spec
-        if "pos" in spec.fields and "pos" not in self.store.columns:
-            name = self.cfg.dataset_name
-            raise ValueError(f"the model reads 3D positions (pos), which {name} lacks")
         for store, columns in zip(self.store.stores, self._collator.shards):
             columns |= load_or_compute(store, spec)
 

@@ -90,7 +90,7 @@ def test_users_columns_say_their_level():
 
 
 def test_the_table_has_all_columns_of_chunks_and_stores(tmp_path):
-    chunk = random_chunk(np.random.default_rng(0), pos=None)
+    chunk = random_chunk(np.random.default_rng(0))
     names = GraphChunk.__dataclass_fields__.keys() - {"attributes"}
     assert names <= COLUMNS.keys()
     more = {"weights": np.ones(6), "bounds": np.zeros((6, 1))}
@@ -105,7 +105,8 @@ def test_whole_positions_are_stored_as_floats():
     positions = torch.tensor([[0, 1, 2], [3, 4, 400]])
     store = store_of(DatasetSource(graphs=[data(pos=positions)] * 10))
     assert store.columns["pos"].dtype == np.float32
-    assert store.columns["pos"][:2].tolist() == positions.tolist()
+    centred = [[-1.5, -1.5, -199], [1.5, 1.5, 199]]
+    assert store.columns["pos"][:2].tolist() == centred
 
 
 def test_attributes_of_graphs_without_edges():

@@ -46,7 +46,7 @@ def predictor(arch="grpe_tiny", schema=OGB, targets=TARGETS, featuriser="ogb", *
 
 
 def as_data(smiles):
-    x, edge_index, edge_attr, _ = parse_smiles(smiles)
+    x, edge_index, edge_attr, *_ = parse_smiles(smiles)
     arrays = {"x": x, "edge_index": edge_index, "edge_attr": edge_attr}
     tensors = {name: torch.as_tensor(array) for name, array in arrays.items()}
     return Data(**tensors, vocabulary="ogb")
@@ -212,9 +212,11 @@ def test_smiles_of_a_benchmark_with_features_of_its_own(tmp_path):
 
 
 def test_positions(rng):
-    one = predictor("graphormer_slim", gaussian_kernels=8)
+    one = predictor("graphormer_slim", pair_encodings="gaussians")
     graphs = [as_data("CCO"), as_data("CC")]
-    with pytest.raises(ValueError, match="reads 3D positions, which are not given"):
+    with pytest.raises(
+        ValueError, match="positions of atoms, which these graphs do not have"
+    ):
         one.predict(graphs)
     for graph in graphs:
         graph.pos = torch.as_tensor(rng.normal(size=(len(graph.x), 3)))

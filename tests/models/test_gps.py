@@ -109,7 +109,7 @@ def test_the_published_attention_dropout_of_zinc():
             {"pos_enc": "none", "attention": "relations"},
             {"relation_index", "relations"},
         ),
-        ({"pos_enc": "none", "gaussian_kernels": 4}, {"pos"}),
+        ({"pos_enc": "none", "pair_encodings": "gaussians"}, {"pos"}),
         ({"pos_enc": "none", "pair_encodings": "random_walks"}, {"bond"}),
     ],
 )
@@ -136,13 +136,13 @@ def test_sizes_of_what_other_options_bring():
 @pytest.mark.parametrize("attention", ["plain", "bias", "relations"])
 @torch.no_grad()
 def test_gaussians_and_further_encodings_act_with_every_attention(attention):
-    for further in ({"gaussian_kernels": 5}, {"pair_encodings": "random_walks"}):
+    for further in ("gaussians", "random_walks"):
         torch.manual_seed(0)
-        model = tiny_model("gps_zinc", attention=attention, **further).eval()
+        model = tiny_model("gps_zinc", attention=attention, pair_encodings=further)
+        model.eval()
         batch = make_batch(model, range(6))
         before = model(batch)
-        terms = model.encoder.attn_bias
-        term = terms.distance if "gaussian_kernels" in further else terms.further[0]
+        (term,) = model.encoder.attn_bias.further
         torch.nn.init.normal_(term.projection.weight, std=3.0)
         assert (model(batch) - before).abs().max() > 1e-6
 

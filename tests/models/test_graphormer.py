@@ -71,7 +71,7 @@ def tiny(schema=OGB, arch="graphormer_paper_slim", **options):
                 "node_relation": "laplacian",
                 "centrality": "none",
                 "edge_type": "none",
-                "gaussian_kernels": 4,
+                "pair_encodings": "gaussians",
             },
             {"lap_pe", "pos"},
         ),

@@ -26,8 +26,8 @@ TARGETS = TargetSchema(
 # Names of the released class and ours; several of its weights are one of ours.
 NAMES = {
     "encoder.node_encoder.embedding.weight": "atom_encoder.weight tag_encoder.weight",
-    "encoder.kernels.centre": "gbf.means.weight",
-    "encoder.kernels.width": "gbf.stds.weight",
+    "encoder.kernels.kernels.centre": "gbf.means.weight",
+    "encoder.kernels.kernels.width": "gbf.stds.weight",
     "encoder.kernels.factor": "gbf.mul.weight",
     "encoder.kernels.shift": "gbf.bias.weight",
     "encoder.bias.hidden.0": "bias_proj.layer1",

@@ -44,7 +44,7 @@ graphormer_slim num_edge_dis=2 | num_weights 2
 graphormer_slim spatial_pos_max=0 | spatial_pos_max 0
 graphormer_slim num_in_degree=0 | num_in_degree 0
 graphormer_slim rwse_steps=-1 | num_steps -1
-graphormer_slim gaussian_kernels=1 | num_kernels 1
+graphormer_slim pair_encodings=gaussians gaussian_kernels=0 | gaussian_kernels 0
 graphormer_slim bond_table_size=2 | 3 values, table_size is 2
 graphormer_slim activation_fn=tanh | unknown activation 'tanh'
 graphormer_slim head_style=mlp | unknown head_style 'mlp', expected linear|transform
@@ -60,7 +60,8 @@ gps_zinc local_part=pna towers=5 | not a multiple of 5 towers
 gps_zinc attention=linear | unknown attention 'linear', expected plain|bias|relations
 gps_zinc attention=bias multi_hop_max_dist=0 | max_steps 0
 gps_zinc attention=relations max_hop=0 | max_hop 0
-gps_zinc gaussian_kernels=1 | num_kernels 1
+cgt_zinc pair_encodings=gaussians gaussian_types=all | gaussian_types 'all', expected none|ord
+gps_zinc pair_encodings=gaussians gaussian_start=x | gaussian_start 'x', expected uniform|nor
 gps_zinc pos_enc=wl | unknown pos_enc 'wl'
 gps_zinc pos_enc_dim=64 | pos_enc_dim 64, expected 1..63
 gps_zinc rwse_steps=0 | rwse_steps 0: expected 1 or more

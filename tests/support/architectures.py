@@ -64,7 +64,7 @@ OPTIONS = [
             "node_relation=none edge_type=none centrality=undirected",
             "edge_type=node rwse_steps=3",
             "edge_type=aggregation no_virtual_node",
-            "spatial_pos_max=2 gaussian_kernels=5",
+            "spatial_pos_max=2 pair_encodings=gaussians",
         )
     ),
     ("grpe_tiny", "key_from_row virtual_is_self independent_encodings"),
@@ -76,7 +76,7 @@ OPTIONS = [
     ("gt_zinc", "no_edge_features attention_form=dense norm=layer"),
     ("gt_zinc", "full_graph"),
     ("gt_zinc", "full_graph no_pair_features pos_enc=none"),
-    ("gps_zinc", "attention=bias gaussian_kernels=5 norm=layer"),
+    ("gps_zinc", "attention=bias pair_encodings=gaussians norm=layer"),
     ("gps_zinc", "attention=relations pos_enc=none"),
     *(
         ("gps_zinc", f"local_part={conv}" + " no_edge_features" * (bonds == "none"))

@@ -25,7 +25,12 @@ ABLATIONS = {
     "near only": dict(spatial_pos_max=2),
     "short table": dict(num_spatial=4),
     "random walk": dict(rwse_steps=3),
-    "positions in space": dict(gaussian_kernels=5),
+    "positions in space": dict(
+        pair_encodings="gaussians",
+        gaussian_kernels=5,
+        gaussian_types="ordered",
+        gaussian_node_factor=0.3,
+    ),
     "post-norm": dict(pre_layernorm=False),
     "released": dict(
         pre_layernorm=True, encoder_normalize_before=True, final_norm=False

@@ -14,7 +14,7 @@ from graphormer_plugin.modules import (
     NodeEncoder,
     Vocabularies,
     joined_options,
-    make_pair_encodings,
+    make_pair_terms,
     option,
 )
 
@@ -65,7 +65,7 @@ class MixerEncoder(Encoder):
     def __init__(self, vocabularies: Vocabularies, config: MixerConfig) -> None:
         super().__init__()
         embed_dim, num_heads = config.encoder_embed_dim, config.encoder_attention_heads
-        pairs = make_pair_encodings(config.pair_encodings, vocabularies)
+        pairs = make_pair_terms(config, vocabularies, num_heads)
         self.embed_dim = embed_dim
         self.node_encoder = NodeEncoder(vocabularies, embed_dim)
         self.attn_bias = AttnBias(num_heads, virtual_node=False, further=pairs)
@@ -91,10 +91,11 @@ class MixerEncoder(Encoder):
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
-        x = self.node_encoder(batch["x"])
+        pairs = self.attn_bias.further(batch)
+        x = self.node_encoder(batch["x"]) + pairs.nodes
         if perturb is not None:
             x = x + perturb.to(x.dtype)
-        attn_bias = self.attn_bias(batch)
+        attn_bias = self.attn_bias(batch, pairs)
         for layer in self.layers:
             x = layer(x, attn_bias)
         return self.final_norm(x)

@@ -42,7 +42,7 @@ class ResistanceKernels(PairEncoding):
 
     def __init__(self, vocabularies: Vocabularies) -> None:
         super().__init__(vocabularies)
-        self.kernels = GaussianKernels(self.num_features, cutoff=7.0)
+        self.kernels = GaussianKernels(self.num_features)
 
     def forward(self, resistance: Tensor) -> Tensor:
         """resistance [B, N, N], 0 at padding -> [B, N, N, 8]."""

@@ -41,6 +41,7 @@ class TableDataset(RegisteredDataset):
     def open(cls, options: DatasetOptions) -> "TableDataset":
         """The table that options name."""
         table = open_table(options.path)
+        table.give(options.featuriser.text, options.forces_column)
         return cls(
             name="csv",
             function=lambda options: _source(table, options),

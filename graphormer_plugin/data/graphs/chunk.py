@@ -23,12 +23,16 @@ class MoleculeGraph(NamedTuple):
         edge_attr: int [E, columns].
         extras: values per molecule that targets or splits need, such as a scaffold:
             JSON values. Tuples and arrays become lists, which parts on disk have.
+        pos: float [n, 3] in angstrom, if it has positions.
+        forces: float [n, 3], labels of its atoms, if it has some.
     """
 
     x: np.ndarray
     edge_index: np.ndarray
     edge_attr: np.ndarray
     extras: dict[str, Any] = {}
+    pos: np.ndarray | None = None
+    forces: np.ndarray | None = None
 
 
 # Function of one SMILES; raises ValueError with the reason if it refuses it.
@@ -48,12 +52,11 @@ class GraphChunk:
             None if edges carry nothing.
         target: labels [rows of their level, C]: of graphs float, of nodes classes (int) or
             values (float); None if given later.
-        pos: float32 [sum n, 3] or None.
         row: int [g] row of the source; None if it is the graph's number.
         node_split: uint8 [sum n] number in `NODE_SPLITS` of the split that the label of a
             node belongs to, 0 for none; None where splits are of graphs.
-        attributes: numbers float32 [sum n, ...] or [sum e, ...] that registered fields
-            read, by the names of their columns, ``node.<name>`` or ``edge.<name>``.
+        attributes: numbers [sum n, ...] or [sum e, ...] by the names of their columns:
+            ``pos`` and ``forces``, [sum n, 3], and what registered fields read.
     """
 
     num_nodes: np.ndarray
@@ -62,7 +65,6 @@ class GraphChunk:
     edge_index: np.ndarray
     edge_attr: np.ndarray | None = None
     target: np.ndarray | None = None
-    pos: np.ndarray | None = None
     row: np.ndarray | None = None
     node_split: np.ndarray | None = None
     attributes: Columns = field(default_factory=dict)
@@ -95,8 +97,9 @@ class GraphChunk:
     @classmethod
     def from_arrays(cls, arrays: Columns) -> "GraphChunk":
         """A chunk of its `arrays`."""
-        attributes = {name: array for name, array in arrays.items() if "." in name}
-        rest = {name: array for name, array in arrays.items() if "." not in name}
+        rest = dict(arrays)
+        names = [name for name in arrays if column_type(name).is_attribute]
+        attributes = {name: rest.pop(name) for name in names}
         return cls(**rest, attributes=attributes)
 
     def check(self, first: int = 0) -> None:
@@ -107,7 +110,7 @@ class GraphChunk:
             Level.EDGE: np.repeat(np.arange(len(self)), self.num_edges),
         }
         self._check_ends(graphs_of_rows[Level.EDGE], first)
-        tables = {"x": self.x, "pos": self.pos, "edge_attr": self.edge_attr}
+        tables = {"x": self.x, "edge_attr": self.edge_attr}
         for name, values in self.attributes.items():
             tables[name] = values.reshape(len(values), row_width(values))
         for name, table in tables.items():

@@ -1,11 +1,20 @@
 """Featurisers: how a text becomes a graph. Checkpoints and stores carry their names."""
 
+import json
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from graphormer_plugin.components import is_same_definition, matching
 from graphormer_plugin.data.graphs.chunk import MoleculeGraph, Parser
-from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
+from graphormer_plugin.data.graphs.conformers import (
+    ATOMS,
+    NUM_ELEMENTS,
+    NUM_TAGS,
+    nearest_distance,
+)
+from graphormer_plugin.data.graphs.smiles import SMILES, OGBFeaturiser
 
 Dims = tuple[list[int], list[int]]
 
@@ -16,6 +25,11 @@ class Featuriser(Protocol):
     @property
     def name(self) -> str:
         """Name of the registered featuriser."""
+
+    @property
+    def text(self) -> str:
+        """Kind of its texts, see `Table.give`; by default SMILES."""
+        return SMILES
 
     @property
     def dims(self) -> Dims | None:
@@ -62,6 +76,46 @@ class GraphsOnly(Featuriser):
         return OGBFeaturiser().mols(text)
 
 
+@dataclass(frozen=True)
+class AtomsFeaturiser(Featuriser):
+    """The `Featuriser` of atoms without bonds, from an `atoms_text`. Nodes have an atomic number
+    and a tag."""
+
+    name: str = "atoms"
+    text: str = ATOMS
+
+    @property
+    def dims(self) -> tuple[list[int], list[int]]:
+        """See `Featuriser`."""
+        return [NUM_ELEMENTS, NUM_TAGS], []
+
+    def read(self, text: str) -> MoleculeGraph:
+        """See `Featuriser`."""
+        arrays = {k: np.array(v) for k, v in json.loads(text.split("\n")[1]).items()}
+        x = arrays["x"]
+        nearest = nearest_distance(x[:, 0], arrays["pos"])
+        return MoleculeGraph(
+            x,
+            np.zeros((2, 0), np.int64),
+            np.zeros((0, 0), np.int64),
+            {"nearest": nearest},
+            arrays["pos"],
+            arrays.get("forces"),
+        )
+
+    def row_parser(self, scaffold: bool) -> Parser:
+        """See `OGBFeaturiser`."""
+        if scaffold:
+            raise ValueError(
+                "atoms without bonds have no scaffold; give --split random"
+            )
+        return self.read
+
+    def mols(self, text: str) -> list[Any]:
+        """See `Featuriser`."""
+        raise ValueError("atoms without bonds are no molecule of RDKit")
+
+
 _FEATURISERS: dict[str, Featuriser] = {}
 
 
@@ -92,4 +146,7 @@ def list_featurisers(*patterns: str) -> list[str]:
 
 for _canonical in (False, True):
     for _largest in (False, True):
-        register_featuriser(OGBFeaturiser(_canonical, _largest))
+        for _positions in ("none", "rdkit"):
+            register_featuriser(OGBFeaturiser(_canonical, _largest, _positions))
+register_featuriser(OGBFeaturiser(positions="file"))
+register_featuriser(AtomsFeaturiser())

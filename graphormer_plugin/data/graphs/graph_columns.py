@@ -50,14 +50,20 @@ def flat_columns(chunk: GraphChunk, bond: np.ndarray, schema: FeatureSchema) -> 
         if attr is None:
             attr = np.empty((0, schema.num_edge_features))
         columns["edge_attr"] = attr[order].astype(np.float32)
-    if chunk.pos is not None:
-        columns["pos"] = chunk.pos.astype(np.float32)
     if chunk.node_split is not None:
         columns["node_split"] = chunk.node_split
     for name, values in chunk.attributes.items():
         of_edges = column_type(name).level is Level.EDGE
-        columns[name] = values[order] if of_edges else values
+        values = _centred(values, chunk.num_nodes) if name == "pos" else values
+        columns[name] = (values[order] if of_edges else values).astype(np.float32)
     return columns
+
+
+def _centred(pos: np.ndarray, num_nodes: np.ndarray) -> np.ndarray:
+    """Positions [sum n, 3] with the mean of each graph at 0."""
+    first = np.cumsum([0, *num_nodes[:-1]])
+    mean = np.add.reduceat(pos, first, dtype=np.float64) / num_nodes[:, None]
+    return pos - mean.repeat(num_nodes, axis=0)
 
 
 def chunk_bonds(chunk: GraphChunk, schema: FeatureSchema) -> np.ndarray:

@@ -13,7 +13,7 @@ from graphormer_plugin.data.columns import (
     Columns,
     Level,
     column_type,
-    registered_attributes,
+    numeric_attributes,
     row_width,
 )
 from graphormer_plugin.data.errors import (
@@ -27,7 +27,7 @@ from graphormer_plugin.data.schema import FeatureSchema
 
 logger = logging.getLogger(__name__)
 
-_READ = ("x", "edge_index", "edge_attr", "y", "pos", *NODE_SPLITS.values(), "num_nodes")
+_READ = ("x", "edge_index", "edge_attr", "y", *NODE_SPLITS.values(), "num_nodes")
 # Instead of them, edge_attr is read.
 _OF_EDGES = ("edge_weight", "edge_type")
 
@@ -68,7 +68,7 @@ def chunks_of_graphs(
         graphs: objects with ``x`` [n] or [n, F] (integers are categories from 0, floats
             are features), ``edge_index`` [2, E], and where wanted ``edge_attr`` [E] or
             [E, columns], ``y`` (a number or C numbers; at node level classes or values
-            [n]) and ``pos`` [n, 3], and the attributes that registered fields read. All
+            [n]), ``pos`` and ``forces`` [n, 3], and what registered fields read. All
             graphs have the same columns. Other attributes are named in a warning.
         level: graphs or nodes: what ``y`` labels.
         values: at node level, labels are values, not classes.
@@ -120,8 +120,8 @@ def _check_columns(
 ) -> None:
     """DatasetError unless a graph has the columns of the ``first`` graphs, to which it may
     belong: their number and kind of columns by name."""
-    columns = sorted(registered_attributes().values())
-    for name in ("x", "target", "pos", "node_split", "edge_attr", *columns):
+    columns = sorted(numeric_attributes().values())
+    for name in ("x", "target", "node_split", "edge_attr", *columns):
         if name == "edge_attr" and not part["edge_index"].size:
             continue
         kind = _columns(part.get(name), name)
@@ -153,7 +153,7 @@ def _unread_attributes(data: Any, number: int) -> set[str]:
     if not hasattr(data, "to_dict"):
         return set()
     attributes = data.to_dict()
-    unread = attributes.keys() - {*_READ} - registered_attributes().keys()
+    unread = attributes.keys() - {*_READ} - numeric_attributes().keys()
     unread = {name for name in unread if hasattr(attributes[name], "__array__")}
     for name in _OF_EDGES:
         if name in unread and attributes.get("edge_attr") is None:
@@ -174,7 +174,7 @@ def _arrays(
 ) -> Columns:
     """Arrays of a graph in the shapes of a `GraphChunk`, which checks their values."""
     arrays = {}
-    for name in ("x", "edge_index", *["y"] * with_target, "edge_attr", "pos"):
+    for name in ("x", "edge_index", *["y"] * with_target, "edge_attr"):
         value = getattr(data, name, None)
         if isinstance(value, tuple):
             raise DatasetError(
@@ -183,7 +183,7 @@ def _arrays(
             )
         if value is not None:
             arrays[name] = as_array(value)
-        elif name not in ("edge_attr", "pos"):
+        elif name != "edge_attr":
             kind = type(data).__name__
             advice = "; for nodes without features, give zeros [nodes, 1] of integers"
             advice = advice if name == "x" else ""
@@ -210,17 +210,18 @@ def _arrays(
         fits = attr.ndim == 2 and len(attr) == edges
         _require("edge_attr", fits, f"[{edges}, columns] of numbers")
         result["edge_attr"] = _edges_of_kind(attr, edge_kind, number)
-    if "pos" in arrays:
-        result["pos"] = arrays["pos"]
-        _require("pos", result["pos"].shape == (len(x), 3), f"[{len(x)}, 3] numbers")
     counts = {Level.GRAPH: 1, Level.NODE: len(x), Level.EDGE: edges}
-    for name, column in registered_attributes().items():
+    for name, column in numeric_attributes().items():
         value = getattr(data, name, None)
         if value is not None:
             rows = counts[column_type(column).level]
+            tail = column_type(column).tail
             arrays[name] = as_array(value)
-            _require(name, len(arrays[name]) == rows, f"[{rows}, ...] of numbers")
-            result[column] = arrays[name].astype(np.float32)
+            fits = tail is None or arrays[name].shape[1:] == tail
+            fits &= len(arrays[name]) == rows
+            tail = "..." if tail is None else ", ".join(map(str, tail))
+            _require(name, fits, f"[{rows}, {tail}] of numbers")
+            result[column] = arrays[name].astype(np.float64)
     if with_target:
         label = f"graph {number}: y"
         result["target"] = _target(arrays["y"], label, level, counts[level], values)

@@ -19,8 +19,16 @@ from rdkit.Chem.MolStandardize import rdMolStandardize
 from cython_ext import read_molecule
 from cython_ext.molecule import CODES
 from graphormer_plugin.data.graphs.chunk import MoleculeGraph, Parser
+from graphormer_plugin.data.graphs.conformers import (
+    check_is_spatial,
+    embedded_positions,
+    nearest_distance,
+)
 
 MAP_NUMBER = re.compile(r":\d+\]")  # atom map, such as [CH3:1]
+# Kinds of texts, see `Table.give`.
+SMILES, BLOCK = "SMILES", "mol blocks with positions"
+POSITIONS = ("none", "file", "rdkit")
 UNREADABLE = "# "  # begins a reason in place of a SMILES, from a file of other records
 HEAVY_HYDROGEN = re.compile(r"\[[23]H|/i")  # in a SMILES, or isotopes of an InChI
 
@@ -119,16 +127,26 @@ class OGBFeaturiser:
     Attributes:
         canonical: read the molecule again, see `from_canonical`.
         largest_fragment: keep only the fragment of `choose_fragment`.
+        positions: of the ``POSITIONS``. For ``file``, the text is a SMILES above the lines of
+            a mol block but the first, and nodes are the block's atoms with hydrogens.
     """
 
     canonical: bool = False
     largest_fragment: bool = False
+    positions: str = "none"
 
     @property
     def name(self) -> str:
         """See `Featuriser`."""
         canonical = "_canonical" * self.canonical
-        return "ogb" + canonical + "_largest_fragment" * self.largest_fragment
+        fragment = "_largest_fragment" * self.largest_fragment
+        positions = "" if self.positions == "none" else f"_{self.positions}"
+        return "ogb" + canonical + fragment + positions
+
+    @property
+    def text(self) -> str:
+        """See `Featuriser`."""
+        return BLOCK if self.positions == "file" else SMILES
 
     @property
     def dims(self) -> tuple[list[int], list[int]]:
@@ -138,7 +156,25 @@ class OGBFeaturiser:
     def read(self, text: str) -> MoleculeGraph:
         """See `Featuriser`."""
         mol = self.mol(text)
-        return graph_of_mol(mol)._replace(extras={"mol": mol})
+        return self.graph(mol)._replace(extras={"mol": mol})
+
+    def graph(self, mol: Any) -> MoleculeGraph:
+        """Graph of an RDKit molecule of this featuriser."""
+        graph = graph_of_mol(mol)
+        if self.positions == "none":
+            return graph
+        if self.positions == "rdkit":
+            return graph._replace(pos=embedded_positions(mol))
+        if not mol.GetNumConformers():
+            raise ValueError("it has no positions")
+        pos = mol.GetConformer().GetPositions()
+        numbers = np.array([atom.GetAtomicNum() for atom in mol.GetAtoms()])
+        nearest = nearest_distance(numbers, pos)
+        return graph._replace(pos=pos, extras={"nearest": nearest})
+
+    def row_parser(self, scaffold: bool) -> Parser:
+        """Parser of a table's texts, which workers can receive; see `parse_smiles`."""
+        return smiles_parser(scaffold, self)
 
     def mols(self, text: str) -> list[Any]:
         """See `Featuriser`."""
@@ -151,6 +187,8 @@ class OGBFeaturiser:
 
     def mol_as_written(self, smiles: str) -> Any:
         """`mol`, its atoms in the order of the SMILES."""
+        if self.positions == "file":
+            return mol_of_block(smiles)
         mol = mol_of_smiles(smiles)
         if HEAVY_HYDROGEN.search(smiles):
             mol = without_hydrogens(mol)
@@ -182,7 +220,11 @@ def parse_smiles(
     mol = featuriser.mol_as_written(smiles)
     extras: dict[str, Any] = {}
     if identity:
-        extras["identity"] = identity_of(mol)
+        # Another conformer is another row.
+        with_positions = featuriser.positions == "file"
+        extras["identity"] = (
+            molecule_key(smiles) if with_positions else identity_of(mol)
+        )
         extras["constitution"] = molecule_key(
             Chem.MolToSmiles(mol, isomericSmiles=False)
         )
@@ -190,7 +232,8 @@ def parse_smiles(
         mol = from_canonical(mol)
     if scaffold:
         extras["scaffold"] = murcko_scaffold(mol)
-    return graph_of_mol(mol)._replace(extras=extras)
+    graph = featuriser.graph(mol)
+    return graph._replace(extras=graph.extras | extras)
 
 
 def parse_any_smiles(smiles: str) -> MoleculeGraph:
@@ -303,6 +346,19 @@ def mol_of_smiles(smiles: str) -> Any:
     if MAP_NUMBER.search(smiles):  # hydrogens that had one are atoms until now
         mol = Chem.RemoveHs(without_map_numbers(mol))
         Chem.AssignStereochemistry(mol, cleanIt=True, force=True)
+    return mol
+
+
+def mol_of_block(text: str) -> Any:
+    """RDKit molecule of a mol block whose first line is a SMILES, with its conformer and all
+    hydrogens that it has; ValueError if RDKit refuses it, or it is a drawing."""
+    smiles, _, block = text.partition("\n")
+    if smiles.startswith(UNREADABLE):
+        raise ValueError(smiles.removeprefix(UNREADABLE))
+    mol = Chem.MolFromMolBlock("\n" + block, removeHs=False)
+    if mol is None:
+        raise ValueError("RDKit refuses it")
+    check_is_spatial(mol.GetConformer().GetPositions(), text)
     return mol
 
 

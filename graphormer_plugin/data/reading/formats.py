@@ -13,11 +13,14 @@ from rdkit.Chem import rdDepictor
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write, write_csv
 from graphormer_plugin.data.graphs.smiles import (
+    BLOCK,
+    SMILES,
     UNREADABLE,
     captured_rdkit_log,
     is_molecule,
     mol_of_smiles,
 )
+from graphormer_plugin.data.reading.atoms import AtomsTable
 from graphormer_plugin.data.reading.cells import shown
 from graphormer_plugin.data.reading.excel import ExcelTable
 from graphormer_plugin.data.reading.parquet import ParquetTable, write_parquet
@@ -36,8 +39,18 @@ MOST_PLACED = 300  # atoms of the largest molecule that is drawn, which takes 20
 # A data item's first line: its name, or the number of a field.
 ITEM = re.compile(r">(?:.*?<(.+)>|\s+(DT\d+)\b)")
 
-TEXTS = ".csv .tsv .sdf .sd .mol .smi .smiles .ism".split()  # also with .gz
-READABLE = (*TEXTS, *(f"{end}.gz" for end in TEXTS), ".parquet", ".xlsx", ".xlsm")
+ATOMS = (".xyz", ".extxyz", ".db")
+TEXTS = (
+    ".csv .tsv .sdf .sd .mol .smi .smiles .ism .xyz .extxyz".split()
+)  # also with .gz
+READABLE = (
+    *TEXTS,
+    *(f"{end}.gz" for end in TEXTS),
+    ".parquet",
+    ".xlsx",
+    ".xlsm",
+    ".db",
+)
 WRITABLE = (".csv", ".tsv", ".sdf", ".parquet")
 REFUSED = {
     **dict.fromkeys((".mol2", ".pdb", ".cif"), "convert it to .sdf"),
@@ -82,6 +95,8 @@ def open_table(path: Path) -> Table:
         return SmilesTable(path)
     if end in (".xlsx", ".xlsm"):
         return ExcelTable(path)
+    if end in ATOMS:
+        return AtomsTable(path)
     if end == ".parquet" or path.is_dir():
         return ParquetTable(path)
     if path.suffix.lower() == ".txt" and is_list_of_smiles(path):
@@ -100,14 +115,15 @@ def is_list_of_smiles(path: Path) -> bool:
 class SdfTable(TextTable):
     """An SDF file: columns of SMILES, of titles if there are some, and of data items.
 
-    RDKit writes the SMILES of the mol blocks. Positions are not read. An item that a
-    record lacks is an empty cell.
+    RDKit writes the SMILES of the mol blocks, below which the rest of the block stands if its
+    positions are read. An item that a record lacks is an empty cell.
 
     Records are split and items are read here, because RDKit's suppliers lose the items of a
     molecule that RDKit refuses, all but the last of several items with one name, and the
     end of a file that is cut off.
     """
 
+    texts = (SMILES, BLOCK)
     no_smiles = "RDKit cannot read the mol block"
     no_rows = "there are no molecules"
 
@@ -132,6 +148,8 @@ class SdfTable(TextTable):
             cells = {self._columns[n]: cell for n, cell in items(record).items()}
             if "smiles" in columns:
                 cells["smiles"] = smiles_of_record(record)
+                if self.text == BLOCK:
+                    cells["smiles"] = "\n".join([cells["smiles"], *record[1:]])
             if self._has_titles:
                 cells["title"] = title(record)
             yield row, line, [cells.get(name, "") for name in columns]

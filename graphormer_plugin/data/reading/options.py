@@ -15,7 +15,9 @@ from typing import Any, Optional, get_args
 from graphormer_plugin.choices import option
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
-from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
+from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser
+from graphormer_plugin.data.graphs.smiles import POSITIONS, OGBFeaturiser
+from graphormer_plugin.data.reading.formats import ATOMS, ending
 from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.schema import TARGET_KINDS
 
@@ -94,6 +96,17 @@ class TableOptions:
         "read each molecule from its canonical SMILES, so that its spelling does not "
         "matter; predictions with the checkpoint do the same",
     )
+    positions: str = option(
+        "none",
+        "positions of atoms: file, of .sdf, .xyz and ASE's .db, with the atoms as written; "
+        "rdkit, a conformer of each SMILES (ETKDG); or none",
+        choices=POSITIONS,
+    )
+    forces_column: str = option(
+        "",
+        "forces on atoms in a file with --positions file (default: forces, force, or the "
+        "only array with forces in its name)",
+    )
     extra_columns: Sequence[str] = option(
         (),
         "columns of numbers, comma-separated, that the model reads beside the "
@@ -154,9 +167,12 @@ class TableOptions:
                 raise DatasetError(f"{flag_of(field.name)} {raw}: expected {expected}")
 
     @property
-    def featuriser(self) -> OGBFeaturiser:
+    def featuriser(self) -> OGBFeaturiser | AtomsFeaturiser:
         """The reader of the molecules."""
-        return OGBFeaturiser(self.canonical_smiles, self.largest_fragment)
+        if self.positions == "file" and ending(self.path) in ATOMS:
+            return AtomsFeaturiser()
+        how = (self.canonical_smiles, self.largest_fragment)
+        return OGBFeaturiser(*how, self.positions)
 
     @property
     def split_file(self) -> Path | None:
@@ -253,6 +269,13 @@ class DatasetOptions(TableOptions):
         super().__post_init__()
         if not self.name:
             raise DatasetError("no dataset name is given")
+        if self.positions == "file" and (
+            self.canonical_smiles or self.largest_fragment
+        ):
+            raise DatasetError(
+                "--positions file reads atoms as written; leave out --canonical-smiles and "
+                "--largest-fragment"
+            )
         if self.user_data_dir:  # workers, which do not always start here, have it too
             folder = str(home_path(self.user_data_dir).absolute())
             object.__setattr__(self, "user_data_dir", folder)

@@ -116,6 +116,9 @@ class Roles:
     def only(self, odd_cell: str = "") -> list[str]:
         """The only column that can be the target if none is named; the error ends with an
         ``odd_cell``."""
+        usual = [name for name in self.table.usual_targets if name in self.free]
+        if len(usual) == 1:
+            return usual
         if len(self.free) != 1:
             raise self.table.error(
                 "which columns are targets? Name them with --target-columns; there are "

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
 from graphormer_plugin.data.files import file_sha256, open_to_read
+from graphormer_plugin.data.graphs.smiles import SMILES
 from graphormer_plugin.data.reading.cells import shown
 
 # Row from 0, line of the file from 1, and cells of some columns, of each row.
@@ -38,9 +39,11 @@ class Table:
     Attributes:
         header: names of the columns. A repeated name gets the number of the column behind
             it, and no column of that name can be used.
+        text: the kind of the texts of molecules that rows have.
         notes: what is unusual about the way it is read, a line each.
     """
 
+    texts: tuple[str, ...] = (SMILES,)  # kinds of texts of molecules, see `give`
     no_smiles = "no SMILES"  # meaning of an empty cell of SMILES
     no_rows = "there are no rows below the header"
     no_labels = ""  # for a format without labels: what it holds, and what to do
@@ -48,6 +51,7 @@ class Table:
 
     def __init__(self, path: Path, header: Sequence[str] | None = None) -> None:
         self.path = path
+        self.text = self.texts[0]
         self.notes: dict[str, None] = {}
         header = self._read_header() if header is None else header
         names = [name.strip() for name in header]
@@ -67,6 +71,26 @@ class Table:
     def error(self, text: str) -> DatasetError:
         """An error that names the file."""
         return DatasetError(f"{self.path}: {text}")
+
+    @property
+    def usual_targets(self) -> list[str]:
+        """Columns that are the target if none is named, by their names."""
+        return []
+
+    def give(self, kind: str, forces: str = "") -> None:
+        """Choose the kind of the texts in the column of molecules, of which a reader sees the
+        first line, and the ``forces`` among them."""
+        if forces:
+            raise self.error("--forces-column is for .xyz and .db files")
+        if kind not in self.texts:
+            advice = (
+                "--positions file is for .sdf, .xyz and .db files, --positions rdkit makes "
+                "conformers of SMILES"
+            )
+            raise self.error(
+                f"has {' or '.join(self.texts)}, expected {kind}; {advice}"
+            )
+        self.text = kind
 
     def rows(self, columns: Sequence[str]) -> Rows:
         """Yield the rows with the cells of ``columns``."""

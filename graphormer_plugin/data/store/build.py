@@ -29,9 +29,9 @@ from graphormer_plugin.data.errors import (
 )
 from graphormer_plugin.data.files import file_lock, read_text, write_csv
 from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, FeaturisedRows
+from graphormer_plugin.data.graphs.conformers import check_unit
 from graphormer_plugin.data.graphs.descriptors import FEATURES, rdkit_descriptors
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
-from graphormer_plugin.data.graphs.smiles import smiles_parser
 from graphormer_plugin.data.reading.labels import (
     as_float32,
     checked_weights,
@@ -155,7 +155,7 @@ def _with_defaults(
     if source.smiles is not None and source.parser is None:
         by_scaffold = source.splits is None and options.split == "scaffold"
         featuriser = options.featuriser
-        changed["parser"] = smiles_parser(by_scaffold, featuriser)
+        changed["parser"] = featuriser.row_parser(by_scaffold)
         changed["featuriser"] = source.featuriser or featuriser.name
         changed["node_dims"], changed["bond_dims"] = featuriser.dims
     return dataclasses.replace(source, **changed)
@@ -197,6 +197,7 @@ def _build_from_smiles(
         _report_invalid(path, failures, options.skip_invalid)
         if writer.num_graphs == 0:
             raise ValueError("no molecule could be parsed")
+        check_unit(extras.get("nearest", ()))
 
         row_of_graph = np.concatenate(rows_of_parts)  # the row of each graph
         molecules = extras.get("identity")
@@ -410,18 +411,22 @@ def _report_invalid(
         return
     write_csv(file, [("row", "smiles", "reason"), *failures])
     if not skip:
-        raise _invalid_error(len(failures), file, [row for row, *_ in failures])
+        *_, reason = failures[0]
+        raise _invalid_error(len(failures), file, [row for row, *_ in failures], reason)
     many = counted(len(failures), "molecule", "cannot")
     are = agreed(len(failures), "are")
     logger.warning("%s be parsed and %s left out, listed in %s", many, are, file)
 
 
-def _invalid_error(count: int, file: Path, rows: Sequence[int] = ()) -> DatasetError:
+def _invalid_error(
+    count: int, file: Path, rows: Sequence[int] = (), reason: str = ""
+) -> DatasetError:
     """The error of a store without ``count`` molecules that were not to be left out."""
     where = f"row{'s' * (count > 1)} {listed(rows, 5)}; reasons" if rows else "listed"
+    first = f"; the first: {reason}" if reason else ""
     return DatasetError(
-        f"{counted(count, 'molecule')} cannot be parsed ({where} in {file}); correct the "
-        "source, or leave them out with --skip-invalid"
+        f"{counted(count, 'molecule')} cannot be parsed ({where} in {file}){first}; correct "
+        "the source, or leave them out with --skip-invalid"
     )
 
 

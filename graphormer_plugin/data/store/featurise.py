@@ -136,7 +136,8 @@ def _featurise_rows(
             try:
                 graph = parse(string, parser, messages)
             except ValueError as error:
-                result.failures.append((row, string, str(error)))
+                shown, *_ = string.split("\n", 1)
+                result.failures.append((row, shown, str(error)))
                 continue
             graphs.append(graph)
             row_of_graph.append(row)
@@ -164,6 +165,11 @@ def joined_graphs(graphs: Sequence[MoleculeGraph], rows: Sequence[int]) -> Graph
         edge_index=np.concatenate([graph.edge_index for graph in graphs], axis=1),
         edge_attr=np.concatenate([graph.edge_attr for graph in graphs]),
         row=np.array(rows),
+        attributes={
+            name: np.concatenate([getattr(graph, name) for graph in graphs])
+            for name in ("pos", "forces")
+            if getattr(graphs[0], name) is not None
+        },
     )
 
 

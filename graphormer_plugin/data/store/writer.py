@@ -116,7 +116,7 @@ class StoreWriter:
         attr = chunk.edge_attr
         real = attr is not None and attr.dtype.kind == "f"
         self.bonds.add(None if real else attr, chunk.edge_index.shape[1])
-        measured = {name: getattr(chunk, name) for name in ("x", "pos", "row")}
+        measured = {"x": chunk.x, "row": chunk.row}
         measured |= {"edge_attr": attr if real else None} | chunk.attributes
         measured["node_split"] = chunk.node_split
         if chunk.target is not None and self.level is Level.GRAPH:

@@ -151,7 +151,7 @@ def test_random_graphs(rng, tmp_path, level):
     stores, chunks = [], []
     for part, graphs in enumerate((5, 4)):
         chunk = random_chunk(rng, graphs=graphs, nodes=300 if part else 8)
-        chunk.pos = rng.random((len(chunk.x), 3))
+        chunk.attributes["pos"] = rng.random((len(chunk.x), 3))
         chunk.target = None
         if level == "node":
             chunk.target = rng.integers(0, 3, (len(chunk.x), 1))

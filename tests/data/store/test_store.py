@@ -75,13 +75,18 @@ class TestRoundTrip:
         chunk = random_chunk(rng)
         nodes = chunk.num_nodes.sum()
         chunk.x = rng.normal(size=(nodes, 3))
-        chunk.pos = rng.normal(size=(nodes, 3))
+        chunk.attributes["pos"] = pos = rng.normal(size=(nodes, 3))
         chunk.target = rng.integers(0, 4, (nodes, 1))
         more = {"kind": "multiclass", "unit": "", "level": "node"}
         store = write(tmp_path / "s", chunk, **more)
         assert store.schema.node_dims is None and not store.schema.categorical
         assert np.array_equal(store.columns["x"], chunk.x.astype(np.float32))
-        assert np.array_equal(store.columns["pos"], chunk.pos.astype(np.float32))
+        start = 0
+        for count in chunk.num_nodes:
+            graph = slice(start, start + count)
+            centred = pos[graph] - pos[graph].mean(0)
+            np.testing.assert_allclose(store.columns["pos"][graph], centred, atol=1e-6)
+            start += count
         assert np.array_equal(store.target, chunk.target)
         stored = np.load(store.path / "target.npy")  # the format has one dimension
         assert np.array_equal(stored, chunk.target[:, 0])
@@ -200,7 +205,7 @@ class TestDamage:
     @pytest.fixture
     def store(self, tmp_path, rng):
         chunk = random_chunk(rng)
-        chunk.pos = np.zeros((len(chunk.x), 3))
+        chunk.attributes["pos"] = np.zeros((len(chunk.x), 3))
         return write(tmp_path / "s", chunk, bond_dims=[5, 6, 2])
 
     @pytest.mark.parametrize("name", ["x", "edge_src", "target", "split_train"])

@@ -86,7 +86,7 @@ CACHED_FIELDS: dict[str, CachedField] = {
 
 def compute_columns(columns: Columns, spec: BatchSpec) -> Columns:
     """Compute in memory the columns that the fields of `spec` need besides `columns`."""
-    _check_edges(columns, spec)
+    _check_columns(columns, spec)
     made = {}
     for field in sorted(spec.fields & CACHED_FIELDS.keys()):
         made |= CACHED_FIELDS[field].compute(columns, spec, None)
@@ -101,7 +101,7 @@ def load_or_compute(store: GraphStore, spec: BatchSpec) -> Columns:
     processes ask at once, the first computes and the others wait. Where this user cannot
     write, each process computes them in memory, with a warning.
     """
-    _check_edges(store.columns, spec)
+    _check_columns(store.columns, spec)
     made = {}
     for field in sorted(spec.fields & CACHED_FIELDS.keys()):
         cached = CACHED_FIELDS[field]
@@ -115,9 +115,14 @@ def load_or_compute(store: GraphStore, spec: BatchSpec) -> Columns:
     return made
 
 
-def _check_edges(columns: Columns, spec: BatchSpec) -> None:
-    """DatasetError for two edges with the same ends, if the model needs distinct ones. They
-    are neighbours in the order of the columns."""
+def _check_columns(columns: Columns, spec: BatchSpec) -> None:
+    """DatasetError for a model of positions without them, and for two edges with the same ends,
+    if it needs distinct ones. They are neighbours in the order of the columns."""
+    if "pos" in spec.fields and "pos" not in columns:
+        raise DatasetError(
+            "the model reads positions of atoms, which these graphs do not have; prepare "
+            "them with --positions file or rdkit, or give graphs with pos"
+        )
     if not spec.distinct_edges:
         return
     source = columns["edge_src"]

@@ -1,0 +1,142 @@
+"""Atoms with positions and without bonds: extended xyz, and databases of ASE."""
+
+import importlib.util
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphormer_plugin.data.errors import DatasetError, counted
+from graphormer_plugin.data.graphs.conformers import ATOMS, NUM_TAGS, atoms_text
+from graphormer_plugin.data.reading.table import Table, readable
+
+
+class Frame(NamedTuple):
+    """Atoms [n] of a file, with arrays of n rows and the numbers and words of the whole."""
+
+    numbers: np.ndarray
+    positions: np.ndarray
+    arrays: dict[str, np.ndarray]
+    values: dict[str, Any]
+    periodic: bool
+
+
+class AtomsTable(Table):
+    """Frames of an extended xyz file, or rows of a database of ASE: a column of `atoms_text`, and
+    one of each number or word of a frame, such as its energy. Lines are frames, from 1.
+
+    A database may have them in the ``data`` of a row, as nablaDFT's.
+    """
+
+    texts = (ATOMS,)
+    no_rows = "there are no atoms"
+
+    def _read_header(self) -> Sequence[str]:
+        if importlib.util.find_spec("ase") is None:
+            raise DatasetError(
+                f"{self.path}: it is read by ase: pip install 'graphormer-plugin[ase]'"
+            )
+        read = self._rows_of_database if self.path.suffix == ".db" else self._frames
+        self.frames: list[Frame] = []
+        with readable(self.path):
+            try:
+                self.frames.extend(read())
+            except Exception as error:  # ASE raises what Python raises
+                count = counted(len(self.frames), "frame")
+                text = " ".join(f"{type(error).__name__}: {error}".split())
+                raise self.error(f"{count} can be read, then {text}") from None
+        periodic = sum(frame.periodic for frame in self.frames)
+        if periodic:
+            cells = f"{counted(periodic, 'frame')} with periodic cells"
+            self.notes[f"{cells}, whose images are not read"] = None
+        names = dict.fromkeys(n for frame in self.frames for n in frame.values)
+        return [ATOMS, *(name for name in names if name != ATOMS)]
+
+    def find_smiles(self, asked: str) -> str:
+        """See `Table.find_smiles`."""
+        return ATOMS
+
+    def give(self, kind: str, forces: str = "") -> None:
+        """See `Table.give`."""
+        super().give(kind)
+        names = {
+            name: None
+            for frame in self.frames
+            for name, array in frame.arrays.items()
+            if array.shape[1:] == (3,)
+        }
+        if forces and forces not in names:
+            raise self.error(f"no forces {forces!r}, atoms have {', '.join(names)}")
+        likely = [name for name in names if "force" in name.lower()]
+        exact = [name for name in likely if name.lower() in ("forces", "force")]
+        found = [forces] if forces else exact or likely
+        if len(found) > 1:
+            raise self.error(
+                f"which forces, {' or '.join(found)}? Name them with --forces-column"
+            )
+        self.forces = found[0] if found else ""
+        for number, frame in enumerate(self.frames if found else ()):
+            if self.forces not in frame.arrays:
+                raise self.error(f"frame {number} has no {self.forces}, others have")
+
+    @property
+    def usual_targets(self) -> list[str]:
+        """See `Table.usual_targets`: energies."""
+        likely = [name for name in self.header if "energy" in name.lower()]
+        if self.forces and not likely:
+            raise self.error(
+                f"{self.forces} without energies, of which they are the slopes; name other "
+                "targets with --target-columns"
+            )
+        return ["energy"] if "energy" in likely else likely
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+        """See `Table.rows`."""
+        for row, frame in enumerate(self.frames):
+            cells = {name: str(value) for name, value in frame.values.items()}
+            if ATOMS in columns:
+                cells[ATOMS] = atoms_text(
+                    frame.numbers,
+                    frame.positions,
+                    frame.arrays.get("tags"),
+                    frame.arrays[self.forces] if self.forces else None,
+                )
+            yield row, row + 1, [cells.get(name, "") for name in columns]
+
+    def _frames(self) -> Iterator[Frame]:
+        """Yield the frames of a file."""
+        import ase.io
+
+        for atoms in ase.io.iread(self.path, ":", format="extxyz"):
+            results = {} if atoms.calc is None else atoms.calc.results
+            known = atoms.arrays | atoms.info | results
+            yield _frame(atoms.numbers, atoms.positions, known, atoms.pbc.any())
+
+    def _rows_of_database(self) -> Iterator[Frame]:
+        """Yield the rows of a database."""
+        import ase.db
+
+        with ase.db.connect(self.path, use_lock_file=False) as database:
+            for row in database.select():
+                names = ("energy", "forces", "tags")
+                known = {name: row[name] for name in names if row.get(name) is not None}
+                known |= row.key_value_pairs | row.data
+                yield _frame(row.numbers, row.positions, known, row.pbc.any())
+
+
+def _frame(
+    numbers: np.ndarray, positions: np.ndarray, known: Mapping[str, Any], periodic: bool
+) -> Frame:
+    """A frame of what is known of it, arrays of its atoms and values of the whole."""
+    arrays: dict[str, np.ndarray] = {}
+    values: dict[str, Any] = {}
+    for name, value in known.items():
+        array = np.asarray(value)
+        if array.size == 1 and name not in ("numbers", "positions", "tags"):
+            values[name] = array.item()
+        if array.ndim and len(array) == len(numbers):
+            arrays[name] = array
+    tags = arrays.get("tags")
+    if tags is not None and not np.isin(tags, range(NUM_TAGS)).all():
+        raise ValueError(f"tags {np.unique(tags).tolist()}, expected 0..{NUM_TAGS - 1}")
+    return Frame(numbers, positions, arrays, values, bool(periodic))

@@ -1,0 +1,120 @@
+"""Positions of atoms: RDKit's conformers, mol blocks and atoms without bonds."""
+
+import json
+
+import numpy as np
+import pytest
+from rdkit import Chem
+from rdkit.Chem import rdDistGeom
+from scipy.spatial.distance import pdist
+
+from graphormer_plugin.data.graphs import conformers
+from graphormer_plugin.data.graphs.conformers import (
+    atoms_text,
+    check_unit,
+    embedded_positions,
+    nearest_distance,
+)
+from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser, featuriser_named
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
+
+WATER = np.array([[0.0, 0, 0.1], [0.76, 0, -0.48], [-0.76, 0, -0.48]])
+
+
+def block_of(smiles):
+    """Text of a conformer with its hydrogens, and its positions."""
+    mol = Chem.AddHs(Chem.MolFromSmiles(smiles))
+    rdDistGeom.EmbedMolecule(mol, randomSeed=1)
+    _, block = Chem.MolToMolBlock(mol).split("\n", 1)
+    return f"{smiles}\n{block}", mol.GetConformer().GetPositions()
+
+
+def test_conformers_are_equal_for_all_spellings():
+    """Distances of each pair of atoms, and no atom in another's place."""
+    one = Chem.MolFromSmiles("CC(N)C(=O)OCC")
+    pos = embedded_positions(one)
+    bonds = [
+        np.linalg.norm(pos[b.GetBeginAtomIdx()] - pos[b.GetEndAtomIdx()])
+        for b in one.GetBonds()
+    ]
+    assert 1.1 < min(bonds) and max(bonds) < 1.7  # angstrom
+    order = [3, 1, 0, 7, 2, 6, 5, 4]
+    other = Chem.RenumberAtoms(one, order)
+    np.testing.assert_array_equal(embedded_positions(other), pos[order])
+
+
+def test_conformers_of_salts_single_atoms_and_none():
+    salt = Chem.MolFromSmiles("[Na+].[Cl-]")
+    assert pdist(embedded_positions(salt)) > 0.5
+    assert embedded_positions(Chem.MolFromSmiles("C")).shape == (1, 3)
+
+
+def test_a_molecule_without_conformer():
+    """Camphor with one centre the other way round would not close its rings."""
+    reader = OGBFeaturiser(positions="rdkit")
+    assert len(reader.read("CC1(C)[C@H]2CC[C@]1(C)C(=O)C2").pos) == 11
+    with pytest.raises(ValueError, match="RDKit finds no conformer"):
+        reader.read("CC1(C)[C@@H]2CC[C@]1(C)C(=O)C2")
+
+
+def test_atoms_of_a_mol_block():
+    """Hydrogens are nodes, in the order and at the places of the block."""
+    text, positions = block_of("CCO")
+    graph = featuriser_named("ogb_file").read(text)
+    assert (graph.x[:, 0] + 1).tolist() == [6, 6, 8] + [1] * 6  # OGB counts from 0
+    np.testing.assert_allclose(graph.pos, positions, atol=1e-4)
+    assert graph.edge_index.shape == (2, 16)
+    other = text.split("\n")
+    other[1] = other[1].replace("3D", "2D")
+    for number in range(4, 13):
+        other[number] = f"{other[number][:20]}    0.0000{other[number][30:]}"
+    with pytest.raises(ValueError, match="a drawing"):
+        featuriser_named("ogb_file").read("\n".join(other))
+    with pytest.raises(ValueError, match="the record has no mol block"):
+        featuriser_named("ogb_file").read("# the record has no mol block\n")
+
+
+@pytest.mark.parametrize("name", ["ogb_rdkit", "ogb_canonical_rdkit"])
+def test_features_and_bonds_do_not_depend_on_positions(name):
+    plain = featuriser_named(name.removesuffix("_rdkit")).read("OCC(=O)N")
+    graph = featuriser_named(name).read("OCC(=O)N")
+    assert np.array_equal(graph.x, plain.x) and plain.pos is None
+    assert np.array_equal(graph.edge_index, plain.edge_index)
+    assert graph.pos.shape == (5, 3)
+
+
+def test_atoms_without_bonds():
+    forces = WATER * 2
+    text = atoms_text(np.array([8, 1, 1]), WATER, np.array([0, 1, 2]), forces)
+    assert text.startswith("H2O\n")
+    graph = AtomsFeaturiser().read(text)
+    assert graph.x.tolist() == [[8, 0], [1, 1], [1, 2]]
+    assert np.array_equal(graph.pos, WATER) and np.array_equal(graph.forces, forces)
+    assert graph.edge_index.shape == (2, 0)
+    graph = AtomsFeaturiser().read(atoms_text(np.array([8, 1, 1]), WATER))
+    assert graph.x[:, 1].tolist() == [1, 1, 1] and graph.forces is None
+
+
+def test_distances_of_nearest_atoms():
+    numbers = np.array([8, 1, 1])
+    bond = pdist(WATER)[0] / (0.66 + 0.31)
+    assert nearest_distance(numbers, WATER) == pytest.approx(bond, abs=0.02)
+    assert np.isnan(nearest_distance(numbers[:1], WATER[:1]))
+    check_unit([1.0, np.nan, 1.9, 1.1])  # a pair of far atoms is not wrong
+    check_unit([np.nan])
+    for change, words in (
+        (WATER * np.nan, "atom 0 has position"),
+        (WATER / 10, "are they in nanometres?"),
+        (WATER[[0, 1, 1]], "atoms 1 and 2 are in one place"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            nearest_distance(numbers, change)
+    with pytest.raises(ValueError, match="in bohr"):
+        check_unit([1.8, 1.9, np.nan, 1.0, 1.9])
+
+
+def test_the_text_has_all_digits():
+    pos = np.random.default_rng(0).normal(size=(2, 3)) * 9
+    arrays = json.loads(atoms_text(np.array([1, 1]), pos).split("\n")[1])
+    assert np.array_equal(arrays["pos"], pos)
+    assert conformers.NUM_TAGS == 3
