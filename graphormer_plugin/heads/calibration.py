@@ -102,7 +102,9 @@ def _likeliest(std: Floats, errors: Floats) -> tuple[float, float]:
     return factor * typical[1] / typical[0], floor * typical[1]
 
 
-def spread_curves(values: Floats, std: Floats, errors: Floats) -> tuple[Floats, Floats]:
+def spread_curves(
+    values: Floats, std: Floats, errors: Floats, weights: Floats
+) -> tuple[Floats, Floats]:
     """Factors of a standard deviation: curves over the predicted value and over itself.
 
     The variance is a generalised linear model of the squared errors with a logarithm as
@@ -114,6 +116,7 @@ def spread_curves(values: Floats, std: Floats, errors: Floats) -> tuple[Floats, 
     Args:
         values: predictions [n] of molecules that the model was not fitted to.
         errors: label - prediction.
+        weights: labels that each of them stands for [n], 1 or less.
 
     Returns:
         predicted values and standard deviations, ascending, [2, `KNOTS`], and the factors
@@ -130,9 +133,10 @@ def spread_curves(values: Floats, std: Floats, errors: Floats) -> tuple[Floats, 
     ]
     squares = (errors / std) ** 2
     # The deviance has no value at 0.
-    squares = np.maximum(squares / squares.mean(), np.finfo(np.float32).tiny)
-    model = GammaRegressor(alpha=PENALTY / len(std), max_iter=1000)
-    model.fit(np.stack(hats, 1), squares)
+    mean = np.average(squares, weights=weights)
+    squares = np.maximum(squares / mean, np.finfo(np.float32).tiny)
+    model = GammaRegressor(alpha=PENALTY / weights.sum(), max_iter=1000)
+    model.fit(np.stack(hats, 1), squares, weights)
     return at, np.exp(model.coef_ / 2).reshape(at.shape)
 
 

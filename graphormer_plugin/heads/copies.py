@@ -24,7 +24,9 @@ class Measurements:
     Attributes:
         rows: first row of each among the rows that were given, ascending [n].
         labels: mean of its labels [n, T], NaN where missing.
-        weights: sum of their weights.
+        weights: sum of their weights, times the share.
+        shares: 1 over the stereoisomers and tautomers that have the label under the same
+            condition [n, T]: one measurement, as a value for both enantiomers.
         counts: number of different labels; a label that is repeated counts once.
         spread: their variance, 0 for one.
         bounds: see `fit_on_features`.
@@ -35,6 +37,7 @@ class Measurements:
     rows: NDArray[np.int64]
     labels: Floats
     weights: Floats
+    shares: Floats
     counts: NDArray[np.int64]
     spread: Floats
     bounds: NDArray[np.int8]
@@ -83,8 +86,22 @@ def measurements(
     if "extra" in raw:
         beside = [row.tobytes() for row in raw["extra"][rows]]
         conditions = _numbers([*zip(molecule.tolist(), beside)])
-    arrays = (labels, weights, counts, spread, bounds)
-    return Measurements(rows, *(x[rows] for x in arrays), molecule, conditions)
+    labels = labels[rows]
+    shares = _shares(labels, conditions)
+    weights = weights[rows] * shares
+    arrays = (x[rows] for x in (counts, spread, bounds))
+    return Measurements(rows, labels, weights, shares, *arrays, molecule, conditions)
+
+
+def _shares(labels: Floats, conditions: NDArray[np.int64]) -> Floats:
+    """See `Measurements`."""
+    shares = np.ones(labels.shape)
+    for column, share in zip(labels.T, shares.T):
+        pairs = np.stack([conditions, column.astype(np.float32)], 1)
+        found = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
+        _, number, counts = found
+        share[:] = 1 / counts[number.reshape(-1)]
+    return shares
 
 
 def molecule_numbers(molecules: Sequence[Chem.Mol]) -> NDArray[np.int64]:

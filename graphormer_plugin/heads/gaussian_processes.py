@@ -74,7 +74,8 @@ class GaussianProcesses:
         self.offset, self.scale = _moments(exact, self.rows_of, self.trust)
         self.standard = (self.labels - self.offset) / self.scale
         self.spread = measured.spread / self.scale**2
-        self.differing = self.spread / np.maximum(measured.counts - 1, 1)
+        self.shares = measured.shares
+        self.differing = self.spread / np.maximum(measured.counts - 1, 1) / self.shares
         self.kernels: list[Hyperparameters] = []
 
     def choose_kernels(self) -> FirstStage | None:
@@ -136,9 +137,11 @@ class GaussianProcesses:
             if not exact_of[rows[present], target].any():
                 continue
             chosen = rows[present]
-            ratio = 1 / self.trust[target][np.isin(self.rows_of[target], chosen)]
+            trust = self.trust[target][np.isin(self.rows_of[target], chosen)]
+            share = self.shares[chosen, target]
+            ratio = share / trust
             y = self.standard[chosen, target]
-            differing = self.differing[chosen, target]
+            differing = self.differing[chosen, target] * share
             labels.append((present, y, ratio, differing))
             signs.append(self.bounds[chosen, target])
         exact = [
@@ -239,7 +242,8 @@ class GaussianProcesses:
                 continue
             # Calibrate for a label of weight 1, which a prediction stands for. Errors are
             # those of single measurements.
-            single = self.measured.counts[chosen, target] / trust
+            share = self.shares[chosen, target]
+            single = self.measured.counts[chosen, target] * share / trust
             usual = np.sqrt(variance + noise * (1 - ratio[at]))
             std = np.sqrt(variance + noise * (single - ratio[at]))
             errors = np.sqrt(errors**2 + self.spread[chosen, target]) * (usual / std)
@@ -248,9 +252,9 @@ class GaussianProcesses:
                 limits = self.standard[chosen, target]
                 beyond = size_beyond(held_out, usual, limits, sign)
                 errors = np.where(sign == 0, errors, beyond)
-            curves[:, :, target] = spread_curves(held_out, usual, errors)
+            curves[:, :, target] = spread_curves(held_out, usual, errors, share)
             calibrated = usual * curve_factors(*curves[:, :, target], held_out, usual)
-            square = np.mean((errors / calibrated) ** 2)
+            square = np.average((errors / calibrated) ** 2, weights=share)
             numbers["spread_scale"][target] = np.sqrt(square)
         return {
             "weights": np.stack([kernel.weights for kernel in kernels]),
@@ -327,7 +331,8 @@ def _relative_weights(
 ) -> list[Floats]:
     """Weights of the labels of each target, with mean 1 for a single measurement."""
     weights = []
-    for rows, weight, count in zip(rows_of, measured.weights.T, measured.counts.T):
+    counts = measured.counts * measured.shares
+    for rows, weight, count in zip(rows_of, measured.weights.T, counts.T):
         weights.append(weight[rows] * (count[rows].sum() / weight[rows].sum()))
     return weights
 

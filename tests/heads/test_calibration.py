@@ -95,8 +95,8 @@ def test_spread_curves(rng):
     """Errors that grow with the predicted value and with the spread; a dozen labels or
     equal spreads change little."""
     values, std = rng.uniform(-1, 1, 4000), rng.uniform(0.5, 2, 4000)
-    true = std**2 * np.exp(values)
-    at, curve = spread_curves(values, std, true * rng.normal(size=4000))
+    true, ones = std**2 * np.exp(values), np.ones(4000)
+    at, curve = spread_curves(values, std, true * rng.normal(size=4000), ones)
     assert at.shape == curve.shape == (2, calibration.KNOTS)
     found = std * curve_factors(at, curve, values, std)
     found *= np.exp(np.mean(np.log(true / found)))
@@ -104,10 +104,10 @@ def test_spread_curves(rng):
     few = slice(12)
     for spread in (std[few], np.ones(12)):
         errors = spread * rng.normal(size=12)
-        at, curve = spread_curves(values[few], spread, errors)
+        at, curve = spread_curves(values[few], spread, errors, ones[few])
         found = curve_factors(at, curve, values, std)
         assert np.ptp(found) < 0.2 * found.mean()
-    assert (spread_curves(values, std, 0 * std)[1] == 1).all()
+    assert (spread_curves(values, std, 0 * std, ones)[1] == 1).all()
 
 
 def test_spread_scores(rng):

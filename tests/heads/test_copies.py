@@ -165,6 +165,29 @@ def test_stereoisomers_with_one_value_are_no_second_opinion(rng):
         assert head.lengths[0, 0] > 2 * marginal_likelihood.LENGTH[0]
 
 
+@pytest.mark.parametrize(
+    "kind", ["exact", "weights", "binary", "rare", "multiclass", "several"]
+)
+def test_a_label_that_stereoisomers_repeat_counts_once(rng, kind):
+    """Predictions and spreads are those of one of each, but for the isomers' features."""
+    smiles, raw = features(60, rng, ["vectors"])
+    near = raw["vectors"] + 0.003 * rng.normal(size=raw["vectors"].shape)
+    y, extras = of_kind(kind, raw, rng)
+    schema = SCHEMAS.get(kind) or TargetSchema([*"ab"[: y.shape[1]]])
+    new = rng.normal(size=(50, WIDTH))
+    found = []
+    for isomers in (1, 2):
+        vectors = np.concatenate([raw["vectors"], near][:isomers], dtype="f4")
+        of_rows = {name: np.tile(x, (isomers, 1)) for name, x in extras.items()}
+        rows = smiles * isomers, np.tile(y, (isomers, 1)), schema
+        of_rows["blocks"] = ["vectors"]
+        head = fit_on_features({"vectors": vectors}, *rows, **of_rows)
+        found.append(predictions_of(head, new))
+    one, both = found
+    assert np.abs(both.values - one.values).max() < 0.04 * one.values.std()
+    np.testing.assert_allclose(both.std, one.std, rtol=0.04)
+
+
 def test_stereoisomers_are_left_out_of_each_others_scores(rng):
     """With a label of their own or without one."""
     smiles, raw = stereoisomers(20, rng)
