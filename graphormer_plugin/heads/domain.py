@@ -117,9 +117,9 @@ class Domain:
         shares = np.zeros(distances.shape)
         for target, count in enumerate(self.labelled.sum(0).tolist()):
             nearest = self.nearest[:count, target]
-            own = distances[:, target]
+            of_target = distances[:, target]
             if count:
-                shares[:, target] = 1 - np.searchsorted(nearest, own) / count
+                shares[:, target] = 1 - np.searchsorted(nearest, of_target) / count
         return shares
 
     def unseen(self, mol: Any) -> tuple[list[int], bool]:
@@ -151,10 +151,10 @@ class Domain:
         """Inverse of `contents`."""
         low, high = meta["atoms"]
         names = ("labelled", "molecules", "ranges")
-        known = {name: arrays[name] for name in names if name in arrays}
+        optional = {name: arrays[name] for name in names if name in arrays}
         vectors = arrays["vectors"]
         nearest = arrays["nearest"]
-        return cls(vectors, nearest, meta["elements"], (low, high), **known)
+        return cls(vectors, nearest, meta["elements"], (low, high), **optional)
 
 
 def ranges_of(extra: Floats) -> Floats:
@@ -167,9 +167,11 @@ def ranges_of(extra: Floats) -> Floats:
 
 def is_fitted(domains: Sequence[Domain], mols: Sequence[Chem.Mol]) -> NDArray[np.bool_]:
     """Whether a model was fitted to each molecule; stereoisomers are other molecules."""
-    known = np.array([key for domain in domains for key in domain.molecules], np.uint64)
-    keys = map(identity_of, mols if len(known) else [])
-    return np.isin(np.array([*keys], np.uint64), known)
+    fitted = np.array(
+        [key for domain in domains for key in domain.molecules], np.uint64
+    )
+    keys = map(identity_of, mols if len(fitted) else [])
+    return np.isin(np.array([*keys], np.uint64), fitted)
 
 
 def outside_domain(
@@ -229,9 +231,9 @@ def domain_warnings(
             f"the model was fitted to the molecules of {counts[FITTED]:,} of "
             f"{counted(rows, 'row')}: their errors are smaller than those of new molecules"
         )
-    for at, name in enumerate(columns):
+    for number, name in enumerate(columns):
         if count := counts[COLUMN + name]:
-            ends = np.array([domain.ranges[at] for domain in domains])
+            ends = np.array([domain.ranges[number] for domain in domains])
             lines.append(
                 f"{name} beyond the trained range {ends[:, 0].min():g} to "
                 f"{ends[:, 1].max():g} in {counted(count, 'row')}"
@@ -286,10 +288,10 @@ def nearest_of(squares: Floats, labelled: NDArray[np.bool_] | None) -> Floats:
     near = np.argpartition(squares, least, 1)[:, :NEAR]
     order = np.take_along_axis(squares, near, 1).argsort(1)
     near = np.take_along_axis(near, order, 1)
-    known = patterns[near]  # [q, NEAR, P]
-    first = np.take_along_axis(near, known.argmax(1), 1)
+    is_labelled = patterns[near]  # [q, NEAR, P]
+    first = np.take_along_axis(near, is_labelled.argmax(1), 1)
     result = np.take_along_axis(squares, first, 1)
-    lacking = ~known.any(1)
+    lacking = ~is_labelled.any(1)
     for pattern in np.flatnonzero(lacking.any(0)):
         rows = lacking[:, pattern]
         far = squares[np.ix_(rows, patterns[:, pattern])]

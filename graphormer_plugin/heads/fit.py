@@ -124,9 +124,9 @@ def limit_warnings(head: Head) -> list[str]:
         "labels": short,
     }
     return [
-        text.format(listed(dict.fromkeys(names[at])))
-        for text, at in cases.items()
-        if at.any()
+        text.format(listed(dict.fromkeys(names[is_case])))
+        for text, is_case in cases.items()
+        if is_case.any()
     ]
 
 
@@ -137,14 +137,14 @@ def training_sample(
     fitted to."""
     counts = ~np.isnan(labels) & (True if weights is None else weights > 0)
     rows = np.flatnonzero(counts.any(1))
-    kept = sample(rows, MAX_ROWS, np.random.default_rng(seed))
-    if len(kept) < len(rows):
+    sampled = sample(rows, MAX_ROWS, np.random.default_rng(seed))
+    if len(sampled) < len(rows):
         logger.warning(
             "the head is fitted to a sample of %s of %s molecules",
             f"{MAX_ROWS:,}",
             f"{len(labels):,}",
         )
-    return kept
+    return sampled
 
 
 def check(
@@ -152,9 +152,11 @@ def check(
 ) -> None:
     """Raise ValueError for blocks, or labels or ``bounds`` [n, T], that a head cannot be
     fitted to."""
-    known = [block for block in KERNELS if block != SCORES]
-    if not blocks or not {*blocks} <= {*known}:
-        raise ValueError(f"blocks {list(blocks)}, expected some of {', '.join(known)}")
+    expected = [block for block in KERNELS if block != SCORES]
+    if not blocks or not {*blocks} <= {*expected}:
+        raise ValueError(
+            f"blocks {list(blocks)}, expected some of {', '.join(expected)}"
+        )
     names = schema.names
     if labels.ndim != 2 or labels.shape[1] != len(names):
         raise ValueError(

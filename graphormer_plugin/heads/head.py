@@ -172,8 +172,8 @@ class Head:
         std = np.sqrt(variance + numbers["noise"])
         curves = (array.swapaxes(0, 1) for array in (self.curve_at, self.curve))
         factors = [
-            curve_factors(at, curve, *column)
-            for *column, at, curve in zip(mean.T, std.T, *curves, strict=True)
+            curve_factors(points, curve, *column)
+            for *column, points, curve in zip(mean.T, std.T, *curves, strict=True)
         ]
         std = std * numbers["spread_scale"] * np.stack(factors, 1)
         values = numbers["offset"] + numbers["scale"] * mean
@@ -224,9 +224,14 @@ class Head:
         }
         arrays |= self.raw | self.numbers
         arrays |= {name: getattr(self, name) for name in _ARRAYS}
-        for at, (rows, factor) in enumerate(zip(self.spread_rows, self.spread_factor)):
+        for number, (rows, factor) in enumerate(
+            zip(self.spread_rows, self.spread_factor)
+        ):
             triangle = factor[np.triu_indices(len(rows))]
-            arrays |= {f"spread_rows_{at}": rows, f"spread_factor_{at}": triangle}
+            arrays |= {
+                f"spread_rows_{number}": rows,
+                f"spread_factor_{number}": triangle,
+            }
         if self.first is not None:
             arrays |= {f"first_{name}": part for name, part in vars(self.first).items()}
         if "fingerprint" in arrays:  # most counts are 0
@@ -299,10 +304,10 @@ def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
     )
 
 
-def curve_factors(at: Floats, curve: Floats, values: Floats, std: Floats) -> Floats:
+def curve_factors(points: Floats, curve: Floats, values: Floats, std: Floats) -> Floats:
     """Factors of standard deviations [q] by curves [2, K] over the predicted value and the
     standard deviation, see `spread_curves`."""
-    return np.interp(values, at[0], curve[0]) * np.interp(std, at[1], curve[1])
+    return np.interp(values, points[0], curve[0]) * np.interp(std, points[1], curve[1])
 
 
 def _kernels(

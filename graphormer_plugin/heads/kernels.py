@@ -118,9 +118,11 @@ class Reference:
         """
         if self.block == "fingerprint":
             rows, columns = _unary(raw)
-            known = np.isin(columns, self.columns)
+            is_column = np.isin(columns, self.columns)
             other = np.zeros((len(self.columns), len(raw)), np.float32)
-            other[np.searchsorted(self.columns, columns[known]), rows[known]] = 1
+            other[
+                np.searchsorted(self.columns, columns[is_column]), rows[is_column]
+            ] = 1
             product = torch.sparse.mm(self.unary, torch.from_numpy(other))
             shared = product.numpy().T.astype(np.float64)
             union = raw.sum(1, dtype=np.float64)[:, None] + self.total - shared
@@ -175,6 +177,6 @@ def _unary(counts: NDArray) -> tuple[NDArray, NDArray]:
 
 def mid_ranks(column: Floats) -> tuple[Floats, Floats]:
     """Distinct finite values, and the normal scores of their mid-ranks."""
-    known, counts = np.unique(column[np.isfinite(column)], return_counts=True)
+    values, counts = np.unique(column[np.isfinite(column)], return_counts=True)
     shares = (np.cumsum(counts) - counts / 2) / max(counts.sum(), 1)
-    return known, torch.special.ndtri(torch.from_numpy(shares)).numpy()
+    return values, torch.special.ndtri(torch.from_numpy(shares)).numpy()

@@ -112,13 +112,15 @@ def combined(members: Sequence[Prediction]) -> Prediction:
     variances. The score of the domain is the mean over the members that have a domain.
     """
     values = np.stack([member.values for member in members])
-    own = [np.zeros_like(values[0]) if m.std is None else m.std**2 for m in members]
+    variances = [
+        np.zeros_like(values[0]) if m.std is None else m.std**2 for m in members
+    ]
     scores = [member.in_domain for member in members if member.in_domain is not None]
     mean = values.mean(0)
     std = None
     if len(members) > 1 or members[0].std is not None:
         between = values.var(0, ddof=1) if len(members) > 1 else 0
-        std = np.sqrt(between + np.mean(own, 0))
+        std = np.sqrt(between + np.mean(variances, 0))
     if scores and max(score.ndim for score in scores) > 1:
         scores = [per_target(score, mean) for score in scores]
     return Prediction(mean, std, np.mean(scores, 0) if scores else None)

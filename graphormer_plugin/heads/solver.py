@@ -92,22 +92,24 @@ class Solver:
             return self.solved[2]
         self.solved = None  # a factor is large
         matrix = self.matrix_of(kernel)[np.ix_(rows, rows)]
-        at = sample(np.arange(len(rows)), self.most, rng)
-        exact = len(at) == len(rows)
-        spread = None if exact else spread_of_sample(matrix, at, kernel.noise * ratio)
+        places = sample(np.arange(len(rows)), self.most, rng)
+        exact = len(places) == len(rows)
+        spread = (
+            None if exact else spread_of_sample(matrix, places, kernel.noise * ratio)
+        )
         matrix[np.diag_indices(len(rows))] += kernel.noise * ratio + JITTER
         factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
         molecules = self.molecules[rows]
-        left = at
+        left = places
         if not exact:
-            some = molecules[at[:: -(-len(at) // HELD_OUT)]]
+            some = molecules[places[:: -(-len(places) // HELD_OUT)]]
             left = np.flatnonzero(np.isin(molecules, some))
         columns = np.zeros((len(rows), len(left)))
         columns[left, np.arange(len(left))] = 1
         inverse = solve_triangular(
             factor[0], columns, lower=True, overwrite_b=True, check_finite=False
         )
-        self.spread_rows.append(rows[at])
+        self.spread_rows.append(rows[places])
         # In C order, as in a head that is read: both predict the same to the last bit.
         factors = np.ascontiguousarray(inverse.T if exact else spread)
         self.spread_factor.append(factors)
@@ -143,7 +145,7 @@ class Solver:
 
 
 def spread_of_sample(
-    matrix: Floats, at: NDArray[np.int64], noise: float | Floats
+    matrix: Floats, places: NDArray[np.int64], noise: float | Floats
 ) -> Floats:
     """W [m, m] of `Head`, with a sample of molecules as inducing points.
 
@@ -152,12 +154,12 @@ def spread_of_sample(
     Gaussian process itself where Z are all training molecules.
 
     Args:
-        at: inducing points [m].
+        places: inducing points [m].
         noise: variance of all labels, or of each [n].
     """
-    own = matrix[np.ix_(at, at)] + 1e-6 * np.eye(len(at))
-    lower = np.linalg.cholesky(own)
-    projected = solve_triangular(lower, matrix[at], lower=True) / np.sqrt(noise)
+    between_places = matrix[np.ix_(places, places)] + 1e-6 * np.eye(len(places))
+    lower = np.linalg.cholesky(between_places)
+    projected = solve_triangular(lower, matrix[places], lower=True) / np.sqrt(noise)
     values, vectors = eigh(projected @ projected.T, overwrite_a=True)
     shrunk = vectors * np.sqrt(np.where(values > 1e-8, values / (1 + values), 0))
     factor = solve_triangular(lower, shrunk, lower=True, trans="T")
