@@ -150,9 +150,9 @@ def _draw_map(axes: Axes, panel: Map) -> ScalarMappable:
     names = [VIRTUAL] * panel.virtual + [
         f"{symbol}{number}" for number, symbol in enumerate(panel.symbols, 1)
     ]
-    at = range(0, len(names), -(-len(names) // LABELS))
-    axes.set_xticks(at, [names[place] for place in at], rotation=90)
-    axes.set_yticks(at, [names[place] for place in at])
+    ticks = range(0, len(names), -(-len(names) // LABELS))
+    axes.set_xticks(ticks, [names[place] for place in ticks], rotation=90)
+    axes.set_yticks(ticks, [names[place] for place in ticks])
     axes.tick_params(length=0, top=True, labeltop=True, labelbottom=False)
     axes.spines[:].set(color="0.75", linewidth=0.5)
     if panel.virtual:

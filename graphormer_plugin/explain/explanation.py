@@ -122,12 +122,12 @@ class Explainer:
         predictor, targets = self.predictor, self.predictor.targets
         (smiles,) = molecules.sources
         extra = predictor.typical_extra
-        for at, name in enumerate(predictor.extra_columns):
+        for index, name in enumerate(predictor.extra_columns):
             try:
                 value = number_in(cells.get(name, ""))
             except ValueError as error:
                 raise NoPredictionError(f"{smiles}: column {name!r}: {error}") from None
-            extra[at] = extra[at] if np.isnan(value) else value
+            extra[index] = extra[index] if np.isnan(value) else value
         prediction = predictor.estimate(molecules, extra=extra[None])
         (row,) = prediction.values
         if not np.isfinite(row).all():
@@ -153,10 +153,10 @@ class Explainer:
         text += largest(parts)
         of_parts = contribution_panels(mol, parts, unit if is_number else "probability")
         groups: list[Group] = [("", of_parts)]
-        nearest, others = "nearest training molecules", self.training.other_outcome
+        nearest = "nearest training molecules"
         for heading, among in (
             (nearest, None),
-            (f"{nearest} with another outcome", others(outcome)),
+            (f"{nearest} with another outcome", self.training.other_outcome(outcome)),
         ):
             if near := self.training.nearest(mol, unit, among):
                 groups.append((heading, near))
@@ -178,7 +178,9 @@ class Explainer:
         adjacency = Chem.GetAdjacencyMatrix(mol).astype(float)
         if virtual:
             adjacency = np.pad(adjacency, (1, 0))
-        named = {f"layer {at}": maps.mean(0) for at, maps in enumerate(attention, 1)}
+        named = {
+            f"layer {layer}": maps.mean(0) for layer, maps in enumerate(attention, 1)
+        }
         panels = [Map("bonds", adjacency, symbols, virtual)]
         panels += [Map(*item, symbols, virtual) for item in named.items()]
         groups: list[Group] = [("attention of each layer", panels)]

@@ -56,13 +56,13 @@ def contributions(
     values[read.chunk.row] = predictor.predict(
         read, extra=np.tile(numbers, (len(read), 1))
     )[:, output]
-    known = {"": np.nan, **dict(zip(smiles, values.tolist(), strict=True))}
+    value_of = {"": np.nan, **dict(zip(smiles, values.tolist(), strict=True))}
     return [
         Contribution(
             kind,
             atoms,
             Chem.MolFragmentToSmiles(mol, atoms),
-            known[smiles[0]] - known[rest],
+            value_of[smiles[0]] - value_of[rest],
         )
         for (kind, atoms), rest in zip(parts, rests, strict=True)
     ]

@@ -39,21 +39,21 @@ class TrainingMolecules:
                 parts = json.loads(read_text(run / SPLIT_FILE))
                 fitted = (parts[name] for name in parts if name != "test")
                 rows.setdefault(run.parent / MOLECULES_FILE, set()).update(*fitted)
-        found: list[list[str]] = []
+        molecules: list[list[str]] = []
         for path, of_table in sorted(rows.items()):
             table = open_table(path)
             is_log = LOG + target in table.places and target not in table.places
             columns = [SMILES_COLUMN, table.require(LOG * is_log + target)]
             columns += table.find_name(SMILES_COLUMN)
             cells = table.rows(columns)
-            kept = [c for row, _, c in cells if row in of_table and c[1]]
-            for of_row in kept if is_log else ():
+            of_file = [c for row, _, c in cells if row in of_table and c[1]]
+            for of_row in of_file if is_log else ():
                 of_row[1] = unlogged_cell(float(of_row[1]))
-            found += kept
-        smiles = [cells[0] for cells in found]
+            molecules += of_file
+        smiles = [cells[0] for cells in molecules]
         self.mols = [mol_of_any_smiles(text) for text in smiles_of(smiles, featuriser)]
-        self.labels = np.array([cells[1] for cells in found])
-        self.names = ["".join(cells[2:]) for cells in found]
+        self.labels = np.array([cells[1] for cells in molecules])
+        self.names = ["".join(cells[2:]) for cells in molecules]
         self.counts = raw_features("fingerprint", None, self.mols)
 
     def nearest(
@@ -66,11 +66,11 @@ class TrainingMolecules:
         (counts,) = raw_features("fingerprint", None, [mol])
         panels = []
         for place, likeness in most_similar(counts, self.counts[rows], SHOWN):
-            at = rows[place]
-            name = f"{self.names[at][:20]}: " if self.names[at] else ""
-            label = f"{self.labels[at]} {unit}".rstrip()
+            row = rows[place]
+            name = f"{self.names[row][:20]}: " if self.names[row] else ""
+            label = f"{self.labels[row]} {unit}".rstrip()
             title = f"{name}{label}, similarity {likeness:.2f}"
-            panels.append(Molecule(title, self.mols[at], None, notes={}))
+            panels.append(Molecule(title, self.mols[row], None, notes={}))
         return panels
 
     def other_outcome(self, predicted: str | float) -> np.ndarray:
