@@ -74,7 +74,7 @@ def fit_head(
     if labels.ndim == 1:
         labels = labels[:, None]
     if schema is None:
-        names = list(names or (f"target_{at}" for at in range(labels.shape[1])))
+        names = list(names or (f"target_{number}" for number in range(labels.shape[1])))
         schema = TargetSchema(names, unit, "binary" if classes else "regression")
     if len(labels) != len(smiles):
         raise ValueError(f"{len(labels)} rows of labels for {len(smiles)} molecules")
@@ -85,16 +85,16 @@ def fit_head(
     columns = extra_values([*extra], extra, len(smiles))
     blocks = [*blocks, "extra"] if extra else list(blocks)
     check(blocks, labels, schema, signs)
-    kept = training_sample(labels, seed, weights)
-    smiles = [smiles[row] for row in kept]
-    labels = labels[kept]
-    weights = None if weights is None else weights[kept]
+    sampled = training_sample(labels, seed, weights)
+    smiles = [smiles[row] for row in sampled]
+    labels = labels[sampled]
+    weights = None if weights is None else weights[sampled]
     predictor = predictor or load(checkpoint, head=None, domain=False)
     molecules = predictor.read(smiles)
     layers = predictor.member.own_layers() if layers is None else layers
     vectors = predictor.embed(molecules, layers, batch_size=batch_size)
     raw = {
-        block: raw_features(block, vectors, molecules.described, columns[kept])
+        block: raw_features(block, vectors, molecules.described, columns[sampled])
         for block in sorted({*blocks, "vectors"})
     }
     digest = weights_digest(read_checkpoint(checkpoint).weights)
@@ -109,7 +109,7 @@ def fit_head(
         layers=layers,
         weights=weights,
         extra_columns=list(extra),
-        bounds=signs[kept],
+        bounds=signs[sampled],
     )
     for line in limit_warnings(head):
         logger.warning(line)
@@ -150,11 +150,11 @@ def save_training_domain(
 
 def _weights_of_labels(weights: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Weights of labels [n, T], from weights of molecules [n] or of labels."""
-    given = np.asarray(weights, np.float64)
-    values = given[:, None] if given.ndim == 1 else given
+    raw = np.asarray(weights, np.float64)
+    values = raw[:, None] if raw.ndim == 1 else raw
     if values.shape not in (shape, (shape[0], 1)):
         raise ValueError(
-            f"weights have shape {list(given.shape)}, expected [{shape[0]}] or "
+            f"weights have shape {list(raw.shape)}, expected [{shape[0]}] or "
             f"{list(shape)}"
         )
     if not ((values >= 0) & (values < np.inf)).all():

@@ -77,15 +77,15 @@ def check_components(start: Pretrained, run: DictConfig) -> None:
     names = [*COMPONENTS]
     if run.checkpoint.reset_lr_scheduler:
         names.remove("lr_scheduler")
-    wrong = [
+    different = [
         f"{flag_of(name)} {run[name]._name} (there {start.components[name]})"
         for name in names
         if start.components.get(name) not in (None, run[name]._name)
     ]
-    if wrong:
+    if different:
         raise ValueError(
             f"{start.path} was trained with other components than this run: "
-            f"{', '.join(wrong)}; resume with the same, or give --reset-optimizer"
+            f"{', '.join(different)}; resume with the same, or give --reset-optimizer"
         )
 
 

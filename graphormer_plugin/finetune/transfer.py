@@ -93,7 +93,7 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
     preset = here.options() if here else dict.fromkeys(SIZES)
     fields = dataclasses.fields(here.config) if here else ()
     run_only = {field.name for field in fields if field.metadata.get("run_only")}
-    adopted, kept, wrong = [], [], []
+    adopted, chosen, different = [], [], []
     for name in sorted(preset.keys() - run_only):
         if name not in cfg or name not in saved or cfg[name] == saved[name]:
             continue
@@ -101,7 +101,7 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
         there = setting(name, saved[name])
         text = f"{setting(name, cfg[name])} (there {there})"
         if name in SIZES:
-            wrong.append(text)
+            different.append(text)
         elif rate and not resumes:
             continue
         elif cfg[name] == preset[name]:
@@ -109,18 +109,18 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
                 cfg[name] = saved[name]
             adopted.append(there)
         elif resumes and not rate:
-            wrong.append(text)
+            different.append(text)
         else:
-            kept.append(text)
-    if wrong:
+            chosen.append(text)
+    if different:
         raise ValueError(
             f"{start.path} was trained with other options, which have to agree, than this "
-            f"run: {', '.join(wrong)}"
+            f"run: {', '.join(different)}"
         )
     if adopted:
         logger.info("options taken from %s: %s", start.path, ", ".join(adopted))
-    if kept:
-        logger.info("options other than in %s: %s", start.path, ", ".join(kept))
+    if chosen:
+        logger.info("options other than in %s: %s", start.path, ", ".join(chosen))
 
 
 def setting(name: str, value: Any) -> str:
@@ -143,13 +143,13 @@ def translate(
     Weights that the other run does not have stay as they were initialised. So does the
     head if the targets are others, unless ``keep_head``.
     """
-    own = model.state_dict()
+    here = model.state_dict()
     labels = model_row_labels(model, start.schema, weights)
-    own_labels = model_row_labels(model, schema, own)
+    own_labels = model_row_labels(model, schema, here)
     outputs = model.output_names
     head_kept = _keeps_head(start, targets, keep_head)
     result, loaded, anew, notes = {}, 0, [], []
-    for name, tensor in own.items():
+    for name, tensor in here.items():
         source = weights.get(name)
         if name in outputs and not head_kept:
             source = None
@@ -174,14 +174,14 @@ def translate(
             notes.append(f"mapped by vocabulary: {name}, {note}")
     if head_kept:
         _restandardise(result, outputs, start.targets, targets)
-    logger.info("loaded from %s: %d of %d tensors", start.path, loaded, len(own))
+    logger.info("loaded from %s: %d of %d tensors", start.path, loaded, len(here))
     for note in notes:
         logger.info(note)
     if anew:
         names = [targets_text(schema) for schema in (start.targets, targets)]
         reason = "" if head_kept else " (targets there {}, here {})".format(*names)
         logger.info("re-initialised%s: %s", reason, ", ".join(anew))
-    skipped = [name for name in weights if name not in own]
+    skipped = [name for name in weights if name not in here]
     if skipped:
         logger.info("skipped, not in this model: %s", ", ".join(skipped))
     return result

@@ -32,7 +32,7 @@ class Imported(NamedTuple):
     @property
     def targets(self) -> TargetSchema:
         """Targets without names, which no published file has."""
-        return TargetSchema([f"output {at}" for at in range(self.num_outputs)])
+        return TargetSchema([f"output {number}" for number in range(self.num_outputs)])
 
 
 class Weights:

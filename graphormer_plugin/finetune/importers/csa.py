@@ -97,10 +97,10 @@ def import_csa(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Import
     return Imported("cgt", options, schema, outputs, new)
 
 
-def _tables(weights: Weights, one: str, several: str) -> list[Tensor]:
+def _tables(weights: Weights, single: str, several: str) -> list[Tensor]:
     """Embeddings of columns: a table, or a numbered table per column."""
-    if f"{one}.weight" in weights:
-        return [weights.take(f"{one}.weight")]
+    if f"{single}.weight" in weights:
+        return [weights.take(f"{single}.weight")]
     count = weights.count(several + ".{}.weight") or 1
     return [weights.take(f"{several}.{number}.weight") for number in range(count)]
 
