@@ -38,8 +38,8 @@ def is_same_definition(first: Any, second: Any) -> bool:
     """Whether two classes or functions have one name in one module, as those of a notebook's
     cell that is run again; a function without a name is always another."""
     names = [
-        (one.__module__, getattr(one, "__qualname__", "<lambda>"))
-        for one in (first, second)
+        (definition.__module__, getattr(definition, "__qualname__", "<lambda>"))
+        for definition in (first, second)
     ]
     return names[0] == names[1] and not names[0][1].endswith("<lambda>")
 

@@ -98,9 +98,11 @@ def build_model(
         "edge_offset": np.cumsum([0, *chunk.num_edges]),
         "edge_dst": chunk.edge_index[1],
     }
-    asked = TargetSchema(names, "", kind, label_level, num_classes)
+    schema_of_labels = TargetSchema(names, "", kind, label_level, num_classes)
     offset = columns["node_offset"]
-    targets, _ = describe_targets(labels, asked, offset, {}, chunk.node_split)
+    targets, _ = describe_targets(
+        labels, schema_of_labels, offset, {}, chunk.node_split
+    )
     total, count = sum_of_logs(columns, np.arange(len(chunk)))
     return models.build_model(arch, schema, targets, total / count, **options)
 

@@ -125,14 +125,16 @@ class MoleculeEstimator:
         labels = labels[rows]
         weights = weights[rows]
         unfit = unfit_targets(labels, schema.kind)
-        learned = [at for at in range(labels.shape[1]) if at not in unfit]
+        learned = [target for target in range(labels.shape[1]) if target not in unfit]
         if not learned:
             raise ValueError("y has fewer than 2 different labels, nothing to learn")
         if unfit:
-            names = ", ".join(schema.names[at] for at in unfit)
+            names = ", ".join(schema.names[target] for target in unfit)
             warnings.warn(f"too few different labels to learn {names}", stacklevel=2)
         every = (schema.names, schema.class_names)
-        names, words = ([one[at] for at in learned if one] for one in every)
+        names, words = (
+            [entry[target] for target in learned if entry] for entry in every
+        )
         weighted: dict[str, Any] = {}
         if sample_weight is not None:
             settings = replace(settings, weight_column=WEIGHT_COLUMN)
@@ -168,8 +170,8 @@ class MoleculeEstimator:
         shown = {"logs": of.logs, "interval": of.interval}
         columns = prediction_columns(of.targets, *predicted, **shown)
         names = free_names([*(column.name for column in columns), REASON], [])
-        table = pandas.DataFrame({n: one.cells for n, one in zip(names, columns)})
-        numbers = [n for n, one in zip(names, columns) if one.is_number]
+        table = pandas.DataFrame({n: output.cells for n, output in zip(names, columns)})
+        numbers = [n for n, output in zip(names, columns) if output.is_number]
         table[numbers] = table[numbers].apply(pandas.to_numeric)
         table = table.set_axis(rows).reindex(range(len(X)))
         table[names[-1]] = [reasons.get(row, "") for row in range(len(X))]
@@ -182,10 +184,12 @@ class MoleculeEstimator:
         predicted = pandas.DataFrame(self.predict(X))
         scores = []
         for name, values in zip(labels, predicted.to_numpy().T, strict=True):
-            known = labels[name].notna().to_numpy() & ~pandas.isna(values)
-            if known.sum() > 1:
-                column = labels[name].to_numpy()[known]
-                scores.append(self._score(column, values[known].astype(column.dtype)))
+            is_scored = labels[name].notna().to_numpy() & ~pandas.isna(values)
+            if is_scored.sum() > 1:
+                column = labels[name].to_numpy()[is_scored]
+                scores.append(
+                    self._score(column, values[is_scored].astype(column.dtype))
+                )
         return float(np.mean(scores)) if scores else np.nan
 
     def save(self, folder: str | Path) -> None:
@@ -225,8 +229,8 @@ class MoleculeEstimator:
         self.learned_ = list(range(len(targets.names)))
         self.one_column_ = len(targets.names) == 1
         self._classes = [  # for a classifier
-            np.array(targets.classes_of(at) or range(targets.num_classes or 2))
-            for at in self.learned_
+            np.array(targets.classes_of(target) or range(targets.num_classes or 2))
+            for target in self.learned_
         ]
         return self
 
@@ -245,17 +249,17 @@ class MoleculeEstimator:
         for name, words in {"errors": ("coerce", "raise"), "model": MODELS}.items():
             if (value := getattr(self, name)) not in words:
                 raise ValueError(f"{name} is {value!r}, expected {' or '.join(words)}")
-        given = self.get_params()
-        del given["errors"], given["unit"]
-        seed = given.pop("random_state")
+        parameters = self.get_params()
+        del parameters["errors"], parameters["unit"]
+        seed = parameters.pop("random_state")
         if not isinstance(seed, Integral):  # scikit-learn draws it so
             seed = int(check_random_state(seed).randint(MOST_SEED))
-        weights = given.pop("class_weight", None)
+        weights = parameters.pop("class_weight", None)
         if isinstance(weights, Mapping):
-            texts = [str(weights.get(one, 1)) for one in np.ravel(self.classes_)]
+            texts = [str(weights.get(label, 1)) for label in np.ravel(self.classes_)]
             weights = ",".join(texts)
-        given["class_weights"] = weights or ""
-        return Settings(table="", folder="", seed=seed, **given)
+        parameters["class_weights"] = weights or ""
+        return Settings(table="", folder="", seed=seed, **parameters)
 
     def _read(
         self, smiles: Sequence[str], rows: NDArray[np.int64], reader: RowReader
@@ -263,7 +267,7 @@ class MoleculeEstimator:
         """Molecules of some rows, the rows that have a molecule, and for the others the
         reason."""
         molecules, failed = read_rows(reader, [smiles[row] for row in rows])
-        reasons = {int(rows[at]): text for at, text in failed.items()}
+        reasons = {int(rows[place]): text for place, text in failed.items()}
         if reasons:
             row = min(reasons)
             text = f"{len(reasons):,} of {len(rows):,} molecules cannot be read "
@@ -348,8 +352,8 @@ class MoleculeClassifier(MoleculeEstimator, ClassifierMixin, BaseEstimator):
         labels = np.full(targets.shape, np.nan)
         self._classes = []
         words = []
-        for at, name in enumerate(targets):
-            known = targets[name].notna().to_numpy()
+        for target, name in enumerate(targets):
+            is_labelled = targets[name].notna().to_numpy()
             column = targets[name].dropna().convert_dtypes().to_numpy()
             check_classification_targets(column)
             classes, numbers = np.unique(column, return_inverse=True)
@@ -359,10 +363,10 @@ class MoleculeClassifier(MoleculeEstimator, ClassifierMixin, BaseEstimator):
             if len(classes) > 2 and len(targets.columns) > 1:
                 raise ValueError(f"{name} has {len(classes)} classes: fit it by itself")
             if len(classes) > 1:
-                labels[known, at] = numbers
+                labels[is_labelled, target] = numbers
             self._classes.append(classes)
             are_numbers = np.array_equal(classes, np.arange(len(classes)))
-            words.append([] if are_numbers else [str(one) for one in classes])
+            words.append([] if are_numbers else [str(label) for label in classes])
         count = max(map(len, self._classes))
         kind, count = ("multiclass", count) if count > 2 else ("binary", 0)
         schema = TargetSchema(list(targets), kind=kind, num_classes=count)
@@ -386,8 +390,8 @@ class MoleculeClassifier(MoleculeEstimator, ClassifierMixin, BaseEstimator):
         if self.predictor_.targets.kind == "multiclass":
             result[0][rows] = values
         else:
-            for at, ones in zip(self.learned_, values.T, strict=True):
-                result[at][rows] = np.stack([1 - ones, ones], 1)
+            for target, ones in zip(self.learned_, values.T, strict=True):
+                result[target][rows] = np.stack([1 - ones, ones], 1)
         return result
 
     def predict(self, X: Any) -> NDArray:

@@ -47,15 +47,15 @@ def in_workers(
     """
     if not workers:
         return itertools.starmap(function, calls)
-    given: tuple[Any, ...]
+    arguments: tuple[Any, ...]
     if fork:
-        given = os.getpid(), start, lambda: function
+        arguments = os.getpid(), start, lambda: function
         context = multiprocessing.get_context("fork")
         pool = functools.partial(ProcessPoolExecutor, workers, context)
     else:
-        given = os.getpid(), start, functools.partial(loads, bytes(dumps(function)))
+        arguments = os.getpid(), start, functools.partial(loads, bytes(dumps(function)))
         pool = functools.partial(get_reusable_executor, workers)
-    pool = functools.partial(pool, initializer=_start, initargs=given)
+    pool = functools.partial(pool, initializer=_start, initargs=arguments)
     return _results(pool, 4 * workers, calls)
 
 

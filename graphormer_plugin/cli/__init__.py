@@ -146,8 +146,8 @@ def command(function: Command) -> Command:
             return function(arguments) or 0
         except Exception as error:
             text = error_line(error, arguments)
-            known = isinstance(error, (ValueError, OSError, MemoryError))
-            if not known and not is_out_of_memory(error):
+            is_expected = isinstance(error, (ValueError, OSError, MemoryError))
+            if not is_expected and not is_out_of_memory(error):
                 text = f"{type(error).__name__}: {text}; --debug shows where"
             print_error(f"error: {text}")
             return EXIT_BAD_INPUT

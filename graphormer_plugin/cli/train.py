@@ -38,15 +38,15 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", metavar="FOLDER", type=not_empty, help=place)
     groups = {}
     flags = [
-        one
-        for one in dataclasses.fields(Settings)[2:]
-        if one.metadata.get("flag", True)
+        flag
+        for flag in dataclasses.fields(Settings)[2:]
+        if flag.metadata.get("flag", True)
     ]
-    for one in flags:  # without table and folder
-        name = one.metadata.get("group", "table")
+    for flag in flags:  # without table and folder
+        name = flag.metadata.get("group", "table")
         if name not in groups:
             groups[name] = parser.add_argument_group(name)
-        add_flag(groups[name], one)
+        add_flag(groups[name], flag)
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     return parser
 
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def parsed_settings(arguments: argparse.Namespace) -> Settings:
     """The experiment that the arguments describe."""
-    names = {one.name for one in dataclasses.fields(Settings)} - {"folder"}
+    names = {field.name for field in dataclasses.fields(Settings)} - {"folder"}
     values = {name: x for name, x in vars(arguments).items() if name in names}
     folder = arguments.out or stem(Path(arguments.table)) + "-model"
     # Lines that are shown to others do not tell where on this machine they were written.

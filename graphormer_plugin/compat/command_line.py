@@ -69,10 +69,12 @@ def parse(
         # fairseq trains with bfloat16 anywhere, but takes --bf16 for --tpu, too.
         if getattr(parsed, "bf16", False) and find_spec("torch_xla") is None:
             parsed.tpu = "--tpu" in sys.argv
-        given = vars(parsed).get
-        if given("max_pairs") and not (given("batch_size") or given("max_tokens")):
+        value_of = vars(parsed).get
+        if value_of("max_pairs") and not (
+            value_of("batch_size") or value_of("max_tokens")
+        ):
             parsed.batch_size = NO_LIMIT  # fairseq demands one of the two
-        if given("store_ema"):
+        if value_of("store_ema"):
             raise ValueError("--store-ema: nothing reads these weights; leave it out")
         if hasattr(parsed, "arch"):
             check_optimizer(parsed)
@@ -90,9 +92,9 @@ def wrong_argument(message: str) -> NoReturn:
 def require_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
     """Raise ValueError where a command lacks flags without which fairseq would read text;
     other commands than ``fairseq-train`` and ``fairseq-validate`` need none."""
-    known = parser._option_string_actions
-    trains = "--arch" in known
-    needed = TRAINING if trains else VALIDATION if "--path" in known else ()
+    flags_of_parser = parser._option_string_actions
+    trains = "--arch" in flags_of_parser
+    needed = TRAINING if trains else VALIDATION if "--path" in flags_of_parser else ()
     flags = {argument.partition("=")[0] for argument in arguments}
     missing = [example for names, example in needed if not flags & {*names}]
     if missing:
@@ -137,14 +139,17 @@ def check_optimizer(arguments: argparse.Namespace) -> None:
 def check_paths(arguments: argparse.Namespace) -> None:
     """Make the folders that fairseq writes to, and check the files that it reads; the name of
     a model of the package becomes the path of its file."""
-    given = vars(arguments).get  # fairseq-validate reads them once without defaults
-    if path := given("finetune_from_model"):
-        if any(map(given, RESETS)):
+    value_of = vars(arguments).get  # fairseq-validate reads them once without defaults
+    if path := value_of("finetune_from_model"):
+        if any(map(value_of, RESETS)):
             raise ValueError("--finetune-from-model implies --reset-...; leave it out")
         arguments.finetune_from_model = os.fspath(checkpoint_path(path))
-    folders = [os.path.dirname(given("log_file") or ""), given("tensorboard_logdir")]
+    folders = [
+        os.path.dirname(value_of("log_file") or ""),
+        value_of("tensorboard_logdir"),
+    ]
     flag = "--path"
-    path = given("path")
+    path = value_of("path")
     if hasattr(arguments, "arch"):
         folders += [] if arguments.no_save else [arguments.save_dir]
         flag, path = "--restore-file", arguments.restore_file
@@ -152,7 +157,7 @@ def check_paths(arguments: argparse.Namespace) -> None:
         path = None if path == "checkpoint_last.pt" else path
     elif path:
         path = arguments.path = os.fspath(checkpoint_path(path))
-    if path is not None and not (given("checkpoint_suffix") or os.path.exists(path)):
+    if path is not None and not (value_of("checkpoint_suffix") or os.path.exists(path)):
         raise FileNotFoundError(f"{flag} {path}: no such file")
     for folder in filter(None, folders):
         os.makedirs(folder, exist_ok=True)

@@ -40,9 +40,9 @@ def weight_table(text: str, task: Any) -> Tensor:
 def class_weights(text: str, targets: TargetSchema, labels: NDArray) -> NDArray:
     """Weights of the classes of each target, float64 [T, classes]. Only ``balanced`` reads
     the labels of the training [n, T], NaN where missing."""
-    given = given_weights(text, targets)
-    if given is not None:
-        return np.tile(given, (len(targets.names), 1))
+    listed_weights = given_weights(text, targets)
+    if listed_weights is not None:
+        return np.tile(listed_weights, (len(targets.names), 1))
     if labels.shape[1:] != (len(targets.names),):
         raise ValueError(
             f"labels have shape {list(labels.shape)}, expected [n, {len(targets.names)}]"

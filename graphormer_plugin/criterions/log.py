@@ -39,11 +39,11 @@ def whole_split() -> list[MetersDict]:
 def on_cpu(logs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Logging outputs with their tensors on the CPU, as float64; waits once for a GPU, not
     for each tensor."""
-    found = [x for log in logs for x in log.values() if isinstance(x, Tensor)]
-    if not found:
+    tensors = [x for log in logs for x in log.values() if isinstance(x, Tensor)]
+    if not tensors:
         return [*map(dict, logs)]
-    flat = torch.cat([tensor.detach().double().flatten() for tensor in found]).cpu()
-    parts = iter(flat.split([tensor.numel() for tensor in found]))
+    flat = torch.cat([tensor.detach().double().flatten() for tensor in tensors]).cpu()
+    parts = iter(flat.split([tensor.numel() for tensor in tensors]))
     return [
         {
             name: next(parts).view_as(x) if isinstance(x, Tensor) else x

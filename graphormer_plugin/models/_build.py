@@ -19,11 +19,11 @@ def model_config(arch: str, **options: Any) -> Any:
             f"unknown architecture {arch!r}; see python -m graphormer_plugin"
         )
     _, _, config, preset = ARCHITECTURES[arch]
-    known = {entry.name for entry in dataclasses.fields(config)}
-    unknown = sorted(options.keys() - known)
+    names = {entry.name for entry in dataclasses.fields(config)}
+    unknown = sorted(options.keys() - names)
     if unknown:
         raise ValueError(
-            f"{arch} has no option {unknown[0]!r}, expected {sorted(known)}"
+            f"{arch} has no option {unknown[0]!r}, expected {sorted(names)}"
         )
     return config(**{**preset, **options})
 

@@ -94,14 +94,14 @@ def settle_metric(run: DictConfig, criterion: FairseqCriterion) -> None:
     if not isinstance(criterion, GraphCriterion):
         return
     name = run.checkpoint.best_checkpoint_metric
-    known = criterion.known_metrics()
-    if name not in known:
+    names = criterion.known_metrics()
+    if name not in names:
         logs_others = type(criterion).log_metrics.__module__.partition(".")[0]
         if logs_others != __name__.partition(".")[0]:
             return  # a user's own metrics
         raise ValueError(
             f"--best-checkpoint-metric {name}: {run.criterion._name} has "
-            f"{', '.join(known)}"
+            f"{', '.join(names)}"
         )
     maximize = run.checkpoint.maximize_best_checkpoint_metric
     if maximize and name not in RISING:

@@ -186,11 +186,11 @@ class GraphPredictionTask(FairseqTask):
 
     def check_num_classes(self) -> None:
         """Raise ValueError if ``--num-classes`` contradicts the targets."""
-        asked, outputs = self.cfg.num_classes, self.targets.num_outputs
-        if asked is not None and asked != outputs:
+        expected, outputs = self.cfg.num_classes, self.targets.num_outputs
+        if expected is not None and expected != outputs:
             names = ", ".join(self.targets.names)
             raise ValueError(
-                f"--num-classes {asked}, but the data have {outputs} ({names}); leave it out"
+                f"--num-classes {expected}, but the data have {outputs} ({names}); leave it out"
             )
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> None:
