@@ -87,10 +87,8 @@ def build_model(
     bonds.add(None if real else chunk.edge_attr, int(chunk.num_edges.sum()))
     x = Column("x", node_dims)
     x.measure(chunk.x)
-    if node_dims is None and x.kind == "integers":
-        node_dims = x.vocabularies()
     width = chunk.edge_attr.shape[1] if real else 0
-    schema = bonds.schema(chunk.x.shape[1], node_dims, width)
+    schema = bonds.schema(chunk.x.shape[1], x.vocabularies(), width)
     labels = chunk.target
     names = default_names(labels.shape[1])
     columns = {

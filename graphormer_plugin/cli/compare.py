@@ -1,6 +1,5 @@
 """``graphormer-compare``: are models of ``graphormer-train`` different?"""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,7 +56,3 @@ def main(argv: Sequence[str] | None = None) -> None:
         advice = "25 say more: --folds 5 --replicates 5 of graphormer-train"
         print_warning(f"{len(values)} test folds, {advice}")
     print_line(str(arguments.output))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

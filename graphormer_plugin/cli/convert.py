@@ -3,7 +3,6 @@ a checkpoint's contents."""
 
 import argparse
 import logging
-import sys
 from collections.abc import Sequence
 
 from graphormer_plugin.cli import CommandParser, command, not_empty
@@ -94,7 +93,3 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     for name in ("config", "target_names", "target_kind", "target_unit"):
         if not arguments.source and getattr(arguments, name) is not None:
             raise ValueError(f"{flag_of(name)} only works with --from")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

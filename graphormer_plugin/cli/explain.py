@@ -1,7 +1,6 @@
 """``graphormer-explain``: draw what the prediction for a molecule depends on."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -81,7 +80,3 @@ def main(argv: Sequence[str] | None = None) -> None:
         from graphormer_plugin.cli._explanation import explain_molecules
 
     explain_molecules(arguments, MAX_MOLECULES)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,6 @@
 """``graphormer-predict``: predict the molecules of a CSV, TSV, SDF, .smi or Parquet."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -148,7 +147,3 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         if path.suffix.lower() == ".parquet":
             pyarrow_parquet()
         arguments.shard.check_output(path)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import logging
-import sys
 from collections.abc import Sequence
 
 from graphormer_plugin.cli import CommandParser, command, print_line, print_warning
@@ -70,7 +69,3 @@ def main(argv: Sequence[str] | None = None) -> None:
         print_warning(text)
     for part in store.stores:
         print_line(str(part.path))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,7 +4,6 @@ import argparse
 import dataclasses
 import logging
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -81,7 +80,3 @@ def parsed_settings(arguments: argparse.Namespace) -> Settings:
 def relative(path: str) -> str:
     """An absolute path from the current folder; another stays."""
     return os.path.relpath(path) if os.path.isabs(path) else path
-
-
-if __name__ == "__main__":
-    sys.exit(main())

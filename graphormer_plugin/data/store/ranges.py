@@ -64,8 +64,11 @@ class Column:
             f"{limits.min}..{limits.max}"
         )
 
-    def vocabularies(self) -> list[int]:
-        """Number of values of each column of categories, by its largest value."""
+    def vocabularies(self) -> list[int] | None:
+        """Number of values of each column of categories, if it is not known by its largest
+        value; None of floats."""
+        if self.dims is not None or self.kind != "integers":
+            return self.dims
         for column, value in enumerate(self.largest.tolist()):
             text = f"{self.name} column {column} has categories up to {value:,}"
             if value >= MAX_CATEGORIES:
@@ -83,7 +86,6 @@ class BondColumns:
     values of each column, if that is known."""
 
     def __init__(self, dims: list[int] | None) -> None:
-        self._dims = dims
         self._column = Column("edge_attr", dims)
         self._rows: set[tuple[int, ...]] = set()
         self._radix = dims is not None and math.prod(dims) <= MAX_RADIX_TYPES
@@ -109,9 +111,7 @@ class BondColumns:
         self, width: int, node_dims: list[int] | None, edge_features: int = 0
     ) -> FeatureSchema:
         """Schema with the bonds so far; ``width`` counts the node columns."""
-        dims = list(self._dims) if self._dims is not None else []
-        if self._dims is None and self._column.kind:
-            dims = self._column.vocabularies()
+        dims = list(self._column.vocabularies() or ())
         table = None
         if math.prod(dims) > MAX_RADIX_TYPES:
             table = [list(row) for row in sorted(self._rows)]

@@ -236,11 +236,8 @@ class StoreWriter:
         """Schema of the columns, with names and scales of the graph features."""
         x = self._columns["x"]
         real = self._columns.get("edge_attr")
-        node_dims = self.node_dims
-        if node_dims is None and x.kind == "integers":
-            node_dims = x.vocabularies()
         width = 0 if real is None else real.tail[0]
-        schema = self.bonds.schema(x.tail[0], node_dims, width)
+        schema = self.bonds.schema(x.tail[0], x.vocabularies(), width)
         if not names:
             return schema
         train = splits.get("train", np.arange(self.num_graphs))
