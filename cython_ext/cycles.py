@@ -6,12 +6,7 @@ import numpy as np
 
 from cython_ext import _cycles
 from cython_ext._checks import INT32_MAX, checked_integer
-from cython_ext.columns import (
-    EDGE_COLUMNS,
-    checked_columns,
-    checked_graph_ids,
-    extents,
-)
+from cython_ext.columns import EDGE_COLUMNS, checked_columns, checked_graph_ids, extents
 
 # Steps of the search for chordless cycles of one graph: a tenth of a second.
 MAX_CYCLE_STEPS = 1 << 23

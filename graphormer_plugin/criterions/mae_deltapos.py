@@ -14,11 +14,7 @@ from torch import Tensor
 from graphormer_plugin.choices import check_least, option
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.l1_loss import L1Loss
-from graphormer_plugin.criterions.log import (
-    log_mean_error,
-    log_sums,
-    mean_over_columns,
-)
+from graphormer_plugin.criterions.log import log_mean_error, log_sums, mean_over_columns
 from graphormer_plugin.data.graphs.periodic import counted_atoms
 
 # Of OC20, in eV and angstrom (released code).

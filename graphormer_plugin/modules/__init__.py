@@ -47,11 +47,7 @@ from graphormer_plugin.modules.gaussian_kernels import (
     GaussianKernels,
     pair_distances,
 )
-from graphormer_plugin.modules.gps_encoder import (
-    GPSEncoder,
-    GPSEncoderConfig,
-    GPSLayer,
-)
+from graphormer_plugin.modules.gps_encoder import GPSEncoder, GPSEncoderConfig, GPSLayer
 from graphormer_plugin.modules.graph_transformer_encoder import (
     GraphTransformerEncoder,
     GraphTransformerEncoderConfig,

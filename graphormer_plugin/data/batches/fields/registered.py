@@ -21,10 +21,7 @@ import numpy as np
 from tqdm import tqdm
 
 from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec, Field
-from graphormer_plugin.data.batches.fields.field_cache import (
-    CACHED_FIELDS,
-    CachedField,
-)
+from graphormer_plugin.data.batches.fields.field_cache import CACHED_FIELDS, CachedField
 from graphormer_plugin.data.columns import (
     Columns,
     Level,
