@@ -82,17 +82,14 @@ class DistanceKernels(nn.Module):
                 nn.init.normal_(self.factor, std=0.02)
                 nn.init.normal_(self.shift, std=0.02)
 
-    def forward(
-        self, distances: Tensor, first: Tensor | None, second: Tensor | None
-    ) -> Tensor:
+    def forward(self, distances: Tensor, *atoms: Tensor) -> Tensor:
         """Distances [...] in float32 or float64, and the atoms [...] of the first and the second
         node of each pair, which types need -> [..., K]."""
-        rows = []
-        if self.types == "ordered":
-            rows = [self.num_atoms * first + second]
-        elif self.types == "sum":
+        if self.types != "none":
+            first, second = atoms
             rows = [first, self.num_atoms + second]
-        if rows:
+            if self.types == "ordered":
+                rows = [self.num_atoms * first + second]
             factor = sum(F.embedding(row, self.factor).squeeze(-1) for row in rows)
             shift = sum(F.embedding(row, self.shift).squeeze(-1) for row in rows)
             distances = factor * distances + shift

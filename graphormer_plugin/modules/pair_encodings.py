@@ -174,7 +174,7 @@ class Gaussians(PairEncoding):
         """pos [B, N, 3] and x [B, N, F] -> [B, N, N, K]."""
         distances = pair_distances(pos.to(self.dtype))
         if x is None:
-            return self.kernels(distances, None, None)
+            return self.kernels(distances)
         atoms = x[..., 0].long()
         return self.kernels(distances, atoms.unsqueeze(2), atoms.unsqueeze(1))
 
