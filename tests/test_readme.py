@@ -328,6 +328,7 @@ def test_every_flag_exists(tmp_path, monkeypatch):
         f"--arch {architecture.family}" for architecture in ARCHITECTURES.values()
     }
     cases |= {"--criterion binary_logloss", "--lr-scheduler reduce_lr_on_plateau"}
+    cases.add("--criterion mae_deltapos")
     for case in cases:  # the last of equal flags wins
         words = f"{base} --criterion l1_loss --task graph_prediction --arch gin {case}"
         parsers.append(options.get_training_parser())

@@ -190,7 +190,7 @@ _TABLE = {
     # In angstrom, centred: `graph_columns.flat_columns` subtracts the mean of a graph.
     "pos": ColumnType(Level.NODE, DTYPES["pos"], "pos", tail=(3,), is_attribute=True),
     "forces": ColumnType(Level.NODE, _FLOAT32, "forces", tail=(3,), is_attribute=True),
-    "node.displacement": ColumnType(
+    "displacement": ColumnType(
         Level.NODE, _FLOAT32, "displacement", True, tail=(3,), is_attribute=True
     ),
     "node_split": ColumnType(Level.NODE, _types("uint8"), "train_mask"),

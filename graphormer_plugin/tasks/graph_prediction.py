@@ -144,7 +144,7 @@ class GraphPredictionTask(FairseqTask):
                 raise ValueError(
                     f"{name} has labels of {level}s; use --task {level}_prediction"
                 )
-            if ("node.displacement" in store.columns) != bool(self.vector):
+            if ("displacement" in store.columns) != bool(self.vector):
                 use = "graph_prediction" if self.vector else "is2re"
                 has = "no displacements" if self.vector else "images of periodic cells"
                 raise ValueError(f"{name} has {has}; use --task {use}")

@@ -42,8 +42,10 @@ class IS2RETask(GraphPredictionTask):
     vector = "displacement"
 
     def __init__(self, cfg: IS2REConfig, **kwargs: Any) -> None:
-        cfg.dataset_name = cfg.data or cfg.dataset_name
+        cfg.data = cfg.dataset_name = cfg.data or cfg.dataset_name
         super().__init__(cfg, **kwargs)
+        if self.run is not None:  # fairseq looks for unused splits there
+            self.run.task.data = cfg.data
 
     @property
     def targets(self) -> TargetSchema:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.benchmark_files import write_gaps
+from support.lmdb_files import golden_entries, write_lmdb
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -76,6 +77,7 @@ def dry(flags, tmp_path):
     """Runs a recipe or an ablation in the same way; (recipe, variant, arguments of
     fairseq-train) of each training."""
     write_gaps(tmp_path / "data")
+    write_lmdb(tmp_path / "is2re", golden_entries())
 
     def trainings(name, **more):
         output = flags(name, {"SEEDS": "1"} | more)

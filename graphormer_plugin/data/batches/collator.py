@@ -132,8 +132,8 @@ class GraphCollator:
             labels["weight"] = columns["weight"][ids].astype(np.float64)
         if "bound" in columns:
             labels["bound"] = columns["bound"][ids]
-        if "node.displacement" in columns:
-            moved = padded_rows(columns, Level.NODE, "node.displacement", ids)
+        if "displacement" in columns:
+            moved = padded_rows(columns, Level.NODE, "displacement", ids)
             labels["displacement"] = moved.astype(np.float64)
         return {
             "id": torch.tensor(graph_ids),  # a copy: they may be read-only

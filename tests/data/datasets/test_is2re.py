@@ -34,9 +34,7 @@ def store_of(folder, **more):
 
 def graphs_of(store, number):
     rows = slice(*store.columns["node_offset"][number : number + 2])
-    return {
-        name: store.columns[name][rows] for name in ("x", "pos", "node.displacement")
-    }
+    return {name: store.columns[name][rows] for name in ("x", "pos", "displacement")}
 
 
 def test_systems_are_those_of_the_released_code(folder):
@@ -57,7 +55,7 @@ def test_systems_are_those_of_the_released_code(folder):
         assert np.array_equal(graph["x"], np.stack(columns, 1))
         steps = graph["pos"] - system["pos"]
         assert np.ptp(steps, axis=0).max() < 1e-5
-        difference = graph["node.displacement"] - system["deltapos"]
+        difference = graph["displacement"] - system["deltapos"]
         assert np.abs(difference).max() < 1e-6
         energy = arrays[f"system/{number}/relaxed_energy"]
         assert store.target[number, 0] == pytest.approx(energy, abs=1e-6)
@@ -105,7 +103,7 @@ def test_unknown_labels_and_tags(tmp_path):
     store = store_of(write_lmdb(tmp_path / "bare", [entry, bare]))
     assert np.isnan(store.target[1]).all()
     last = graphs_of(store, 1)
-    assert np.isnan(last["node.displacement"]).all()
+    assert np.isnan(last["displacement"]).all()
     assert counted_atoms(last["x"]).all()
 
 
