@@ -79,6 +79,7 @@ WRAPPERS = {
             */attention_layer.py) more=(--rounds 1) ;;
             */collate.py) more=(--batch-size 8 --rounds 1) ;;
             */featurise.py | */prediction.py) more=(--molecules 20 --rounds 1) ;;
+            */operators.py) more=(--size 1x32x4) ;;
             */train_step.py)
                 more=(--batch-size 8 --batches 1 --rounds 1 --threads 1)
                 more+=(--device cpu --size 1x32x4) ;;

@@ -63,7 +63,7 @@ def make_step(
     model: nn.Module, batches: list[dict], bfloat16: bool = False
 ) -> Callable[[], None]:
     """A function that trains one pass over the batches."""
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def step() -> None:
         for sample in batches:

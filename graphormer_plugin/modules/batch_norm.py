@@ -89,9 +89,9 @@ class MaskedBatchNorm(nn.Module):
     backward pass. Results and running statistics then do not depend on the number of
     processes. Every process must call the module equally often.
 
-    Statistics are summed and kept in float32 or wider, also in half precision. If the
-    weights are frozen (`requires_grad` False), training uses the running statistics and
-    does not update them.
+    Statistics are summed and kept in float32 or wider, also of rows in half precision, and
+    weights stay in float32. If they are frozen (`requires_grad` False), training uses the
+    running statistics and does not update them.
     """
 
     def __init__(self, dim: int) -> None:
@@ -113,25 +113,25 @@ class MaskedBatchNorm(nn.Module):
         """
         flat = x.flatten(0, -2)
         values = flat if rows is None else flat.index_select(0, rows)
-        wide = torch.promote_types(x.dtype, torch.float32)
-        out = self._normalise(values.to(wide), self.weight.to(wide), self.bias.to(wide))
-        out = out.to(x.dtype)
+        out = self._normalise(values)
         if rows is not None:
             out = torch.zeros_like(flat).index_copy(0, rows, out)
         return out.view_as(x)
 
-    def _normalise(self, values: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def _normalise(self, values: Tensor) -> Tensor:
         """[R, D] -> [R, D]."""
+        weights = (self.weight, self.bias)
         training = self.training and self.weight.requires_grad
         if training and (len(values) < 2 or several_processes()):
-            out, *statistics = _NormaliseTogether.apply(EPSILON, values, weight, bias)
+            wide = values.to(torch.promote_types(values.dtype, torch.float32))
+            out, *statistics = _NormaliseTogether.apply(EPSILON, wide, *weights)
             if not _keeps_statistics:
                 self._update(*statistics)
-            return out
+            return out.to(values.dtype)
         running = (self.running_mean, self.running_var)
         if training and _keeps_statistics:  # torch would update them
             running = tuple(statistic.clone() for statistic in running)
-        return F.batch_norm(values, *running, weight, bias, training, MOMENTUM, EPSILON)
+        return F.batch_norm(values, *running, *weights, training, MOMENTUM, EPSILON)
 
     @torch.no_grad()
     def _update(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
@@ -141,14 +141,12 @@ class MaskedBatchNorm(nn.Module):
             running.lerp_(value.to(running.dtype), share.to(running.dtype))
 
     def _apply(self, fn, recurse=True):
-        """Move the module. Conversion to halves leaves out the running statistics."""
-        names = ("running_mean", "running_var")
-        before = [getattr(self, name) for name in names]
+        """Move the module. Conversion to halves leaves it in float32."""
+        before = [tensor.data for tensor in (*self.parameters(), *self.buffers())]
         super()._apply(fn, recurse)
-        for name, statistic in zip(names, before):
-            moved = getattr(self, name)
-            if torch.finfo(moved.dtype).bits < 32:
-                setattr(self, name, statistic.to(moved.device, torch.float32))
+        for tensor, wide in zip((*self.parameters(), *self.buffers()), before):
+            if torch.finfo(tensor.dtype).bits < 32:
+                tensor.data = wide.to(tensor.device, torch.float32)
         return self
 
     def extra_repr(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils import parameters_to_vector
 
 from graphormer_plugin.choices import check_heads
 from graphormer_plugin.modules.batch_norm import NORMS
@@ -106,7 +107,7 @@ class PyGConvolution(nn.Module):
             # Some layers then skip weights, but distributed training waits for the
             # gradient of every weight.
             weights = (vectors, *self.parameters())
-            out = out + sum((0 * weight).sum() for weight in weights)
+            out = out + 0 * parameters_to_vector(weights).sum()
         return out, edges
 
 

@@ -3,6 +3,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from graphormer_plugin.choices import check_heads
 from graphormer_plugin.modules.dropout import Dropout
@@ -14,43 +15,46 @@ EDGE_EPSILON = 1e-6
 
 
 class EdgeScores(nn.Module):
-    """Scores of edges j -> i, (Q h_i . K h_j) / sqrt(D / H) per head. If edges have
-    features, E e_ij multiplies the channels before their sum (Eq. 12)."""
+    """Scores of edges j -> i, (Q h_i . K h_j) / sqrt(D / H) per head, and the values V h_j. If
+    edges have features, E e_ij multiplies the channels before their sum (Eq. 12)."""
 
     def __init__(self, embed_dim: int, num_heads: int, edge_features: bool) -> None:
         super().__init__()
         check_heads(embed_dim, num_heads)
         self.num_heads = num_heads
         self.scale = (embed_dim // num_heads) ** -0.5
-        self.query = nn.Linear(embed_dim, embed_dim, bias=False)
-        self.key = nn.Linear(embed_dim, embed_dim, bias=False)
+        self.qkv_proj = nn.Linear(embed_dim, 3 * embed_dim, bias=False)
         self.edge = (
             nn.Linear(embed_dim, embed_dim, bias=False) if edge_features else None
         )
 
     def forward(
         self, x: Tensor, edge_index: Tensor, edge: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Nodes x [S, D], edges [2, E] from source j to target i, and edge features [E, D] ->
-        scores [E, H] in float32 at least, and, with edge features, their terms per channel
-        [E, D], the new edge features (Eq. 10)."""
+        scores [E, H] in float32 at least, values of the sources [E, D], and, with edge
+        features, their terms per channel [E, D], the new edge features (Eq. 10)."""
         source, target = edge_index
-        query = (self.query(x) * self.scale).index_select(0, target)
-        channels = query * self.key(x).index_select(0, source)
+        dim = x.shape[1]
+        query, sent = self.qkv_proj(x).split([dim, 2 * dim], 1)
+        key, value = sent.index_select(0, source).chunk(2, 1)
+        channels = (query * self.scale).index_select(0, target) * key
         if self.edge is not None:
             channels = channels * self.edge(edge)
         wide = torch.promote_types(channels.dtype, torch.float32)
         scores = channels.unflatten(1, (self.num_heads, -1)).sum(-1, dtype=wide)
-        return scores, None if self.edge is None else channels
+        return scores, value, None if self.edge is None else channels
 
-    def dense(self, x: Tensor, layout: NodeLayout) -> Tensor:
+    def dense(self, x: Tensor, layout: NodeLayout) -> tuple[Tensor, Tensor]:
         """Scores of all pairs, without edge features: nodes [S, D] -> [B, H, N, N],
-        [i, j] for node i attending to node j."""
-        query, key = (
-            heads_apart(layout.pad(projected), self.num_heads)
-            for projected in (self.query(x) * self.scale, self.key(x))
+        [i, j] for node i attending to node j; and values [B, H, N, D / H]."""
+        query, key, value = (
+            part.transpose(1, 2)
+            for part in layout.pad(self.qkv_proj(x))
+            .unflatten(2, (3, self.num_heads, -1))
+            .unbind(2)
         )
-        return query @ key.transpose(2, 3)
+        return (query * self.scale) @ key.transpose(2, 3), value
 
 
 class EdgeAttention(nn.Module):
@@ -68,7 +72,6 @@ class EdgeAttention(nn.Module):
         super().__init__()
         self.num_heads = num_heads
         self.epsilon = epsilon
-        self.value = nn.Linear(embed_dim, embed_dim, bias=False)
         self.output = nn.Linear(embed_dim, embed_dim)
         self.dropout = Dropout(dropout)
 
@@ -76,14 +79,16 @@ class EdgeAttention(nn.Module):
         self,
         x: Tensor,
         scores: Tensor,
+        value: Tensor,
         edge_index: Tensor | None = None,
         layout: NodeLayout | None = None,
         count: Tensor | None = None,
     ) -> Tensor:
         """
         Args:
-            x: nodes [S, D].
+            x: nodes [S, D], of which only the number is read.
             scores: scores of the edges [E, H], or of all pairs [B, H, N, N].
+            value: values of the sources [E, D], or of all nodes [B, H, N, D / H].
             edge_index: [2, E], source and target, for scores of edges.
             layout: layout of the nodes, for scores of pairs.
             count: [B, N, N], number of edges from node j to node i, for scores of pairs.
@@ -91,17 +96,13 @@ class EdgeAttention(nn.Module):
         Returns:
             [S, D].
         """
-        value = self.value(x)
         weight = self.dropout(self.weights(scores, edge_index, count, x.shape[0]))
         if count is not None:
-            mixed = weight.to(value.dtype) @ heads_apart(
-                layout.pad(value), self.num_heads
-            )
+            mixed = weight.to(value.dtype) @ value
             return self.output(layout.flatten(mixed.transpose(1, 2).flatten(2)))
-        source, target = edge_index
-        message = value.index_select(0, source).unflatten(1, (self.num_heads, -1))
-        message = message * weight.to(value.dtype).unsqueeze(-1)
-        mixed = scatter_sum(message.flatten(1), target, x.shape[0])
+        # The product is as wide as the weights, as the sum has to be.
+        message = value.unflatten(1, (self.num_heads, -1)) * weight.unsqueeze(-1)
+        mixed = scatter_sum(message.flatten(1), edge_index[1], x.shape[0])
         return self.output(mixed.to(value.dtype))
 
     def weights(
@@ -112,7 +113,8 @@ class EdgeAttention(nn.Module):
         num_nodes: int,
     ) -> Tensor:
         """Normalised weights of the shape of the scores, in float32 at least."""
-        weight = scores.clamp(-CLAMP, CLAMP)
+        # Backward in one operation, which `clamp` is not.
+        weight = F.hardtanh(scores, -CLAMP, CLAMP)
         weight = weight.to(torch.promote_types(weight.dtype, torch.float32)).exp()
         if count is not None:
             weight = weight * count.unsqueeze(1)
@@ -125,6 +127,7 @@ class EdgeAttention(nn.Module):
         self,
         x: Tensor,
         scores: Tensor,
+        value: Tensor,
         edge_index: Tensor | None = None,
         layout: NodeLayout | None = None,
         count: Tensor | None = None,
@@ -155,11 +158,6 @@ class ScoreOutput(nn.Module):
     def forward(self, edge: Tensor, channels: Tensor) -> Tensor:
         """edge [E, D], which is not read, and channels [E, D] -> [E, D]."""
         return self.output(channels)
-
-
-def heads_apart(x: Tensor, num_heads: int) -> Tensor:
-    """[B, N, D] -> [B, H, N, D / H]."""
-    return x.unflatten(2, (num_heads, -1)).transpose(1, 2)
 
 
 def count_edges(edge_index: Tensor, layout: NodeLayout) -> Tensor:

@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
 
 from graphormer_plugin.choices import check_choice
 from graphormer_plugin.modules.batch_norm import NORMS, MaskedBatchNorm
@@ -107,10 +108,12 @@ class GraphTransformerLayer(nn.Module):
             nodes and edges after the layer.
         """
         if count is not None:
-            scores = self.scores.dense(x, layout)
-            return self.nodes(x, scores, None, layout, count), None
-        scores, channels = self.scores(x, edge_index, edge)
-        x = self.nodes(x, scores, edge_index)
+            return (
+                self.nodes(x, *self.scores.dense(x, layout), None, layout, count),
+                None,
+            )
+        *attended, channels = self.scores(x, edge_index, edge)
+        x = self.nodes(x, *attended, edge_index)
         if edge is not None and update_edges:
             edge = self.edges(edge, channels)
         return x, edge
@@ -313,7 +316,7 @@ class GraphTransformerEncoder(SparseEncoder):
         # Nothing reads the edges of the last layer, so they are not computed. Its weights
         # for them, which the paper's numbers include, get a gradient of zero, because
         # distributed training waits for the gradient of every weight.
-        return x + sum((0 * weight).sum() for weight in last.edges.parameters())
+        return x + 0 * parameters_to_vector(last.edges.parameters()).sum()
 
     def is_dense(self, batch: dict[str, Tensor]) -> bool:
         """Whether to compute with all pairs."""

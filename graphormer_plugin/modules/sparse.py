@@ -119,4 +119,4 @@ def scatter_sum(values: Tensor, index: Tensor, size: int) -> Tensor:
     """
     wide = torch.promote_types(values.dtype, torch.float32)
     out = values.new_zeros(size, *values.shape[1:], dtype=wide)
-    return out.index_add(0, index, values.to(wide))
+    return out.index_add_(0, index, values.to(wide))

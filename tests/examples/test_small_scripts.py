@@ -112,3 +112,14 @@ def test_a_size_has_three_numbers(monkeypatch):
     assert size("2x32x4")["encoder_attention_heads"] == 4
     with pytest.raises(ValueError):
         size("2x32")
+
+
+@pytest.mark.parametrize("arch, most", [("gt_zinc", 1490), ("gatedgcn", 1010)])
+def test_operators_of_a_training_step(arch, most, monkeypatch):
+    """An upper bound for launches on a GPU; the page has these numbers."""
+    monkeypatch.syspath_prepend(EXAMPLES / "speed")
+    operators = importlib.import_module("operators")
+    options = importlib.import_module("train_step").size("12x32x4")
+    options |= {"dropout": 0.1, "attention_dropout": 0.1, "act_dropout": 0.1}
+    number = operators.count_operators(arch, "bfloat16", **options)
+    assert 0.9 * most < number <= most

@@ -77,8 +77,8 @@ STARTS["cgt_zinc", ()] = STARTS["cgt_zinc", ("own_edge_encoding",)] = CGT
 GT = {
     r"encoder\.(node_encoder|bonds)\.embedding\.weight": 1.0,
     r"encoder\.position\.projection\.\w+": "torch",
-    r"encoder\.layers\.\d+\.scores\.(query|key|edge)\.weight": "torch",
-    r"encoder\.layers\.\d+\.nodes\.attention\.(value|output)\.\w+": "torch",
+    r"encoder\.layers\.\d+\.scores\.(qkv_proj|edge)\.weight": "torch",
+    r"encoder\.layers\.\d+\.nodes\.attention\.output\.\w+": "torch",
     r"encoder\.layers\.\d+\.edges\.attention\.\w+\.\w+": "torch",
     r"encoder\.layers\.\d+\.(nodes|edges)\.fc[12]\.\w+": "torch",
     r"head\.(hidden\.\d|projection)\.\w+": "torch",

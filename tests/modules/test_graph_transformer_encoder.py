@@ -104,10 +104,11 @@ def loop_over_equations(encoder, graph):
     for layer in encoder.layers:
         attention, heads = layer.nodes.attention, layer.scores.num_heads
         width = len(h[0]) // heads
+        query, key, value = layer.scores.qkv_proj.weight.chunk(3)
         channels = []
         for number, (j, i) in enumerate(edges):
-            q = layer.scores.query.weight @ h[i]
-            k = layer.scores.key.weight @ h[j]
+            q = query @ h[i]
+            k = key @ h[j]
             terms = q * k / math.sqrt(width)
             if e is not None:  # Eq. 12
                 terms = terms * (layer.scores.edge.weight @ e[number])
@@ -123,7 +124,7 @@ def loop_over_equations(encoder, graph):
                         score = sum(terms[part].tolist())
                         weight = math.exp(min(max(score, -5), 5))
                         total += weight
-                        numerator += weight * (attention.value.weight[part] @ h[j])
+                        numerator += weight * (value[part] @ h[j])
                 if total:
                     numerator /= total + (0 if e is None else 1e-6)
                 parts.append(numerator)
@@ -145,7 +146,7 @@ def loop_over_equations(encoder, graph):
 def test_equals_a_loop_over_the_equations(options, directed, rng):
     encoder = make_encoder(**options)
     for layer in encoder.layers:  # so that the clamp at 5 matters
-        layer.scores.query.weight *= 20
+        layer.scores.qkv_proj.weight.chunk(3)[0].mul_(20)
     graphs = make_graphs(rng, directed)
     batch = make_batch(encoder, graphs)
     out = encoder(batch)

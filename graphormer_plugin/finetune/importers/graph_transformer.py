@@ -9,6 +9,7 @@ the graphs were full (``full_graph`` in its configs).
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from graphormer_plugin.data.schema import FeatureSchema
@@ -97,10 +98,10 @@ def import_graph_transformer(
 def _move_layer(weights: Weights, number: int, norm: str, edges: bool) -> None:
     """Rename the weights of a layer."""
     old, layer = f"layers.{number}.", f"encoder.layers.{number}."
-    maps = {"Q": "scores.query", "K": "scores.key", "V": "nodes.attention.value"}
+    parts = [weights.take(f"{old}attention.{name}.weight") for name in "QKV"]
+    weights.new[f"{layer}scores.qkv_proj.weight"] = torch.cat(parts)
     if edges:
-        maps["proj_e"] = "scores.edge"
-    weights.rename({f"{old}attention.{name}": layer + maps[name] for name in maps})
+        weights.rename({f"{old}attention.proj_e": f"{layer}scores.edge"})
     blocks = {"_h": "nodes", "_e": "edges"} if edges else {"": "nodes"}
     for suffix, block in blocks.items():
         for theirs, ours in {
