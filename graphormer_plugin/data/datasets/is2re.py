@@ -103,8 +103,11 @@ def _opened(path: Path) -> Iterator[Any]:
         )
     import lmdb
 
-    with named_damage(f"{path}: is no LMDB file", DatasetError):
+    with named_damage(f"{path}: is no whole LMDB file", DatasetError):
         environment = lmdb.open(str(path), subdir=False, readonly=True, lock=False)
+        pages = environment.info()["last_pgno"] + 1
+        if path.stat().st_size < pages * environment.stat()["psize"]:
+            raise EOFError("the file is cut off")  # reading on would kill the process
     with environment, environment.begin() as entries:
         yield entries
 

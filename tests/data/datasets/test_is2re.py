@@ -146,9 +146,12 @@ def test_a_wrong_entry_is_one_line_and_nothing_runs(tmp_path, spoil, words):
 def test_other_wrong_files(folder):
     with pytest.raises(DatasetError, match="lmdb:every-cell"):
         store_of(folder, source="lmdb:all")
-    (folder / "val_id/data.lmdb").write_text("text")
-    with pytest.raises(DatasetError, match="val_id/data.lmdb: is no LMDB file"):
-        store_of(folder)
+    for spoil, words in [(b"text", "InvalidError"), (None, "the file is cut off")]:
+        path = folder / "val_id/data.lmdb"
+        path.write_bytes(spoil or (folder / "train/data.lmdb").read_bytes()[:-4096])
+        with pytest.raises(DatasetError, match="is no whole LMDB file") as error:
+            store_of(folder)
+        assert str(path) in str(error.value) and words in str(error.value)
 
 
 def test_images_in_every_cell(folder):
