@@ -7,6 +7,7 @@ import pytest
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 
+from graphormer_plugin import hub
 from support.lmdb_files import golden_entries, write_lmdb
 from support.training import TINY, USER_DIR, error, logged, run  # noqa: F401
 
@@ -77,3 +78,21 @@ def test_data_of_other_tasks(folder, tmp_path, monkeypatch, error):  # noqa: F81
     assert "use --criterion mae_deltapos" in line
     line = refused(f"{folder} --task is2re --criterion mae_deltapos {TINY}")
     assert "use --arch graphormer3d_base" in line
+
+
+def test_molecules_without_a_cell(tmp_path, monkeypatch):
+    """All tags are 1, and the weights have no head of vectors, which had no gradient."""
+    rows = [f"{'C' * n}O,{n}" for n in range(1, 13)]
+    (tmp_path / "t.csv").write_text("\n".join(["smiles,y", *rows]))
+    words = f"""--user-dir {USER_DIR} --task graph_prediction --criterion l1_loss
+        --dataset-name {tmp_path / "t.csv"} --data-root {tmp_path} --positions rdkit
+        --arch graphormer3d_small {SMALL} --optimizer adam --lr 1e-3 --batch-size 4
+        --save-dir {tmp_path / "ckpts"}"""
+    words = [word for word in words.split() if "fp16" not in word]
+    log = run(fairseq_train.cli_main, words, monkeypatch)
+    assert 0 < logged(log, "valid")[-1]["valid_mae"] < 20
+    predictor = hub.load(tmp_path / "ckpts/checkpoint_best.pt")
+    assert predictor.model.vector is None
+    values = predictor.predict(["CCO", "CCCCO", "OCC"])
+    assert values[0] == pytest.approx(values[2], abs=1e-4)
+    assert abs(values[0] - values[1]) > 1e-3
