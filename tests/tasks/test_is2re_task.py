@@ -94,5 +94,5 @@ def test_molecules_without_a_cell(tmp_path, monkeypatch):
     predictor = hub.load(tmp_path / "ckpts/checkpoint_best.pt")
     assert predictor.model.vector is None
     values = predictor.predict(["CCO", "CCCCO", "OCC"])
-    assert values[0] == pytest.approx(values[2], abs=1e-4)
-    assert abs(values[0] - values[1]) > 1e-3
+    assert values[0] == pytest.approx(values[2], abs=1e-5)
+    assert abs(values[0] - values[1]) > 1e-4
