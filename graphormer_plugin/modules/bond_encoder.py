@@ -111,12 +111,44 @@ class BondEncoder(VocabularyModule):
         return {"embedding.weight": RowLabels(0, labels)}
 
 
+class LengthEncoder(nn.Module):
+    """Vectors of edges with lengths: those of their bonds plus a linear map of the kernels of
+    the lengths (our choice). Its table has a row per edge, like that of `EdgeEncoder`.
+    """
+
+    def __init__(self, bonds: BondEncoder | EdgeEncoder, num_kernels: int) -> None:
+        super().__init__()
+        self.bonds = bonds
+        self.embed_dim = bonds.embed_dim
+        self.projection = nn.Linear(num_kernels, bonds.embed_dim)
+
+    def forward(self, kernels: Tensor, bond: Tensor) -> Tensor:
+        """Kernels [E, K] and bond types [E] or real features [E, C] of edges -> [E + 1, D], row
+        0 (no edge) zero."""
+        if self.bonds.fields:
+            vectors = self.bonds(bond)
+        else:
+            vectors = F.embedding(F.pad(bond, (1, 0)), self.bonds())
+        kernels = kernels.to(self.projection.weight.dtype)
+        return vectors + F.pad(self.projection(kernels), (0, 0, 1, 0))
+
+
+EdgeVectors = BondEncoder | EdgeEncoder | LengthEncoder
+
+
 def edge_encoder(
-    vocabularies: Vocabularies, embed_dim: int, *args: Any, **kwargs: Any
-) -> BondEncoder | EdgeEncoder:
+    vocabularies: Vocabularies,
+    embed_dim: int,
+    *args: Any,
+    num_kernels: int = 0,
+    **kwargs: Any,
+) -> EdgeVectors:
     """`EdgeEncoder` for edges with real features, else `BondEncoder` with the other
-    arguments. `forward` of both takes the batch's `fields` and returns a table of vectors.
+    arguments; in a `LengthEncoder` if lengths have kernels. `forward` of the first two takes
+    the batch's `fields`; all return a table of vectors.
     """
     if vocabularies.num_edge_features:
-        return EdgeEncoder(vocabularies.num_edge_features, embed_dim)
-    return BondEncoder(vocabularies, embed_dim, *args, **kwargs)
+        bonds = EdgeEncoder(vocabularies.num_edge_features, embed_dim)
+    else:
+        bonds = BondEncoder(vocabularies, embed_dim, *args, **kwargs)
+    return LengthEncoder(bonds, num_kernels) if num_kernels else bonds

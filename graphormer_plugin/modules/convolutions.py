@@ -15,7 +15,7 @@ from torch.nn.utils import parameters_to_vector
 
 from graphormer_plugin.choices import check_heads
 from graphormer_plugin.modules.batch_norm import NORMS
-from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
+from graphormer_plugin.modules.bond_encoder import EdgeVectors
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.edge_statistics import (
     STATISTICS,
@@ -48,12 +48,7 @@ class Edges(NamedTuple):
     state: Tensor | None = None
     features: tuple[Tensor, ...] = ()
 
-    @classmethod
-    def of_batch(cls, batch: dict[str, Tensor]) -> "Edges":
-        """The edges of a batch without bonds."""
-        return cls(batch["edge_index"], batch["node_graph"])
-
-    def vectors(self, bonds: BondEncoder | EdgeEncoder | None) -> Tensor:
+    def vectors(self, bonds: EdgeVectors | None) -> Tensor:
         """[E, D]: from a layer's own vectors of bond types, or without them `state`."""
         if bonds is None:
             return self.state
@@ -75,7 +70,7 @@ class LayerSettings(NamedTuple):
     residual: bool = True
     dropout: float = 0.0
     last: bool = False
-    bonds: BondEncoder | EdgeEncoder | None = None
+    bonds: EdgeVectors | None = None
     edge_vectors: bool = False
 
     @property

@@ -69,6 +69,22 @@ class TransformerEncoderConfig(LayersConfig):
     )
 
 
+@dataclass(kw_only=True)
+class SpatialEdgesConfig:
+    """Edges of data with positions, for layers along edges."""
+
+    radius: float = option(
+        0.0,
+        "edges join all atoms that are nearer than this, in angstrom, bonded or not, for "
+        "data with --positions; 0: edges are bonds",
+    )
+    length_kernels: int = option(
+        0,
+        "Gaussian kernels of the lengths of edges, for data with --positions; 0: lengths are "
+        "not read",
+    )
+
+
 @dataclass
 class PairTransformerConfig(TransformerEncoderConfig):
     """A Transformer encoder with encodings of node pairs."""

@@ -23,6 +23,7 @@ from graphormer_plugin.modules.edge_input import EdgeInput
 from graphormer_plugin.modules.encoder import SparseEncoder, joined_options
 from graphormer_plugin.modules.encoder_config import (
     PairTransformerConfig,
+    SpatialEdgesConfig,
     check_layers,
     defaults,
     option,
@@ -92,7 +93,7 @@ class GPSLayer(EncoderLayer):
     dropout=0.0,
     attention_dropout=0.5,
 )
-class GPSEncoderConfig(PairTransformerConfig):
+class GPSEncoderConfig(PairTransformerConfig, SpatialEdgesConfig):
     """Options of `GPSEncoder`. The defaults are those of `gps_zinc`."""
 
     encoder_ffn_embed_dim: int = option(
@@ -183,10 +184,15 @@ class GPSEncoder(SparseEncoder):
             self.position = LaplacianEncoding(config.lap_pe_dim, channels)
 
         # The encoder has the vectors of bonds also for layers that have their own elsewhere.
-        self.edge_input = EdgeInput("state" if owner == "layer" else owner, self.real)
+        self.edge_input = EdgeInput(
+            "state" if owner == "layer" else owner, vocabularies, config
+        )
         self.bonds = None
         if owner != "none":
-            self.bonds = edge_encoder(vocabularies, embed_dim, combine="sum")
+            kernels = config.length_kernels
+            self.bonds = edge_encoder(
+                vocabularies, embed_dim, combine="sum", num_kernels=kernels
+            )
 
         spatial = paths = None
         self.relations = None

@@ -20,9 +20,10 @@ from graphormer_plugin.modules.edge_attention import (
     count_all_pairs,
     count_edges,
 )
-from graphormer_plugin.modules.embedding_sum import embedding_sum
+from graphormer_plugin.modules.edge_input import EdgeInput
 from graphormer_plugin.modules.encoder import SparseEncoder
 from graphormer_plugin.modules.encoder_config import (
+    SpatialEdgesConfig,
     TransformerEncoderConfig,
     check_layers,
     defaults,
@@ -127,7 +128,7 @@ class GraphTransformerLayer(nn.Module):
     dropout=0.0,
     attention_dropout=0.0,
 )
-class GraphTransformerEncoderConfig(TransformerEncoderConfig):
+class GraphTransformerEncoderConfig(TransformerEncoderConfig, SpatialEdgesConfig):
     """Options of `GraphTransformerEncoder`. The defaults are those of `gt_zinc`."""
 
     encoder_ffn_embed_dim: int = option(
@@ -213,8 +214,14 @@ class GraphTransformerEncoder(SparseEncoder):
         check_choice("attention_form", config.attention_form, FORMS)
         embed_dim, full_graph = config.encoder_embed_dim, config.full_graph
         self.real = bool(vocabularies.num_edge_features)
-        edge_features = bool(vocabularies.bond_dims or self.real)
+        kernels = config.length_kernels
+        edge_features = bool(vocabularies.bond_dims or self.real or kernels)
         edge_features &= not config.no_edge_features
+        if full_graph and (config.radius or kernels):
+            raise ValueError(
+                "full_graph: all pairs are edges, without lengths; expected radius and "
+                "length_kernels without it"
+            )
         if full_graph:
             edge_features &= not (config.no_pair_features or self.real)
         if edge_features and config.attention_form == "dense":
@@ -236,10 +243,12 @@ class GraphTransformerEncoder(SparseEncoder):
             self.position = LaplacianEncoding(config.lap_pe_dim, embed_dim)
         elif config.pos_enc == "wl":
             self.position = WLEncoding(config.wl_rows, embed_dim, config.wl_rounds)
-        self.bonds = edge_encoder(vocabularies, embed_dim) if edge_features else None
-        self.edge_fields = () if full_graph else ("edge_index",)
-        if edge_features and not full_graph:
-            self.edge_fields += ("edge_attr" if self.real else "edge_bond",)
+        self.bonds = None
+        if edge_features:
+            self.bonds = edge_encoder(vocabularies, embed_dim, num_kernels=kernels)
+        owner = "state" if edge_features else "none"
+        self.edge_input = EdgeInput(owner, vocabularies, config)
+        self.edge_fields = () if full_graph else self.edge_input.fields
         self.input_dropout = Dropout(config.input_dropout)
         self.layers = nn.ModuleList(
             GraphTransformerLayer(
@@ -265,28 +274,28 @@ class GraphTransformerEncoder(SparseEncoder):
         """See `Encoder`; returns [B, N, D]; padding is zero."""
         layout = NodeLayout(batch["node_mask"], batch["node_graph"])
         x = self.encode_nodes(batch, layout, perturb)
-        if self.bonds is not None:
-            if self.full_graph:
-                edge_index = layout.all_pairs()
-                edge = self.vectors(torch.ones_like(edge_index[0]))  # a constant type
-            else:
-                edge_index = batch["edge_index"]
-                if self.real:
-                    edge = self.bonds(batch["edge_attr"])[1:]
-                else:
-                    edge = self.vectors(batch["edge_bond"])
-            x = self.run_with_edges(x, edge_index, edge)
-        elif self.is_dense(batch):
+        if self.full_graph and self.bonds is not None:
+            pairs = layout.all_pairs()
+            constant = self.bonds()[1].expand(pairs.shape[1], -1)  # of the first type
+            return layout.pad(self.run_with_edges(x, pairs, constant))
+        if self.full_graph:
+            index = None
+        else:
+            edges = self.edge_input(batch, self.bonds)
+            index = edges.index
+            if self.bonds is not None:
+                return layout.pad(self.run_with_edges(x, index, edges.state))
+        if self.is_dense(batch["node_mask"], index):
             count = (
                 count_all_pairs(batch["node_mask"])
                 if self.full_graph
-                else count_edges(batch["edge_index"], layout)
+                else count_edges(index, layout)
             )
             for layer in self.layers:
                 x, _ = self.run_layer(layer, x, None, layout=layout, count=count)
         else:
             for layer in self.layers:
-                x, _ = self.run_layer(layer, x, batch["edge_index"])
+                x, _ = self.run_layer(layer, x, index)
         return layout.pad(x)
 
     def encode_nodes(
@@ -301,10 +310,6 @@ class GraphTransformerEncoder(SparseEncoder):
             x = x + layout.flatten(perturb).to(x.dtype)
         return self.input_dropout(x)
 
-    def vectors(self, bond: Tensor) -> Tensor:
-        """Bond types [E] -> [E, D]."""
-        return embedding_sum(self.bonds(), bond.long().unsqueeze(-1))
-
     def run_with_edges(self, x: Tensor, edge_index: Tensor, edge: Tensor) -> Tensor:
         """All layers, with vectors of edges [E, D]."""
         edge = self.input_dropout(edge)
@@ -318,13 +323,13 @@ class GraphTransformerEncoder(SparseEncoder):
         # distributed training waits for the gradient of every weight.
         return x + 0 * parameters_to_vector(last.edges.parameters()).sum()
 
-    def is_dense(self, batch: dict[str, Tensor]) -> bool:
-        """Whether to compute with all pairs."""
+    def is_dense(self, node_mask: Tensor, index: Tensor | None) -> bool:
+        """Whether to compute with all pairs of nodes, of which edges [2, E] join some."""
         if self.full_graph or self.attention_form == "dense":
             return True
         # An exported program has one form, for batches of any size.
         if self.attention_form == "sparse" or torch.compiler.is_compiling():
             return False
-        graphs, columns = batch["node_mask"].shape
-        edges = batch["edge_index"].shape[1]
+        graphs, columns = node_mask.shape
+        edges = index.shape[1]
         return graphs * columns**2 < DENSE_PAIRS_PER_EDGE * edges

@@ -29,6 +29,7 @@ from graphormer_plugin.modules.edge_input import EdgeInput
 from graphormer_plugin.modules.encoder import SparseEncoder
 from graphormer_plugin.modules.encoder_config import (
     LayersConfig,
+    SpatialEdgesConfig,
     check_layers,
     defaults,
     option,
@@ -156,7 +157,7 @@ class MessagePassingLayer(nn.Module):
 
 @dataclass
 @defaults(encoder_layers=16, dropout=0.0)
-class MessagePassingEncoderConfig(LayersConfig):
+class MessagePassingEncoderConfig(LayersConfig, SpatialEdgesConfig):
     """Options of `MessagePassingEncoder`."""
 
     virtual_node: bool = option(
@@ -200,9 +201,12 @@ class MessagePassingEncoder(SparseEncoder):
         width = conv_options.get("edge_dim", embed_dim)
         check_least("edge_dim", width, 0)
         owner = CONVOLUTIONS[conv].bonds if width else "none"
-        self.edge_input = EdgeInput(owner, bool(vocabularies.num_edge_features))
+        self.edge_input = EdgeInput(owner, vocabularies, config)
         self.edge_fields = self.edge_input.fields
-        bonds = partial(edge_encoder, vocabularies, width, combine="sum")
+        kernels = config.length_kernels
+        bonds = partial(
+            edge_encoder, vocabularies, width, combine="sum", num_kernels=kernels
+        )
         self.bonds = bonds() if owner in ("shared", "state") else None
         self.layers = nn.ModuleList()
         for number in range(num_layers):

@@ -25,6 +25,7 @@ from graphormer_plugin.data.batches.fields.degrees import mean_log_degree
 from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.errors import is_out_of_memory
+from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser
 from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
@@ -243,6 +244,14 @@ class GraphPredictionTask(FairseqTask):
     def give_fields(self) -> None:
         """Give the collator the model's fields; data may be read before there is a model."""
         spec = self._collator.spec = self.batch_spec
+        if (
+            self.store.featuriser == AtomsFeaturiser.name
+            and "edge_index" in spec.fields
+        ):
+            raise ValueError(
+                f"{self.cfg.dataset_name} has no bonds, along which the layers work; "
+                "--radius joins near atoms"
+            )
         for store, columns in zip(self.store.stores, self._collator.shards):
             columns |= load_or_compute(store, spec)
 

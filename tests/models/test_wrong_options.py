@@ -61,6 +61,9 @@ gps_zinc attention=linear | unknown attention 'linear', expected plain|bias|rela
 gps_zinc attention=bias multi_hop_max_dist=0 | max_steps 0
 gps_zinc attention=relations max_hop=0 | max_hop 0
 cgt_zinc pair_encodings=gaussians gaussian_types=all | gaussian_types 'all', expected none|ord
+gcn length_kernels=4 | length_kernels: the layers read no vectors of edges
+gt_zinc full_graph radius=4 | full_graph: all pairs are edges, without lengths
+gps_zinc radius=-1 | radius -1
 gps_zinc pair_encodings=gaussians gaussian_start=x | gaussian_start 'x', expected uniform|nor
 gps_zinc pos_enc=wl | unknown pos_enc 'wl'
 gps_zinc pos_enc_dim=64 | pos_enc_dim 64, expected 1..63

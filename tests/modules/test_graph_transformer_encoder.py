@@ -193,8 +193,9 @@ def test_the_form_is_chosen_by_batch(rng):
     thick = [random_graph(rng, 20, 0.5)]
     for graph, dense in ((thin, False), (thick, True)):
         graph[0].setdefault("lap_pe", np.zeros((40, 3), np.float32))
-        assert encoder.is_dense(make_batch(encoder, graph)) is dense
-    assert make_encoder(full_graph=True).is_dense({})
+        batch = make_batch(encoder, graph)
+        assert encoder.is_dense(batch["node_mask"], batch["edge_index"]) is dense
+    assert make_encoder(full_graph=True).is_dense(batch["node_mask"], None)
 
 
 def test_random_signs_in_training_only(rng):
