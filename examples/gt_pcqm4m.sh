@@ -9,6 +9,6 @@ TEST_CHECKPOINT=last # as in the released code for ZINC
 paper_budget 1000 128
 
 recipe --criterion l1_loss --target-scale none \
-    --norm batch --pos-enc laplacian --lap-pe-dim 4 \
+    --norm batch --node-encodings laplacian:4 \
     "${adam[@]}" --weight-decay 0 \
     $(plateau 1e-4 15 1e-6) "$@"

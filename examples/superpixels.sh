@@ -24,7 +24,7 @@ cgt() {
     paper_budget 100 16
     recipe --criterion multiclass_cross_entropy --encoder-layers 3 --encoder-embed-dim 52 \
         --encoder-ffn-embed-dim 104 --encoder-attention-heads 4 --attention-dropout 0.5 \
-        --rwse-dim 8 --readout mean \
+        --node-encoding-dim 8 --readout mean \
         "${adam[@]}" --clip-norm 1 --weight-decay 1e-5 \
         $(cosine 1e-3 "$(scaled_epochs 5)") "$@"
 }

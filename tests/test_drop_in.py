@@ -112,8 +112,8 @@ def test_all_flags_of_graphormer_v2(drop_in, tmp_path):
     sizes = {
         "node_encoder.embedding": 512,  # one column
         "attn_bias.edges.bonds.embedding": 600,
-        "positions.centrality.in_degree": 20,
-        "positions.centrality.out_degree": 30,
+        "node_encoder.encodings.0.projection.tables.0": 20,
+        "node_encoder.encodings.0.projection.tables.1": 30,
         "attn_bias.spatial.embedding": 40,
         "attn_bias.edges": 50,
     }

@@ -265,7 +265,7 @@ GT += "--encoder-attention-heads 2 --batch-size 32"
 def test_a_plateau_is_as_long_in_a_resumed_training(train, tmp_path, fresh_fairseq):
     more = "--lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --lr-patience 1 "
     more += "--lr-threshold 10 --lr 1e-3 --stop-min-lr 2e-4"
-    words = [*GT.split(), "--pos-enc", "none", *more.split()]
+    words = [*GT.split(), "--node-encodings", "none", *more.split()]
     at_once = logged(train("whole", *words, "--max-epoch", 20), "train")
     parts = [logged(train("parts", *words, "--max-epoch", n), "train") for n in (1, 20)]
     rates = [log["train_lr"] for log in at_once]

@@ -16,7 +16,9 @@ pytestmark = [pytest.mark.long, pytest.mark.usefixtures("fresh_fairseq")]
 PREDICT = "from graphormer_plugin.cli.predict import main; raise SystemExit(main())"
 
 
-ARCHITECTURE = "--arch mixer_small --layerwise-lr-decay 0.9"
+ARCHITECTURE = (
+    "--arch mixer_small --layerwise-lr-decay 0.9 --node-encodings near_degrees"
+)
 PAIRS = "--pair-encodings common_neighbours,resistance --num-workers 1"
 
 

@@ -35,7 +35,7 @@ HEADS = {"encoder_attention_heads": 4, "attention_dropout": 0.0}
 MODELS = {
     "grpe_small": {**TINY, **HEADS, "dropout": 0.0},
     "graphormer_slim": {**TINY, **HEADS, "dropout": 0.0},
-    "cgt_zinc": {**TINY, **HEADS, "rwse_dim": 4},
+    "cgt_zinc": {**TINY, **HEADS, "node_encoding_dim": 4},
     "gt_zinc": {**TINY, **HEADS, "encoder_embed_dim": 64},
     "pna": {"encoder_layers": 2},
 }

@@ -52,7 +52,7 @@ WRAPPERS = {
         [[ " $* " == *" grpe_minimol "* || " $* " == *" --arch gcn "* ]] ||
             more+=(--encoder-layers 3 --encoder-embed-dim 32 --encoder-ffn-embed-dim 48
                 --encoder-attention-heads 4)
-        [[ " $* " != *" --arch cgt_"* ]] || more+=(--rwse-dim 4)
+        [[ " $* " != *" --arch cgt_"* ]] || more+=(--node-encoding-dim 4)
         [[ " $* " != *" --freeze-encoder-layers "* ]] || more+=(--freeze-encoder-layers 1)
         [[ " $* " != *" --dataset-source generated:"* ]] ||
             more+=(--dataset-source generated:10:1)

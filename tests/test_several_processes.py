@@ -42,16 +42,16 @@ FP16 = "--fp16 --fp16-no-flatten-grads --lr 1e-4"
 SYSTEMS = {
     "grpe": f"--arch grpe_tiny {TRANSFORMER} --perturb-noise 0.1",
     "graphormer": f"--arch graphormer_paper_slim {TRANSFORMER} "
-    f"--node-relation laplacian --lap-pe-dim 3 {FLAG}",
-    "cgt": f"--arch cgt_zinc_rings {TRANSFORMER} --rwse-dim 4 {FLAG} "
+    f"--node-relation none --node-encodings laplacian:3 {FLAG}",
+    "cgt": f"--arch cgt_zinc_rings {TRANSFORMER} --node-encoding-dim 4 {FLAG} "
     "--checkpoint-activations",
-    "cgt_nodes": f"--arch cgt_pattern {TRANSFORMER} --rwse-dim 4 {NODES}",
+    "cgt_nodes": f"--arch cgt_pattern {TRANSFORMER} --node-encoding-dim 4 {NODES}",
     "gt": f"--arch gt_zinc {TRANSFORMER}",
-    "gt_full_graph": f"--arch gt_zinc {TRANSFORMER} --full-graph --pos-enc wl",
+    "gt_full_graph": f"--arch gt_zinc {TRANSFORMER} --full-graph --node-encodings degrees:37:0",
     "pna": f"--arch pna {SIZES} --dropout 0 --towers 4 --virtual-node",
-    "gatedgcn": f"--arch gatedgcn {SIZES} --dropout 0 --lap-pe-dim 3",
+    "gatedgcn": f"--arch gatedgcn {SIZES} --dropout 0 --node-encodings laplacian:3",
     "grpe_fp16": f"--arch grpe_tiny {TRANSFORMER} {FP16}",
-    "cgt_fp16": f"--arch cgt_zinc {TRANSFORMER} --rwse-dim 4 {FP16}",
+    "cgt_fp16": f"--arch cgt_zinc {TRANSFORMER} --node-encoding-dim 4 {FP16}",
     "gt_fp16": f"--arch gt_zinc {TRANSFORMER} {FP16}",
 }
 # Two processes are for fairseq's other implementation of distributed training.

@@ -12,9 +12,9 @@ if [[ -n ${EPOCHS:-}${BATCH_SIZE:-} ]]; then
     budget=()
 fi
 
-variant none --node-relation none --centrality none --edge-type none "${budget[@]}" "$@"
-variant laplacian --node-relation laplacian --centrality none --edge-type none "${budget[@]}" "$@"
-variant spatial --centrality none --edge-type none "${budget[@]}" "$@"
+variant none --node-relation none --node-encodings none --edge-type none "${budget[@]}" "$@"
+variant laplacian --node-relation none --node-encodings laplacian:8 --edge-type none "${budget[@]}" "$@"
+variant spatial --node-encodings none --edge-type none "${budget[@]}" "$@"
 variant centrality --edge-type none "${budget[@]}" "$@"
 variant via-node --edge-type node "${budget[@]}" "$@"
 variant via-aggregation --edge-type aggregation "${budget[@]}" "$@"

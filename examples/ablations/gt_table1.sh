@@ -8,7 +8,8 @@ for RECIPE in zinc/gt_zinc pattern/gt_sbm cluster/gt_sbm; do
     for norm in ln bn; do
         [[ $norm == ln ]] && flags=(--norm layer) || flags=(--norm batch)
         for encoding in none laplacian; do
-            encoded=("${flags[@]}" --pos-enc "$encoding")
+            encoded=("${flags[@]}")
+            [[ $encoding == laplacian ]] || encoded+=(--node-encodings none)
             variant "$norm-$encoding-sparse" "${encoded[@]}" "$@"
             # The released code has batches of 10 full graphs but on ZINC; the paper states
             # none.

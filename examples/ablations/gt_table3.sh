@@ -4,5 +4,6 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../sweep.sh"
 
 for RECIPE in zinc/gt_zinc pattern/gt_sbm cluster/gt_sbm; do
-    variant bn-wl-sparse --norm batch --pos-enc wl "$@"
+    [[ $RECIPE == zinc/* ]] && rows=37 || rows=100
+    variant bn-wl-sparse --norm batch --node-encodings "degrees:$rows:0" "$@"
 done

@@ -6,5 +6,5 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
 DATASET=cluster ARCH=gatedgcn
-set -- --lap-pe-dim 20 "$@"
+set -- --node-encodings laplacian:20 "$@"
 source "$EXAMPLES/baseline.sh"

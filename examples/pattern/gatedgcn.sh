@@ -6,5 +6,5 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
 DATASET=pattern ARCH=gatedgcn
-set -- --lap-pe-dim 2 "$@"
+set -- --node-encodings laplacian:2 "$@"
 source "$EXAMPLES/baseline.sh"

@@ -14,6 +14,6 @@ TASK=node_prediction
 WATCH=loss TEST_CHECKPOINT=last # as in the released code
 paper_budget 1000 26
 
-recipe --criterion weighted_cross_entropy --norm batch --pos-enc laplacian --lap-pe-dim 2 \
+recipe --criterion weighted_cross_entropy --norm batch --node-encodings laplacian:2 \
     "${adam[@]}" --weight-decay 0 \
     $(plateau 5e-4 10 1e-6) "$@"

@@ -14,8 +14,8 @@ paper_budget 300 256 # 12612 updates an epoch
 
 #      setting       paper released
 either warmup_epochs 10    5
-either rwse_steps    0     16 # in the node input
+either nodes         none  random_walks:16
 
-recipe --criterion l1_loss --target-scale none --rwse-steps "$rwse_steps" --rwse-dim 20 \
-    "${adam[@]}" --clip-norm 1 --weight-decay 0 \
+recipe --criterion l1_loss --target-scale none --node-encodings "$nodes" \
+    --node-encoding-dim 20 "${adam[@]}" --clip-norm 1 --weight-decay 0 \
     $(cosine 5e-4 "$(scaled_epochs "$warmup_epochs")") "$@"

@@ -13,13 +13,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 DATASET=pcqm4mv2-subset ARCH=cgt_small GRAPHS=322860 METRIC=mae
 #      setting    paper released
 either epochs     300   100
-either rwse_steps 0     16 # in the node input
+either nodes      none  random_walks:16
 either rings      none  additive
 either activation gelu  relu
 either edge_maps  --share-edge-encoding --own-edge-encoding
 paper_budget "$epochs" 256 # 1262 updates an epoch
 
 recipe --criterion l1_loss --target-scale none "$edge_maps" --rings "$rings" --max-ring-size 6 \
-    --rwse-steps "$rwse_steps" --rwse-dim 20 --activation-fn "$activation" \
+    --node-encodings "$nodes" --node-encoding-dim 20 --activation-fn "$activation" \
     "${adam[@]}" --clip-norm 1 --weight-decay 0 \
     $(cosine 5e-4 "$(scaled_epochs 10)") "$@"

@@ -6,5 +6,5 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
 DATASET=zinc ARCH=gatedgcn
-set -- --lap-pe-dim 8 "$@"
+set -- --node-encodings laplacian:8 "$@"
 source "$EXAMPLES/baseline.sh"

@@ -11,6 +11,6 @@ DATASET=zinc ARCH=gt_zinc GRAPHS=10000 METRIC=mae
 WATCH=loss TEST_CHECKPOINT=last # as in the released code
 paper_budget 1000 128
 
-recipe --criterion l1_loss --target-scale none --norm batch --pos-enc laplacian \
+recipe --criterion l1_loss --target-scale none --norm batch --node-encodings laplacian:8 \
     "${adam[@]}" --weight-decay 0 \
     $(plateau 7e-4 15 1e-6) "$@"

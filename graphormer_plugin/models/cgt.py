@@ -64,11 +64,15 @@ class CGTConfig(CGTEncoderConfig, PairConfig):
 
 # Table 6. Optimiser: AdamW, cosine schedule with warm-up.
 _ZINC = {"share_edge_encoding": True}
-_SBM = {"rwse_steps": 16, "rwse_dim": 16, "relative_steps": 16}
+_SBM = {
+    "node_encodings": "random_walks:16",
+    "node_encoding_dim": 16,
+    "relative_steps": 16,
+}
 _PCQM4MV2 = {
     "encoder_embed_dim": 256,
     "encoder_attention_heads": 16,
-    "rwse_steps": 0,
+    "node_encodings": "none",
     "share_edge_encoding": True,
     "activation_fn": "gelu",
     "readout": "mean",

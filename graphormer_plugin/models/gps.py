@@ -43,15 +43,15 @@ _GATED = {"local_part": "gatedgcn", "readout": "mean", "attention_dropout": 0.0}
     gps_peptides={
         "encoder_layers": 4,
         "encoder_embed_dim": 96,
-        "pos_enc": "laplacian",
-        "pos_enc_dim": 16,  # our choice
+        "node_encodings": "laplacian:10",
+        "node_encoding_dim": 16,  # our choice
         **_GATED,
     },
     gps_medium={
         "encoder_embed_dim": 384,
         "encoder_attention_heads": 16,
-        "rwse_steps": 16,
-        "pos_enc_dim": 20,
+        "node_encodings": "random_walks:16",
+        "node_encoding_dim": 20,
         **_GATED,
     },
 )

@@ -13,8 +13,8 @@ code (graphdeeplearning/graphtransformer), with which an imported model agrees:
   start with one constant vector, which the layers update. Table 1 has these 588,929 weights
   on ZINC, although its text says that edge features are discarded (`--no-pair-features`).
 - A WL role is a degree: the code computes two rounds and keeps the first. The tables have 37
-  rows on ZINC and 100 on PATTERN and CLUSTER. `--wl-rounds 2` adds the degrees of the
-  neighbours.
+  rows on ZINC (`--node-encodings degrees:37:0`) and 100 on PATTERN and CLUSTER. `wl` adds
+  the degrees of the neighbours.
 - Weights start as torch's layers do.
 
 Differences from the released code:
@@ -53,11 +53,11 @@ class GraphTransformerConfig(GraphTransformerEncoderConfig, TransformerConfig):
     "gt",
     GraphTransformerConfig,
     # Table 1; ten layers everywhere.
-    gt_zinc={"encoder_embed_dim": 64, "lap_pe_dim": 8},
-    # 2 eigenvectors on PATTERN, 10 on CLUSTER; 100 WL roles on both (Table 3).
-    gt_sbm={"encoder_embed_dim": 80, "lap_pe_dim": 2, "wl_rows": 100},
+    gt_zinc={},
+    # 2 eigenvectors on PATTERN, 10 on CLUSTER (Table 3).
+    gt_sbm={"encoder_embed_dim": 80, "node_encodings": "laplacian:2"},
     # Table 1 and section B.3.1 of Ying et al. 2021 (arXiv:2106.05234), on PCQM4M.
-    gt_wide={"encoder_embed_dim": 768, "lap_pe_dim": 4},
+    gt_wide={"encoder_embed_dim": 768, "node_encodings": "laplacian:4"},
 )
 class GraphTransformerModel(GraphModel):
     """`GraphTransformerEncoder` with a network on the mean of the nodes, or on each."""

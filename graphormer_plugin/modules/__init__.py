@@ -39,7 +39,7 @@ from graphormer_plugin.modules.edge_attention import (
 )
 from graphormer_plugin.modules.edge_input import EdgeInput
 from graphormer_plugin.modules.embedding_sum import embedding_sum
-from graphormer_plugin.modules.encoder import Encoder, SparseEncoder, joined_options
+from graphormer_plugin.modules.encoder import Encoder, SparseEncoder
 from graphormer_plugin.modules.encoder_config import defaults, option, redefault
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.gaussian_kernels import (
@@ -74,15 +74,9 @@ from graphormer_plugin.modules.message_passing import (
     MessagePassingEncoderConfig,
 )
 from graphormer_plugin.modules.node_encoder import NodeEncoder, VirtualNode
-from graphormer_plugin.modules.node_position import (
-    CentralityEncoding,
-    IncidentBonds,
-    LaplacianEncoding,
-    RandomWalkEncoding,
-    WalkChannels,
-    WLEncoding,
-    position_vectors,
-    return_probabilities,
+from graphormer_plugin.modules.node_encodings import (
+    NodeEncoding,
+    register_node_encoding,
     walk_powers,
 )
 from graphormer_plugin.modules.pair_encoder import PairEncoder, PairProjection
@@ -109,7 +103,6 @@ __all__ = [
     "BondEncoder",
     "CGTEncoder",
     "CGTEncoderConfig",
-    "CentralityEncoding",
     "ChromaticAttention",
     "Dropout",
     "EdgeAttention",
@@ -138,8 +131,6 @@ __all__ = [
     "Graphormer3DEncoderConfig",
     "GraphormerEncoder",
     "GraphormerEncoderConfig",
-    "IncidentBonds",
-    "LaplacianEncoding",
     "LayerSettings",
     "LayersHead",
     "LinearHead",
@@ -148,6 +139,7 @@ __all__ = [
     "MessagePassingEncoderConfig",
     "MaskedBatchNorm",
     "NodeEncoder",
+    "NodeEncoding",
     "NodeLayout",
     "PairEncoder",
     "PairEncoding",
@@ -155,7 +147,6 @@ __all__ = [
     "PairTerms",
     "PairVectors",
     "PathEncoding",
-    "RandomWalkEncoding",
     "RelationEncoding",
     "RelationTables",
     "RelativeAttention",
@@ -166,21 +157,17 @@ __all__ = [
     "VirtualNode",
     "VectorHead",
     "Vocabularies",
-    "WLEncoding",
-    "WalkChannels",
     "embedding_sum",
     "filter_messages",
     "gin",
-    "joined_options",
     "make_pair_terms",
     "option",
     "pair_distances",
     "plain_attention",
-    "position_vectors",
     "read_out",
     "redefault",
+    "register_node_encoding",
     "register_pair_encoding",
-    "return_probabilities",
     "scatter_sum",
     "walk_powers",
 ]

@@ -188,5 +188,4 @@ class AttnBias(nn.Module):
     def required_fields(self) -> frozenset[str]:
         """Batch fields that `forward` reads."""
         fields = {"node_mask", *(name for term in self.terms for name in term.fields)}
-        fields |= self.further.required_fields
         return frozenset(fields | {"dist"} if self.limited else fields)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphormer_plugin.choices import check_choice
+from graphormer_plugin.modules.embedding_sum import embedding_sum
 from graphormer_plugin.modules.node_encoder import project_wide
 from graphormer_plugin.modules.vocabulary import (
     RowLabels,
@@ -152,3 +153,17 @@ def edge_encoder(
     else:
         bonds = BondEncoder(vocabularies, embed_dim, *args, **kwargs)
     return LengthEncoder(bonds, num_kernels) if num_kernels else bonds
+
+
+class IncidentBonds(nn.Module):
+    """Sum of the vectors of a node's outgoing bonds, the edge encoding "via node" of
+    Table 5 of Ying et al. 2021 (for an undirected graph, all its bonds)."""
+
+    def __init__(self, bonds: BondEncoder | EdgeEncoder) -> None:
+        super().__init__()
+        self.bonds = bonds
+        self.fields = ("bond", *bonds.fields)
+
+    def forward(self, bond: Tensor, *edge_attr: Tensor) -> Tensor:
+        """bond [B, N, N], 0 = none, and the fields of the vectors -> [B, N, D]."""
+        return embedding_sum(self.bonds(*edge_attr), bond.int())

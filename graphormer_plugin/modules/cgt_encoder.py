@@ -1,5 +1,6 @@
 """Encoder of the chromatic graph Transformer (Menegaux et al. 2023, hal-04105101)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from graphormer_plugin.choices import check_choice
 from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
 from graphormer_plugin.modules.chromatic_attention import ChromaticAttention
-from graphormer_plugin.modules.encoder import Encoder, joined_options
+from graphormer_plugin.modules.encoder import Encoder
 from graphormer_plugin.modules.encoder_config import (
     PairTransformerConfig,
     check_layers,
@@ -19,7 +20,6 @@ from graphormer_plugin.modules.encoder_config import (
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.init import init_columns
 from graphormer_plugin.modules.node_encoder import NodeEncoder
-from graphormer_plugin.modules.node_position import walk_powers
 from graphormer_plugin.modules.pair_encoder import PairEncoder, PairProjection
 from graphormer_plugin.modules.pair_encodings import make_pair_terms
 from graphormer_plugin.modules.sparse import NodeLayout
@@ -35,7 +35,13 @@ BYTES_KEPT = 12
 
 
 @dataclass
-@defaults(encoder_layers=10, encoder_embed_dim=64, dropout=0.0)
+@defaults(
+    encoder_layers=10,
+    encoder_embed_dim=64,
+    dropout=0.0,
+    node_encodings="random_walks:20",
+    node_encoding_dim=28,
+)
 class CGTEncoderConfig(PairTransformerConfig):
     """Options of `CGTEncoder`. The defaults are those of `cgt_zinc`, except that each
     layer has its own maps of pair features."""
@@ -82,10 +88,6 @@ class CGTEncoderConfig(PairTransformerConfig):
     pair_combine: str = option(
         "concat", "bonds and relative encoding: concat (Eq. 9) or sum"
     )
-    rwse_steps: int = option(
-        20, "random-walk return probabilities in the input, 0: none"
-    )
-    rwse_dim: int = option(28, "channels of --rwse-steps among the D of the input")
     rings: str = option(
         "none",
         "pairs of nodes in one ring (section 3.4): additive (a vector), categorical "
@@ -118,23 +120,23 @@ class CGTEncoder(Encoder):
     """Transformer over the nodes of a graph, without a virtual node, whose attention has
     a filter per pair of nodes, Menegaux et al. 2023.
 
-    Node input: embedded features, concatenated with a linear map of normalised return
-    probabilities. Layers: attention, sum, BatchNorm; two linear maps, ReLU between them,
+    Layers: attention, sum, BatchNorm; two linear maps, ReLU between them,
     sum, BatchNorm (section 3.5).
 
     Example:
         >>> from graphormer_plugin.data.schema import FeatureSchema
         >>> schema = FeatureSchema(1, node_dims=[119], bond_dims=[4])
         >>> config = CGTEncoderConfig(
-        ...     encoder_layers=2, encoder_embed_dim=16, rwse_steps=0
+        ...     encoder_layers=2, encoder_embed_dim=16, node_encodings="none"
         ... )
         >>> encoder = CGTEncoder(schema, config)
         >>> sorted(encoder.required_fields)
-        ['node_graph', 'node_mask', 'relation_index', 'relations', 'x']
+        ['bond', 'node_graph', 'node_mask', 'relation_index', 'relations', 'x']
         >>> batch = {
         ...     "x": torch.tensor([[[6], [8]]]),
         ...     "node_mask": torch.tensor([[True, True]]),
         ...     "node_graph": torch.tensor([0, 0]),
+        ...     "bond": torch.tensor([[[0, 1], [1, 0]]]),
         ...     # positions in `relations`: self, and a bond of type 1
         ...     "relation_index": torch.tensor([[[1, 2], [2, 1]]]),
         ...     # padding, self, and what codes.bond_relation gives for that bond
@@ -148,30 +150,16 @@ class CGTEncoder(Encoder):
         super().__init__()
         check_layers(config)
         embed_dim, num_layers = config.encoder_embed_dim, config.encoder_layers
-        rwse_steps, rwse_dim = config.rwse_steps, config.rwse_dim
-        if rwse_steps < 0 or (rwse_steps and not 1 <= rwse_dim < embed_dim):
-            raise ValueError(
-                f"rwse_steps {rwse_steps} and rwse_dim {rwse_dim} of embed_dim "
-                f"{embed_dim}, expected 0 steps, or 1 <= rwse_dim < embed_dim"
-            )
         check_choice("attention memory", config.attention_memory, MEMORY)
         self.embed_dim = embed_dim
         self.max_ring_size = config.max_ring_size
         self.substructures = config.substructures
-        self.rwse_steps = rwse_steps
         self.attention = config.attention
         self.attention_memory = config.attention_memory
-        self.node_encoder = NodeEncoder(
-            vocabularies,
-            embed_dim - rwse_dim if rwse_steps else embed_dim,
-            config.node_table_size,
-        )
+        self.node_encoder = NodeEncoder(vocabularies, config)
         # The table of a single column keeps torch's start.
         if self.node_encoder.categorical and len(self.node_encoder.table_rows) > 1:
             init_columns(self.node_encoder)
-        if rwse_steps:
-            self.rwse_norm = MaskedBatchNorm(rwse_steps)
-            self.rwse_proj = nn.Linear(rwse_steps, rwse_dim)
         self.pairs = PairEncoder(
             vocabularies,
             embed_dim,
@@ -220,12 +208,12 @@ class CGTEncoder(Encoder):
         )
 
     @property
-    def required_fields(self) -> frozenset[str]:
+    def fields(self) -> Iterable[str]:
         """See `Encoder`."""
-        return self.pairs.required_fields | {"x", "node_mask", "node_graph"}
+        return "node_graph", *self.pairs.required_fields
 
     @property
-    def field_options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         """See `Encoder`."""
         options = {
             "max_hop": self.pairs.max_hop,
@@ -234,7 +222,7 @@ class CGTEncoder(Encoder):
         if self.pairs.rings != "none":
             options["max_ring_size"] = self.max_ring_size
             options["substructures"] = self.substructures
-        return joined_options(options, *self.pairs.further.field_options)
+        return options
 
     def layer_modules(self, number: int) -> list[nn.Module]:
         """See `Encoder`."""
@@ -251,12 +239,11 @@ class CGTEncoder(Encoder):
     ) -> Tensor:
         """See `Encoder`; returns [B, N, D]; padding is zero."""
         rows = NodeLayout(batch["node_mask"], batch["node_graph"]).flat_index
-        walks = self.walk_powers(batch)
         further = self.pairs.further(batch)
-        x = self.encode_nodes(batch["x"], rows, walks) + further.nodes
+        x = self.node_encoder(batch) + further.nodes
         if perturb is not None:
             x = x + perturb.to(x.dtype)
-        encoded = self.pairs(batch, walks, further)
+        encoded = self.pairs(batch, further)
         pairs = [projection(*encoded) for projection in self.projections]
         if self.lean(x):
             pairs = [vectors._replace(lean=True) for vectors in pairs]
@@ -275,22 +262,3 @@ class CGTEncoder(Encoder):
             return elements > LARGE
         memory = torch.cuda.get_device_properties(x.device).total_memory
         return elements * len(self.layers) * BYTES_KEPT > memory / 3
-
-    def walk_powers(self, batch: dict[str, Tensor]) -> Tensor | None:
-        """Powers of the random-walk matrix [B, N, N, K] that nodes or pairs read, in
-        float32 at least."""
-        steps = max(self.rwse_steps, self.pairs.num_steps)
-        if not steps:
-            return None
-        weight = self.pairs.no_bonds.weight
-        wide = torch.promote_types(weight.dtype, torch.float32)
-        return walk_powers(self.pairs.adjacency(batch), steps, wide)
-
-    def encode_nodes(self, x: Tensor, rows: Tensor, walks: Tensor | None) -> Tensor:
-        """Features and return probabilities of nodes, [B, N, D]."""
-        x = self.node_encoder(x)
-        if self.rwse_steps:
-            back = walks.diagonal(dim1=1, dim2=2).transpose(1, 2)  # [B, N, K]
-            back = self.rwse_norm(back[..., : self.rwse_steps], rows)
-            x = torch.cat([x, self.rwse_proj(back.to(x.dtype))], -1)
-        return x

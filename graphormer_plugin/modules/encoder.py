@@ -1,7 +1,7 @@
 """Base classes of encoders, with all that models, fine-tuning and explanations read."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -10,6 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from graphormer_plugin.modules.batch_norm import running_statistics_kept
 from graphormer_plugin.modules.compiled_attention import plain_attention, plain_only
+from graphormer_plugin.modules.encodings import Encoding
 from graphormer_plugin.modules.node_encoder import VirtualNode
 from graphormer_plugin.modules.sparse import NodeLayout
 
@@ -25,11 +26,14 @@ class AttentionMaps(Protocol):
 class Encoder(nn.Module):
     """Base of every architecture's encoder: a batch in, a vector per node out.
 
-    A subclass sets `embed_dim` and `layers` and defines `required_fields` and
-    `forward`; the rest has defaults for layers over padded nodes [B, T, D].
+    A subclass sets `embed_dim` and `layers` and defines `forward`; the rest has defaults
+    for layers over padded nodes [B, T, D].
 
     Attributes:
         embed_dim: width D of the output.
+        fields: batch fields that `forward` reads, beside `x`, `node_mask` and those of
+            encodings of nodes and pairs.
+        options: parameters of these fields, by their names in `BatchSpec`, e.g. `max_hop`.
         layers: layers in their order. The first argument of a layer is the vectors of the
             nodes; it returns them, alone or at the start of a tuple. Explanations read the
             `attention` of a layer if it has `attention_weights`.
@@ -40,6 +44,8 @@ class Encoder(nn.Module):
     """
 
     embed_dim: int
+    fields: Iterable[str] = ()
+    options: Mapping[str, Any] = {}
     layers: nn.ModuleList
     final_norm: nn.Module
     checkpoint_activations = False
@@ -81,12 +87,17 @@ class Encoder(nn.Module):
     @property
     def required_fields(self) -> frozenset[str]:
         """Batch fields that `forward` reads (`graphormer_plugin.data.batches.fields`)."""
-        raise NotImplementedError
+        encodings = (name for part in self._encodings() for name in part.fields)
+        return frozenset(("x", "node_mask", *self.fields, *encodings))
 
     @property
     def field_options(self) -> dict[str, Any]:
-        """Parameters of these fields, by their names in `BatchSpec`, e.g. `max_hop`."""
-        return {}
+        """Parameters of these fields, by their names in `BatchSpec`."""
+        parts = (part.field_options for part in self._encodings())
+        return joined_options(self.options, *parts)
+
+    def _encodings(self) -> Iterator[Encoding]:
+        return (part for part in self.modules() if isinstance(part, Encoding))
 
     @property
     def has_virtual_node(self) -> bool:
@@ -117,36 +128,15 @@ class Encoder(nn.Module):
 
 
 class SparseEncoder(Encoder):
-    """An encoder whose layers have the nodes of all graphs in a row, [S, D].
-
-    Attributes:
-        position: a module with `fields`, the encoding of positions in the input; or None.
-        edge_fields: names of the batch fields about edges that `forward` reads.
-    """
-
-    position: nn.Module | None
-    edge_fields: tuple[str, ...]
-
-    @property
-    def required_fields(self) -> frozenset[str]:
-        """See `Encoder`."""
-        position = () if self.position is None else self.position.fields
-        nodes = ("x", "node_mask", "node_graph")
-        return frozenset((*nodes, *self.edge_fields, *position))
-
-    @property
-    def field_options(self) -> dict[str, Any]:
-        """See `Encoder`."""
-        if "lap_pe" not in self.required_fields:
-            return {}
-        return {"lap_pe_dim": self.position.num_vectors}
+    """An encoder whose layers have the nodes of all graphs in a row, [S, D]. `node_graph` is
+    one of its `fields`."""
 
     def padded(self, x: Tensor, batch: dict[str, Tensor]) -> Tensor:
         """[S, ...] -> [B, N, ...]."""
         return NodeLayout(batch["node_mask"], batch["node_graph"]).pad(x)
 
 
-def joined_options(*parts: dict[str, Any]) -> dict[str, Any]:
+def joined_options(*parts: Mapping[str, Any]) -> dict[str, Any]:
     """Options of batch fields that several modules ask for."""
     joined: dict[str, Any] = {}
     for part in parts:

@@ -47,6 +47,16 @@ class LayersConfig:
         "rows of the embedding table of every node column; 0 takes the dataset's "
         "vocabulary, the published code has 512",
     )
+    node_encodings: str = option(
+        "",
+        "encodings of the nodes in the input, comma-separated, each with its size: "
+        "random_walks:20 (steps), heat_kernel:20 (times), laplacian:8 or signnet:8 "
+        "(eigenvectors), degrees:64 (rows), wl:70 (rows), or names that a module in "
+        "--user-dir registers; none",
+    )
+    node_encoding_dim: int = option(
+        0, "channels of each encoding beside the node features; 0: added to them"
+    )
 
 
 @dataclass
@@ -92,7 +102,7 @@ class PairTransformerConfig(TransformerEncoderConfig):
     pair_encodings: str = option(
         "",
         "further encodings of node pairs, comma-separated: gaussians (distances of atoms, "
-        "for data with --positions), random_walks, or names that a module in --user-dir "
+        "for data with --positions), random_walks:16 (steps), or names that a module in --user-dir "
         "registers",
     )
     gaussian_kernels: int = option(

@@ -20,7 +20,7 @@ from graphormer_plugin.modules.biased_attention import BiasedAttention
 from graphormer_plugin.modules.bond_encoder import edge_encoder
 from graphormer_plugin.modules.convolutions import Edges, LayerSettings
 from graphormer_plugin.modules.edge_input import EdgeInput
-from graphormer_plugin.modules.encoder import SparseEncoder, joined_options
+from graphormer_plugin.modules.encoder import SparseEncoder
 from graphormer_plugin.modules.encoder_config import (
     PairTransformerConfig,
     SpatialEdgesConfig,
@@ -32,11 +32,6 @@ from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.grpe_encoder import RelationEncoding
 from graphormer_plugin.modules.message_passing import CONVOLUTIONS, MessagePassingLayer
 from graphormer_plugin.modules.node_encoder import NodeEncoder
-from graphormer_plugin.modules.node_position import (
-    LaplacianEncoding,
-    WalkChannels,
-    position_vectors,
-)
 from graphormer_plugin.modules.pair_encodings import PairInput, make_pair_terms
 from graphormer_plugin.modules.relative_attention import RelativeAttention
 from graphormer_plugin.modules.sparse import (
@@ -47,7 +42,6 @@ from graphormer_plugin.modules.sparse import (
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
 ATTENTIONS = ("plain", "bias", "relations")
-POSITIONS = ("random_walks", "laplacian", "none")
 NORM_NAMES = ("batch", "layer")
 
 
@@ -92,6 +86,8 @@ class GPSLayer(EncoderLayer):
     encoder_attention_heads=4,
     dropout=0.0,
     attention_dropout=0.5,
+    node_encodings="random_walks:20",
+    node_encoding_dim=28,
 )
 class GPSEncoderConfig(PairTransformerConfig, SpatialEdgesConfig):
     """Options of `GPSEncoder`. The defaults are those of `gps_zinc`."""
@@ -120,22 +116,11 @@ class GPSEncoderConfig(PairTransformerConfig, SpatialEdgesConfig):
         5, "largest distance of --attention relations with a vector of its own, 1..253"
     )
     norm: str = option("batch", "normalisation: batch or layer")
-    pos_enc: str = option(
-        "random_walks",
-        "in the node input: random_walks (return probabilities), laplacian "
-        "(eigenvectors) or none",
-    )
-    rwse_steps: int = option(20, "steps for --pos-enc random_walks, >= 1")
-    lap_pe_dim: int = option(10, "eigenvectors for --pos-enc laplacian, >= 1")
-    pos_enc_dim: int = option(
-        28, "channels of --pos-enc, 1 to D - 1; the features of a node have the others"
-    )
 
 
 class GPSEncoder(SparseEncoder):
     """Layers of message passing and attention, without a virtual node.
 
-    The encoding of positions has channels of its own beside those of the node's features.
     The vectors of bonds are computed once and read by all layers. GatedGCN's last layer
     leaves the edges as they are, because nothing reads them.
 
@@ -158,7 +143,6 @@ class GPSEncoder(SparseEncoder):
         check_layers(config)
         check_choice("local_part", config.local_part, CONVOLUTIONS)
         check_choice("attention", config.attention, ATTENTIONS)
-        check_choice("pos_enc", config.pos_enc, POSITIONS)
         check_choice("norm", config.norm, NORM_NAMES)
         embed_dim = config.encoder_embed_dim
         num_heads = config.encoder_attention_heads
@@ -169,19 +153,7 @@ class GPSEncoder(SparseEncoder):
         self.max_hop = config.max_hop
         self.multi_hop_max_dist = config.multi_hop_max_dist
 
-        channels = 0 if config.pos_enc == "none" else config.pos_enc_dim
-        if config.pos_enc != "none" and not 1 <= channels < embed_dim:
-            raise ValueError(
-                f"pos_enc_dim {channels}, expected 1..{embed_dim - 1}, less than the width"
-            )
-        self.node_encoder = NodeEncoder(
-            vocabularies, embed_dim - channels, config.node_table_size
-        )
-        self.position = None
-        if config.pos_enc == "random_walks":
-            self.position = WalkChannels(config.rwse_steps, channels)
-        elif config.pos_enc == "laplacian":
-            self.position = LaplacianEncoding(config.lap_pe_dim, channels)
+        self.node_encoder = NodeEncoder(vocabularies, config)
 
         # The encoder has the vectors of bonds also for layers that have their own elsewhere.
         self.edge_input = EdgeInput(
@@ -266,18 +238,18 @@ class GPSEncoder(SparseEncoder):
         )
 
     @property
-    def edge_fields(self) -> tuple[str, ...]:
-        """See `SparseEncoder`; also the fields about pairs."""
-        fields = self.edge_input.fields + tuple(self.attn_bias.required_fields)
+    def fields(self) -> tuple[str, ...]:
+        """See `Encoder`."""
+        fields = "node_graph", *self.edge_input.fields, *self.attn_bias.required_fields
         if self.relations is not None:
             fields += ("relation_index", "relations")
             fields += tuple(PAIR_FIELDS) if self.real else ()
         return fields
 
     @property
-    def field_options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         """See `Encoder`."""
-        options = super().field_options
+        options: dict[str, Any] = {}
         fields = self.required_fields
         if "dist" in fields:
             options["max_dist"] = MAX_HOPS
@@ -287,16 +259,14 @@ class GPSEncoder(SparseEncoder):
                 options |= {"number_edges": True, "distinct_edges": True}
         if self.relations is not None:
             options |= {"max_hop": self.max_hop, "distinct_edges": self.real}
-        return joined_options(options, *self.attn_bias.further.field_options)
+        return options
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """See `Encoder`; returns [B, N, D]; padding is zero."""
         layout = NodeLayout(batch["node_mask"], batch["node_graph"])
-        x = self.node_encoder(batch["x"])
-        if self.position is not None:
-            x = torch.cat([x, position_vectors(self.position, batch).to(x.dtype)], -1)
+        x = self.node_encoder(batch)
         encoded = self.attn_bias.further(batch)
         x = x + encoded.nodes
         if perturb is not None:

@@ -31,16 +31,10 @@ from graphormer_plugin.modules.encoder_config import (
 )
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.node_encoder import NodeEncoder
-from graphormer_plugin.modules.node_position import (
-    LaplacianEncoding,
-    WLEncoding,
-    position_vectors,
-)
 from graphormer_plugin.modules.sparse import NodeLayout
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
 NORM_NAMES = ("batch", "layer")  # keys of NORMS
-POSITIONS = ("none", "laplacian", "wl")
 FORMS = ("auto", "sparse", "dense")
 
 # The dense form is faster with fewer padded pairs per edge: up to about 8 for graphs of 120
@@ -127,6 +121,7 @@ class GraphTransformerLayer(nn.Module):
     encoder_attention_heads=8,
     dropout=0.0,
     attention_dropout=0.0,
+    node_encodings="laplacian:8",
 )
 class GraphTransformerEncoderConfig(TransformerEncoderConfig, SpatialEdgesConfig):
     """Options of `GraphTransformerEncoder`. The defaults are those of `gt_zinc`."""
@@ -144,27 +139,10 @@ class GraphTransformerEncoderConfig(TransformerEncoderConfig, SpatialEdgesConfig
         "(Table 1)",
     )
     no_edge_features: bool = option(False, "Eq. 4-8 also where edges have features")
-    pos_enc: str = option(
-        "laplacian",
-        "in the node input: laplacian (eigenvectors), wl (Weisfeiler-Lehman roles, "
-        "Table 3) or none",
-    )
-    lap_pe_dim: int = option(8, "eigenvectors for --pos-enc laplacian, >= 1 (k)")
     no_pair_features: bool = option(
         False,
         "with --full-graph: pairs have no features, Eq. 4-8, also where edges have "
         "some",
-    )
-    wl_rows: int = option(
-        37,
-        "rows of the table for --pos-enc wl, >= 1; higher degrees share the last one. "
-        "With --wl-rounds 2, 70 hold all roles with degrees up to 4, 252 up to 5, 924 "
-        "up to 6; others share them by hash",
-    )
-    wl_rounds: int = option(
-        1,
-        "rounds for --pos-enc wl: 1, a role is a degree (released code), or 2, a "
-        "degree with the degrees of the neighbours",
     )
     attention_form: str = option(
         "auto",
@@ -190,7 +168,7 @@ class GraphTransformerEncoder(SparseEncoder):
         >>> from graphormer_plugin.data.schema import FeatureSchema
         >>> schema = FeatureSchema(1, node_dims=[28], bond_dims=[4])
         >>> config = GraphTransformerEncoderConfig(
-        ...     encoder_layers=2, encoder_embed_dim=16, pos_enc="none"
+        ...     encoder_layers=2, encoder_embed_dim=16, node_encodings="none"
         ... )
         >>> encoder = GraphTransformerEncoder(schema, config)
         >>> batch = {
@@ -209,7 +187,6 @@ class GraphTransformerEncoder(SparseEncoder):
     ) -> None:
         super().__init__()
         check_layers(config)
-        check_choice("pos_enc", config.pos_enc, POSITIONS)
         check_choice("norm", config.norm, NORM_NAMES)
         check_choice("attention_form", config.attention_form, FORMS)
         embed_dim, full_graph = config.encoder_embed_dim, config.full_graph
@@ -237,18 +214,14 @@ class GraphTransformerEncoder(SparseEncoder):
         self.embed_dim = embed_dim
         self.full_graph = full_graph
         self.attention_form = config.attention_form
-        self.node_encoder = NodeEncoder(vocabularies, embed_dim, config.node_table_size)
-        self.position = None
-        if config.pos_enc == "laplacian":
-            self.position = LaplacianEncoding(config.lap_pe_dim, embed_dim)
-        elif config.pos_enc == "wl":
-            self.position = WLEncoding(config.wl_rows, embed_dim, config.wl_rounds)
+        self.node_encoder = NodeEncoder(vocabularies, config)
         self.bonds = None
         if edge_features:
             self.bonds = edge_encoder(vocabularies, embed_dim, num_kernels=kernels)
         owner = "state" if edge_features else "none"
         self.edge_input = EdgeInput(owner, vocabularies, config)
-        self.edge_fields = () if full_graph else self.edge_input.fields
+        edge_fields = () if full_graph else self.edge_input.fields
+        self.fields = "node_graph", *edge_fields
         self.input_dropout = Dropout(config.input_dropout)
         self.layers = nn.ModuleList(
             GraphTransformerLayer(
@@ -302,10 +275,7 @@ class GraphTransformerEncoder(SparseEncoder):
         self, batch: dict[str, Tensor], layout: NodeLayout, perturb: Tensor | None
     ) -> Tensor:
         """Eq. 2-3 -> [S, D]."""
-        x = self.node_encoder(layout.flatten(batch["x"]))
-        if self.position is not None:
-            position = position_vectors(self.position, batch)
-            x = x + layout.flatten(position).to(x.dtype)
+        x = layout.flatten(self.node_encoder(batch))
         if perturb is not None:
             x = x + layout.flatten(perturb).to(x.dtype)
         return self.input_dropout(x)

@@ -51,6 +51,8 @@ class Graphormer3DEncoder(Encoder):
         ValueError: nodes have real features.
     """
 
+    fields = ("pos",)
+
     def __init__(
         self, vocabularies: Vocabularies, config: Graphormer3DEncoderConfig
     ) -> None:
@@ -63,7 +65,7 @@ class Graphormer3DEncoder(Encoder):
         num_heads = config.encoder_attention_heads
         kernels = config.gaussian_kernels
         self.blocks = config.blocks
-        self.node_encoder = NodeEncoder(vocabularies, embed_dim, config.node_table_size)
+        self.node_encoder = NodeEncoder(vocabularies, config)
         num_types = self.node_encoder.table_rows[0]
         self.kernels = DistanceKernels(kernels, "ordered", num_types)
         self.bias = MLPHead([kernels, kernels, num_heads], "gelu")
@@ -81,11 +83,6 @@ class Graphormer3DEncoder(Encoder):
         )
         self.final_norm = nn.LayerNorm(embed_dim)
 
-    @property
-    def required_fields(self) -> frozenset[str]:
-        """See `Encoder`."""
-        return frozenset({"x", "node_mask", "pos"})
-
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
@@ -102,7 +99,7 @@ class Graphormer3DEncoder(Encoder):
         atoms = columns[..., 0].long()
         psi = self.kernels(distances, atoms.unsqueeze(2), atoms.unsqueeze(1))
         near = psi.masked_fill(~mask[:, None, :, None], 0).sum(2)
-        x = self.node_encoder(columns) + self.neighbours(near)
+        x = self.node_encoder({**batch, "x": columns}) + self.neighbours(near)
         if perturb is not None:
             x = x + perturb.to(x.dtype)
         x = self.input_dropout(x)

@@ -1,5 +1,6 @@
 """Encoder of Graphormer (Ying et al. 2021, arXiv:2106.05234)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Optional
@@ -17,29 +18,22 @@ from graphormer_plugin.modules.attn_bias import (
     SpatialEncoding,
 )
 from graphormer_plugin.modules.biased_attention import BiasedAttention
-from graphormer_plugin.modules.bond_encoder import edge_encoder
+from graphormer_plugin.modules.bond_encoder import IncidentBonds, edge_encoder
 from graphormer_plugin.modules.dropout import Dropout
-from graphormer_plugin.modules.encoder import Encoder, joined_options
+from graphormer_plugin.modules.encoder import Encoder
 from graphormer_plugin.modules.encoder_config import (
     VirtualNodeConfig,
     check_layers,
     option,
+    redefault,
 )
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.init import init_transformer
 from graphormer_plugin.modules.node_encoder import NodeEncoder, VirtualNode
-from graphormer_plugin.modules.node_position import (
-    CentralityEncoding,
-    IncidentBonds,
-    LaplacianEncoding,
-    RandomWalkEncoding,
-    position_vectors,
-)
 from graphormer_plugin.modules.pair_encodings import make_pair_terms
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
-NODE_RELATIONS = ("spatial", "laplacian", "none")
-CENTRALITIES = ("directed", "undirected", "none")
+NODE_RELATIONS = ("spatial", "none")
 EDGE_TYPES = ("multi_hop", "single_hop", "node", "aggregation", "none")
 
 
@@ -63,15 +57,9 @@ class GraphormerEncoderConfig(VirtualNodeConfig):
         "presets have 0)",
     )
     node_relation: str = option(
-        "spatial",
-        "how attention knows positions: spatial (bias by distance, Eq. 6), laplacian "
-        "(eigenvectors in the input) or none (Table 5)",
+        "spatial", "bias by distance (Eq. 6): spatial, or none (Table 5)"
     )
-    centrality: str = option(
-        "directed",
-        "degrees in the input (Eq. 5): directed (in and out), undirected (one table) "
-        "or none (Table 5)",
-    )
+    node_encodings: str = redefault(VirtualNodeConfig, "node_encodings", "degrees")
     edge_type: str = option(
         "multi_hop",
         "where bonds enter: multi_hop (bias along the shortest path, Eq. 7), "
@@ -86,17 +74,17 @@ class GraphormerEncoderConfig(VirtualNodeConfig):
         "hops from which on pairs do not attend, >= 1; FAR counts as 254 and "
         "unreachable as 510 hops",
     )
-    rwse_steps: int = option(
-        0, "random-walk return probabilities in the input, 0: none"
-    )
-    lap_pe_dim: int = option(8, "eigenvectors for --node-relation laplacian, >= 1")
     bond_table_size: int = option(
         0,
         "rows of the embedding table of every bond column; 0 takes the dataset's "
         "vocabulary, the published code has 512",
     )
-    num_in_degree: int = option(512, "in-degrees; larger degrees share the last row")
-    num_out_degree: int = option(512, "out-degrees; larger degrees share the last row")
+    num_in_degree: int = option(
+        512, "rows of in-degrees for --node-encodings degrees; larger share the last"
+    )
+    num_out_degree: int = option(
+        512, "rows of out-degrees; 0: one table, for undirected graphs"
+    )
     num_spatial: int = option(
         512,
         "rows of the distance table, >= 3: unreachable, 0 hops, 1 hop, ...; longer "
@@ -129,7 +117,7 @@ class GraphormerEncoder(Encoder):
     node, whose attention has a bias from structure, Ying et al. 2021.
 
     The bias is made once and shared by all layers. The rows of the paper's ablation
-    (Table 5) are `node_relation`, `centrality` and `edge_type`; layers are the paper's
+    (Table 5) are `node_relation`, `node_encodings` and `edge_type`; layers are the paper's
     (Eq. 8-9) or, with `pre_layernorm=False`, the layers of the released second version.
 
     Args:
@@ -168,18 +156,20 @@ class GraphormerEncoder(Encoder):
         super().__init__()
         check_layers(config)
         check_choice("node_relation", config.node_relation, NODE_RELATIONS)
-        check_choice("centrality", config.centrality, CENTRALITIES)
         check_choice("edge_type", config.edge_type, EDGE_TYPES)
         embed_dim, num_heads = config.encoder_embed_dim, config.encoder_attention_heads
         edge_type, num_layers = config.edge_type, config.encoder_layers
         self.embed_dim = embed_dim
         self.multi_hop_max_dist = config.multi_hop_max_dist
-        self.lap_pe_dim = config.lap_pe_dim
         node_rows = config.num_atoms // (len(vocabularies.node_dims or ()) or 1)
         bond_rows = config.num_edges // (len(vocabularies.bond_dims) or 1)
-        node_rows = node_rows or config.node_table_size
         bond_rows = bond_rows or config.bond_table_size
-        self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_rows)
+        self.node_encoder = NodeEncoder(
+            vocabularies,
+            config,
+            node_rows,
+            degrees=(config.num_in_degree, config.num_out_degree),
+        )
         self.virtual_node = None if config.no_virtual_node else VirtualNode(embed_dim)
 
         bonds = partial(edge_encoder, vocabularies, table_size=bond_rows)
@@ -191,20 +181,9 @@ class GraphormerEncoder(Encoder):
                 "expected multi_hop|single_hop|node|none"
             )
 
-        # Encodings added to the node input, each reading its own batch fields.
-        positions = nn.ModuleDict()
-        if config.centrality != "none":
-            directed = config.centrality == "directed"
-            positions["centrality"] = CentralityEncoding(
-                embed_dim, config.num_in_degree, config.num_out_degree * directed
-            )
-        if config.node_relation == "laplacian":
-            positions["laplacian"] = LaplacianEncoding(config.lap_pe_dim, embed_dim)
-        if config.rwse_steps:
-            positions["random_walk"] = RandomWalkEncoding(config.rwse_steps, embed_dim)
+        self.incident = None
         if edge_type == "node":
-            positions["bonds"] = IncidentBonds(bonds(embed_dim))
-        self.positions = positions
+            self.incident = IncidentBonds(bonds(embed_dim))
 
         spatial = edges = None
         if edge_type == "multi_hop":
@@ -252,33 +231,32 @@ class GraphormerEncoder(Encoder):
         self.apply(self.initialise)
 
     @property
-    def required_fields(self) -> frozenset[str]:
+    def fields(self) -> Iterable[str]:
         """See `Encoder`."""
-        fields = {"x", "node_mask"} | self.attn_bias.required_fields
-        for encoding in self.positions.values():
-            fields |= set(encoding.fields)
-        return frozenset(fields if self.bond_messages is None else fields | {"bond"})
+        incident = () if self.incident is None else self.incident.fields
+        messages = () if self.bond_messages is None else ("bond",)
+        return *self.attn_bias.required_fields, *incident, *messages
 
     @property
-    def field_options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         """See `Encoder`."""
         fields, options = self.required_fields, {}
         if "dist" in fields:
             options["max_dist"] = MAX_HOPS
         if "path_bond" in fields:
             options["path_length"] = self.multi_hop_max_dist
-        if "lap_pe" in fields:
-            options["lap_pe_dim"] = self.lap_pe_dim
         if self.number_edges:
             options |= {"number_edges": True, "distinct_edges": True}
-        return joined_options(options, *self.attn_bias.further.field_options)
+        return options
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """See `Encoder`; returns [B, T, D], the virtual node first; padding is zero."""
         pairs = self.attn_bias.further(batch)
-        x = self.encode_nodes(batch) + pairs.nodes
+        x = self.node_encoder(batch) + pairs.nodes
+        if self.incident is not None:
+            x = x + self.incident(*(batch[name] for name in self.incident.fields))
         if perturb is not None:
             x = x + perturb.to(x.dtype)
         mask = batch["node_mask"]
@@ -292,13 +270,6 @@ class GraphormerEncoder(Encoder):
         for layer in self.layers:
             x = self.run_layer(layer, x, attn_bias, *messages)
         return self.final_norm(x) * mask.unsqueeze(-1)
-
-    def encode_nodes(self, batch: dict[str, Tensor]) -> Tensor:
-        """Sum of the features and encodings of each node, [B, N, D]."""
-        x = self.node_encoder(batch["x"])
-        for encoding in self.positions.values():
-            x = x + position_vectors(encoding, batch)
-        return x
 
     def pair_messages(self, batch: dict[str, Tensor]) -> tuple[Tensor, ...]:
         """Bond of each pair [B, T, T] and the vectors [R, D] of the R bond types that

@@ -1,5 +1,6 @@
 """Encoder of GRPE (Park et al. 2022, arXiv:2201.12787)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from cython_ext.codes import (
 from graphormer_plugin.choices import check_least
 from graphormer_plugin.modules.attention_formula import EdgeTerms, RelationTables
 from graphormer_plugin.modules.bond_encoder import FeatureMap
-from graphormer_plugin.modules.encoder import Encoder, joined_options
+from graphormer_plugin.modules.encoder import Encoder
 from graphormer_plugin.modules.encoder_config import (
     VirtualNodeConfig,
     check_layers,
@@ -237,7 +238,7 @@ class GRPEEncoder(Encoder):
         self.max_hop = config.max_hop
         self.perturb_noise = noise
         self.virtual_is_self = config.virtual_is_self
-        self.node_encoder = NodeEncoder(vocabularies, embed_dim, config.node_table_size)
+        self.node_encoder = NodeEncoder(vocabularies, config)
         self.virtual_node = None if config.no_virtual_node else VirtualNode(embed_dim)
         # All other weights start as torch's layers do, embeddings N(0, 1).
         if self.virtual_node is not None:
@@ -275,18 +276,15 @@ class GRPEEncoder(Encoder):
         self.pair_terms = make_pair_terms(config, vocabularies, heads)
 
     @property
-    def required_fields(self) -> frozenset[str]:
+    def fields(self) -> Iterable[str]:
         """See `Encoder`."""
-        fields = {"x", "node_mask", "relation_index", "relations"}
-        if self.reads_edge_features:
-            fields |= PAIR_FIELDS
-        return self.pair_terms.required_fields | fields
+        edges = PAIR_FIELDS if self.reads_edge_features else ()
+        return "relation_index", "relations", *edges
 
     @property
-    def field_options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         """See `Encoder`."""
-        options = {"max_hop": self.max_hop, "distinct_edges": self.reads_edge_features}
-        return joined_options(options, *self.pair_terms.field_options)
+        return {"max_hop": self.max_hop, "distinct_edges": self.reads_edge_features}
 
     @property
     def reads_edge_features(self) -> bool:
@@ -305,7 +303,7 @@ class GRPEEncoder(Encoder):
     ) -> Tensor:
         """See `Encoder`; returns [B, T, D], the virtual node first; padding is zero."""
         pairs = self.pair_terms(batch)
-        x = self.node_encoder(batch["x"]) + pairs.nodes
+        x = self.node_encoder(batch) + pairs.nodes
         if perturb is not None:
             x = x + perturb.to(x.dtype)
         if self.training and self.perturb_noise:

@@ -36,7 +36,6 @@ from graphormer_plugin.modules.encoder_config import (
 )
 from graphormer_plugin.modules.init import init_columns
 from graphormer_plugin.modules.node_encoder import NodeEncoder
-from graphormer_plugin.modules.node_position import LaplacianEncoding, position_vectors
 from graphormer_plugin.modules.sparse import NodeLayout, scatter_sum
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
@@ -163,7 +162,6 @@ class MessagePassingEncoderConfig(LayersConfig, SpatialEdgesConfig):
     virtual_node: bool = option(
         False, "a vector per graph that all its nodes read and write"
     )
-    lap_pe_dim: int = option(0, "Laplacian eigenvectors in the node input (k); 0: none")
     norm: str = option("batch", "normalisation: batch, layer or none")
     no_residual: bool = option(False, "a layer replaces its input")
     linear_last_layer: bool = option(False, "no activation after the last layer")
@@ -190,10 +188,7 @@ class MessagePassingEncoder(SparseEncoder):
         check_least("hidden_dim", conv_options.get("hidden_dim", 1), 1)
         embed_dim, num_layers = config.encoder_embed_dim, config.encoder_layers
         self.embed_dim = embed_dim
-        self.node_encoder = NodeEncoder(vocabularies, embed_dim, config.node_table_size)
-        self.position = None
-        if config.lap_pe_dim:
-            self.position = LaplacianEncoding(config.lap_pe_dim, embed_dim)
+        self.node_encoder = NodeEncoder(vocabularies, config)
         self.virtual_node = None
         if config.virtual_node:
             self.virtual_node = nn.Embedding(1, embed_dim)
@@ -202,7 +197,7 @@ class MessagePassingEncoder(SparseEncoder):
         check_least("edge_dim", width, 0)
         owner = CONVOLUTIONS[conv].bonds if width else "none"
         self.edge_input = EdgeInput(owner, vocabularies, config)
-        self.edge_fields = self.edge_input.fields
+        self.fields = "node_graph", *self.edge_input.fields
         kernels = config.length_kernels
         bonds = partial(
             edge_encoder, vocabularies, width, combine="sum", num_kernels=kernels
@@ -253,9 +248,7 @@ class MessagePassingEncoder(SparseEncoder):
         self, batch: dict[str, Tensor], perturb: Tensor | None
     ) -> tuple[list[Tensor], NodeLayout]:
         layout = NodeLayout(batch["node_mask"], batch["node_graph"])
-        x = self.node_encoder(batch["x"])
-        if self.position is not None:
-            x = x + position_vectors(self.position, batch)
+        x = self.node_encoder(batch)
         if perturb is not None:
             x = x + perturb.to(x.dtype)
         x = layout.flatten(x)

@@ -1,10 +1,13 @@
-"""Vectors of nodes from their raw columns, and the virtual node in front of them."""
+"""The input of a model: vectors of nodes from their raw columns and encodings, and the
+virtual node in front of them."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphormer_plugin.choices import check_least
+from graphormer_plugin.modules.encoder_config import LayersConfig
+from graphormer_plugin.modules.node_encodings import NODE_ENCODINGS, NodeTerm
 from graphormer_plugin.modules.vocabulary import (
     RowLabels,
     Vocabularies,
@@ -16,17 +19,44 @@ from graphormer_plugin.modules.vocabulary import (
 
 class NodeEncoder(VocabularyModule):
     """Sum of one embedding per categorical column, or a linear map of continuous
-    features.
+    features, with the encodings of `--node-encodings` added to it or beside it.
 
     Args:
-        table_size: rows of every column's table; 0 gives each column its vocabulary.
-            The published code of Graphormer and GRPE uses 512.
+        config: the width D, `node_table_size`, `node_encodings` and `node_encoding_dim`.
+        table_size: rows of every column's table, 512 in the published code of Graphormer
+            and GRPE; 0: `node_table_size`, where 0 gives each column its vocabulary.
+        **sizes: numbers of an encoding whose name has none.
     """
 
     def __init__(
-        self, vocabularies: Vocabularies, embed_dim: int, table_size: int = 0
+        self,
+        vocabularies: Vocabularies,
+        config: LayersConfig,
+        table_size: int = 0,
+        **sizes: tuple[int, ...],
     ) -> None:
         super().__init__()
+        check_least("encoder_embed_dim", config.encoder_embed_dim, 1)
+        channels = config.node_encoding_dim
+        encodings = NODE_ENCODINGS.make(
+            config.node_encodings, config, vocabularies, **sizes
+        )
+        embed_dim = config.encoder_embed_dim - channels * len(encodings)
+        if channels < 0 or embed_dim < 1:
+            raise ValueError(
+                f"node_encoding_dim {channels} of {len(encodings)} encodings, expected 0 "
+                f"or less than the width {config.encoder_embed_dim} together"
+            )
+        self._embed(vocabularies, embed_dim, table_size or config.node_table_size)
+        self.beside = channels > 0
+        self.encodings = nn.ModuleList(
+            NodeTerm(encoding, channels or embed_dim) for encoding in encodings
+        )
+
+    def _embed(
+        self, vocabularies: Vocabularies, embed_dim: int, table_size: int
+    ) -> None:
+        """Make the tables or the linear map of the raw columns."""
         node_dims = vocabularies.node_dims
         num_features = vocabularies.num_node_features
         self.categorical = node_dims is not None
@@ -43,8 +73,15 @@ class NodeEncoder(VocabularyModule):
         self.table_rows = rows  # a number for each column
         self.embedding = nn.EmbeddingBag(sum(rows), embed_dim, mode="sum")
 
-    def forward(self, x: Tensor) -> Tensor:
-        """x [..., F], integers within the vocabularies or floats -> [..., D]."""
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+        """A batch, with x [B, N, F] of integers within the vocabularies or floats ->
+        [B, N, D]."""
+        x = self.features(batch["x"])
+        vectors = [term(batch).to(x.dtype) for term in self.encodings]
+        return torch.cat([x, *vectors], -1) if self.beside else sum(vectors, x)
+
+    def features(self, x: Tensor) -> Tensor:
+        """x [..., F] -> [..., D], without the channels of encodings."""
         if not self.categorical:
             return project_wide(self.projection, x)
         rows = x.long() + self.first_row

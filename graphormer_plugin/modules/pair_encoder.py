@@ -16,6 +16,7 @@ from graphormer_plugin.choices import check_choice, check_least
 from graphormer_plugin.modules.attn_bias import FORBIDDEN
 from graphormer_plugin.modules.bond_encoder import BondEncoder, FeatureMap
 from graphormer_plugin.modules.chromatic_attention import PairVectors
+from graphormer_plugin.modules.node_encodings import walk_powers
 from graphormer_plugin.modules.pair_encodings import NO_PAIRS, PairInput, PairTerms
 from graphormer_plugin.modules.sparse import PAIR_FIELDS, scaled_pair_features
 from graphormer_plugin.modules.vocabulary import Vocabularies
@@ -73,7 +74,6 @@ class PairEncoder(nn.Module):
         walks, distances = (encoding in (name, "both") for name in ("rwse", "spde"))
         if encoding != "none":
             check_least("relative_steps", num_steps, 1)
-        self.num_steps = num_steps if walks else 0
         self.max_hop = num_steps if distances else 1
         self.rings = rings
         self.combine = combine
@@ -138,21 +138,19 @@ class PairEncoder(nn.Module):
         fields = {"relation_index", "relations"}
         if self.rings != "none":
             fields.add("ring")
+        if self.walks is not None:
+            fields.add("bond")
         if self.edges is not None:
             fields |= PAIR_FIELDS
-        return self.further.required_fields | fields
+        return frozenset(fields)
 
     def forward(
-        self,
-        batch: dict[str, Tensor],
-        walks: Tensor | None,
-        pairs: PairInput = NO_PAIRS,
+        self, batch: dict[str, Tensor], pairs: PairInput = NO_PAIRS
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Features of the pairs of a batch, and the matrix that maps them to E^(0).
 
         Args:
             batch: the fields of `required_fields`.
-            walks: [B, N, N, >= p], `walk_powers` of the `adjacency`; None without walks.
             pairs: what `further` makes of the batch.
 
         Returns:
@@ -169,7 +167,9 @@ class PairEncoder(nn.Module):
         blocks = [F.embedding(index, one_hot)]
         forbidden = self.forbidden[relations].repeat(1 + (self.rings != "none"))
         if self.walks is not None:
-            blocks.append(walks[..., : self.num_steps].to(dtype))
+            wide = torch.promote_types(dtype, torch.float32)
+            walks = walk_powers(batch["bond"], self.walks.in_features, wide)
+            blocks.append(walks.to(dtype))
             basis.append(self._place(self.walks.weight.T, "rwse"))
         if self.edges is not None:
             features, scale = scaled_pair_features(batch, dtype)
@@ -181,11 +181,6 @@ class PairEncoder(nn.Module):
         basis = torch.cat(basis)
         forbidden = F.pad(forbidden, (0, basis.shape[0] - forbidden.shape[0]))
         return torch.cat(blocks, -1), basis, forbidden
-
-    def adjacency(self, batch: dict[str, Tensor]) -> Tensor:
-        """[B, N, N] bool, True where a bond goes from i to j."""
-        bonded = batch["relations"] >= bond_relation(1, self.max_hop)
-        return bonded[batch["relation_index"].long()]
 
     def relation_vectors(self, relations: Tensor) -> Tensor:
         """Part of the basis for relations: [R, pair_dim], or [2 R, pair_dim], relations

@@ -6,63 +6,29 @@ vector, added to its pair features E^(0). Further encodings are not part of any 
 papers; the map starts as other linear maps of the architecture do (our choice).
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphormer_plugin.choices import check_choice
-from graphormer_plugin.components import is_same_definition, matching
 from graphormer_plugin.modules.encoder_config import PairTransformerConfig
+from graphormer_plugin.modules.encodings import Encoding, EncodingRegistry
 from graphormer_plugin.modules.gaussian_kernels import DistanceKernels, pair_distances
-from graphormer_plugin.modules.node_position import walk_powers
+from graphormer_plugin.modules.node_encodings import walk_powers
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
 
-class PairEncoding(nn.Module):
-    """Numbers for each pair of nodes, computed from batch fields.
-
-    A subclass sets `fields` and `num_features` and defines `forward`. It may have weights
-    of its own, which are trained with the model; CGT then computes its attention without
-    the compiled function, with [B, N, N, D] in memory.
-
-    `forward` takes only the batch `fields`: per graph [B, ...], node [B, N, ...] or pair
-    [B, N, N, ...]. Their types and padding are in `graphormer_plugin.data.batches.fields`;
-    fields of `graphormer_plugin.data.batches.fields.registered.register_field` are float32,
-    0 at padding. `node_mask` is a field; the vectors of the nodes are not.
+class PairEncoding(Encoding):
+    """Numbers for each pair of nodes, [B, N, N, F]; see `Encoding`. With weights of its own,
+    CGT computes its attention without the compiled function, with [B, N, N, D] in memory.
 
     Attributes:
-        fields: batch fields that `forward` takes, in its order.
-        num_features: F, numbers per pair.
-        options: fields of `PairTransformerConfig` that the class takes by name.
         node_factor: factor of the sum of a node's numbers over all nodes, which a linear map
             adds to its vector; 0: nothing is added.
     """
 
-    fields: tuple[str, ...]
-    num_features: int
-    options: tuple[str, ...] = ()
     node_factor: float = 0.0
-
-    def __init__(self, vocabularies: Vocabularies) -> None:
-        super().__init__()
-        self.register_buffer("one", torch.ones(()), persistent=False)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Number format to compute in: float32, or float64 in a model of doubles."""
-        return torch.promote_types(self.one.dtype, torch.float32)
-
-    @property
-    def field_options(self) -> dict[str, Any]:
-        """Parameters of the fields, by their names in `BatchSpec`, e.g. `max_hop`."""
-        return {}
-
-    def forward(self, *fields: Tensor) -> Tensor:
-        """The batch fields -> [B, N, N, F], finite, also where a pair is padding."""
-        raise NotImplementedError
 
     def hidden(self, numbers: Tensor) -> Tensor:
         """What the architecture maps linearly, [B, N, N, F], of the numbers in the type of
@@ -70,66 +36,26 @@ class PairEncoding(nn.Module):
         return numbers
 
 
-PairEncodingFactory = Callable[..., PairEncoding]
-PAIR_ENCODINGS: dict[str, PairEncodingFactory] = {}
+PAIR_ENCODINGS: EncodingRegistry[PairEncoding] = EncodingRegistry("pair encoding")
+"""Values of ``--pair-encodings``."""
 
-
-def register_pair_encoding(
-    name: str,
-) -> Callable[[PairEncodingFactory], PairEncodingFactory]:
-    """Decorator that makes an encoding known to ``--pair-encodings``.
-
-    A class of the same name and module, such as a notebook's cell that is run again,
-    replaces the earlier class.
-
-    Args:
-        name: value of the option, without a comma.
-
-    Raises:
-        ValueError: another class or module has the name, or a function without a name.
-    """
-
-    def _register(factory: PairEncodingFactory) -> PairEncodingFactory:
-        earlier = PAIR_ENCODINGS.get(name)
-        if earlier is not None and not is_same_definition(earlier, factory):
-            raise ValueError(f"pair encoding {name!r} is already registered")
-        PAIR_ENCODINGS[name] = factory
-        return factory
-
-    return _register
-
-
-def list_pair_encodings(*patterns: str) -> list[str]:
-    """Names for ``--pair-encodings`` that match one of some patterns; all without."""
-    return matching(PAIR_ENCODINGS, patterns)
-
-
-def _encodings(
-    config: PairTransformerConfig, vocabularies: Vocabularies
-) -> list[PairEncoding]:
-    """Encodings by their registered names, which are separated by commas, with their options."""
-    names = config.pair_encodings
-    chosen = [name.strip() for name in names.split(",")] if names else []
-    encodings = []
-    for name in chosen:
-        check_choice("pair encoding", name, list_pair_encodings())
-        make = PAIR_ENCODINGS[name]
-        options = {one: getattr(config, one) for one in getattr(make, "options", ())}
-        encodings.append(make(vocabularies, **options))
-    return encodings
+register_pair_encoding = PAIR_ENCODINGS.register
+list_pair_encodings = PAIR_ENCODINGS.list_names
 
 
 @register_pair_encoding("random_walks")
 class RandomWalks(PairEncoding):
     """Probabilities that a random walk from i is at j after 1..K steps, Eq. 10 of
-    Menegaux et al. 2023 (hal-04105101), whose CGT has them as its own `rwse`. K is
-    16."""
+    Menegaux et al. 2023 (hal-04105101), whose CGT has them as its own `rwse`."""
 
     fields = ("bond",)
-    num_features = 16
+
+    def __init__(self, vocabularies: Vocabularies, num_steps: int = 16) -> None:
+        super().__init__(vocabularies)
+        self.num_features = num_steps
 
     def forward(self, bond: Tensor) -> Tensor:
-        """bond [B, N, N] -> [B, N, N, 16]."""
+        """bond [B, N, N] -> [B, N, N, K]."""
         return walk_powers(bond, self.num_features, self.dtype)
 
 
@@ -224,7 +150,7 @@ class PairTerms(nn.ModuleList):
         super().__init__(PairTerm(one, width, embed_dim) for one in encodings)
 
     def forward(self, batch: dict[str, Tensor]) -> PairInput:
-        """The batch fields of `required_fields` -> features and sums of all encodings."""
+        """A batch -> features and sums of all encodings."""
         features = []
         nodes: Tensor | float = 0.0
         for term in self:
@@ -242,16 +168,6 @@ class PairTerms(nn.ModuleList):
         """Linear maps of the features, [B, N, N, width] of each encoding."""
         return [term.projection(one) for term, one in zip(self, pairs.features)]
 
-    @property
-    def required_fields(self) -> frozenset[str]:
-        """Batch fields that `forward` reads."""
-        return frozenset(name for term in self for name in term.encoding.fields)
-
-    @property
-    def field_options(self) -> list[dict[str, Any]]:
-        """`field_options` of each encoding."""
-        return [term.encoding.field_options for term in self]
-
     def attn_bias(self, pairs: PairInput, num_before: int) -> tuple[Tensor, ...]:
         """Sum of all terms as a bias [B, H, T, T] of attention, in a tuple that is empty
         without terms. Pairs with the first `num_before` virtual nodes have a bias of 0.
@@ -267,5 +183,5 @@ def make_pair_terms(
     config: PairTransformerConfig, vocabularies: Vocabularies, width: int
 ) -> PairTerms:
     """The terms that an encoder's config names, of a ``width``; see `PairTerm`."""
-    encodings = _encodings(config, vocabularies)
+    encodings = PAIR_ENCODINGS.make(config.pair_encodings, config, vocabularies)
     return PairTerms(encodings, width, config.encoder_embed_dim)

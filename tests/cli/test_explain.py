@@ -16,7 +16,7 @@ from graphormer_plugin.inference.model_folder import write_folder
 
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
 # Each has a map of its own in every layer.
-FOUR_CHANNELS = ["--rwse-dim", "2", "--encoder-embed-dim", "4"]
+FOUR_CHANNELS = ["--node-encoding-dim", "2", "--encoder-embed-dim", "4"]
 
 
 @pytest.fixture(autouse=True)
@@ -210,7 +210,9 @@ def test_substructures_of_a_user(checkpoint, tmp_path, refused, monkeypatch):
     for folder in folders:
         folder.mkdir()
         (folder / "stars.py").write_text(line + example)
-    options = f"--rwse-dim 4 --substructures stars --user-data-dir {folders[0]}"
+    options = (
+        f"--node-encoding-dim 4 --substructures stars --user-data-dir {folders[0]}"
+    )
     path = checkpoint("cgt_zinc_rings", *options.split())
     del rings_module.SUBSTRUCTURES["stars"]
     message = "unknown substructures 'stars'.*user_data_dir"

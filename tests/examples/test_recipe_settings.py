@@ -51,7 +51,7 @@ zinc/gin {TWO_MACHINES} SLURM_STEP_NUM_TASKS=4 | {BATCH} 32 {TIMES} 1 {WORLD} 4
 CONTRADICTIONS = """
 molhiv/grpe_standard | --total-num-update 2285 | --total-num-update 45700
 zinc/cgt_zinc | --encoder-attention-heads 4 | --encoder-attention-heads 8
-pcqm4mv2/cgt_small | --rwse-steps 0 | --rwse-steps 16 --rwse-dim 20
+pcqm4mv2/cgt_small | --node-encodings none | --node-encodings random_walks:16 --node-encoding-dim 20
 pcqm4mv2/cgt_small_subset | --share-edge-encoding --rings none \
 | --own-edge-encoding --rings additive
 zinc/graphormer_slim | --clip-norm 5 | --clip-norm 0

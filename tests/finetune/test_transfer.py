@@ -42,11 +42,11 @@ ARCHITECTURES = {
     "direct bonds": ("graphormer_paper_slim", {"edge_type": "single_hop"}),
     "bonds in nodes": ("graphormer_paper_slim", {"edge_type": "node"}),
     "bonds in messages": ("graphormer_paper_slim", {"edge_type": "aggregation"}),
-    "edges": ("gt_zinc", {"pos_enc": "none"}),
+    "edges": ("gt_zinc", {"node_encodings": "none"}),
     "messages along bonds": ("gine", {"virtual_node": True}),
-    "pairs": ("cgt_zinc", {"rwse_dim": 4}),
-    "pairs in rings": ("cgt_zinc_rings", {"rwse_dim": 4}),
-    "pairs per layer": ("cgt_pattern", {"rwse_dim": 4, "attention": "mono"}),
+    "pairs": ("cgt_zinc", {"node_encoding_dim": 4}),
+    "pairs in rings": ("cgt_zinc_rings", {"node_encoding_dim": 4}),
+    "pairs per layer": ("cgt_pattern", {"node_encoding_dim": 4, "attention": "mono"}),
 }
 
 
@@ -117,13 +117,13 @@ def test_new_values_stay_as_initialised_and_the_log_counts_them(caplog):
 
 def test_what_a_model_has_not_is_skipped_and_logged(caplog):
     old = make_model(SOURCE, "graphormer_slim")
-    new = make_model(SOURCE, "graphormer_slim", seed=1, centrality="undirected")
+    new = make_model(SOURCE, "graphormer_slim", seed=1, node_encodings="degrees:512:0")
     with caplog.at_level(logging.INFO):
         weights = translate(old.state_dict(), new, start(), SOURCE, TARGETS)
-    skipped = "encoder.positions.centrality.out_degree.weight"
+    skipped = "encoder.node_encoder.encodings.0.projection.tables.1.weight"
     assert f"skipped, not in this model: {skipped}\n" in caplog.text
     assert skipped not in weights and "re-initialised" not in caplog.text
-    kept = "encoder.positions.centrality.in_degree.weight"
+    kept = "encoder.node_encoder.encodings.0.projection.tables.0.weight"
     assert torch.equal(weights[kept], old.state_dict()[kept])
 
 
@@ -171,7 +171,7 @@ def test_other_targets_get_a_new_head(caplog):
     [
         ("graphormer_paper_slim", {}),
         ("graphormer_slim", {}),
-        ("cgt_zinc", {"rwse_dim": 4}),
+        ("cgt_zinc", {"node_encoding_dim": 4}),
     ],
 )
 @pytest.mark.parametrize("scales", [(1, 1), (0, 1), (1, 0)], ids=str)
@@ -299,16 +299,20 @@ def test_weight_layers():
     shared = make_model(SOURCE)
     assert weight_layers(shared)["encoder.encodings.0.edge_value.weight"] == 0
     graphormer = make_model(SOURCE, "graphormer_slim")
-    for name in ("attn_bias.spatial.embedding", "positions.centrality.in_degree"):
+    for name in (
+        "attn_bias.spatial.embedding",
+        "node_encoder.encodings.0.projection.tables.0",
+    ):
         assert weight_layers(graphormer)[f"encoder.{name}.weight"] == 0
-    cgt = make_model(SOURCE, "cgt_zinc", rwse_dim=4, own_edge_encoding=True)
+    cgt = make_model(SOURCE, "cgt_zinc", node_encoding_dim=4, own_edge_encoding=True)
     assert weight_layers(cgt)["encoder.pairs.walks.weight"] == 0
     assert weight_layers(cgt)["encoder.projections.1.att.weight"] == 2
     assert weight_layers(cgt)["head.hidden.0.weight"] == 3
-    cgt = make_model(SOURCE, "cgt_zinc", rwse_dim=4)
+    cgt = make_model(SOURCE, "cgt_zinc", node_encoding_dim=4)
     assert weight_layers(cgt)["encoder.projections.0.att.weight"] == 0
     gt = make_model(SOURCE, "gt_zinc")
-    for name in ("bonds.embedding", "position.projection", "node_encoder.embedding"):
+    nodes = "node_encoder.embedding", "node_encoder.encodings.0.projection"
+    for name in ("bonds.embedding", *nodes):
         assert weight_layers(gt)[f"encoder.{name}.weight"] == 0
     assert weight_layers(gt)["encoder.layers.1.edges.fc1.weight"] == 2
     assert weight_layers(gt)["head.projection.weight"] == 3

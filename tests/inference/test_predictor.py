@@ -71,7 +71,7 @@ def batch_of(store, predictor, rows):
         ("grpe_tiny", {"encoder_attention_heads": 2}),
         ("gin", {}),  # reads all layers
         # It reads out after its head's hidden layers.
-        ("cgt", {"encoder_attention_heads": 2, "rwse_dim": 4}),
+        ("cgt", {"encoder_attention_heads": 2, "node_encoding_dim": 4}),
         ("gcn_pcqm4m", {"clamp_max": 1.0}),
     ],
 )
@@ -151,7 +151,7 @@ def test_codes_are_checked_where_vocabularies_are_not_those_of_ogb():
 
 @pytest.mark.parametrize("arch", ["grpe_tiny", "gt_zinc", "cgt_zinc"])
 def test_graphs_and_smiles_are_one(arch):
-    more = {"rwse_dim": 4} if arch == "cgt_zinc" else {}
+    more = {"node_encoding_dim": 4} if arch == "cgt_zinc" else {}
     one = predictor(arch, **more)
     expected = one.predict(SMILES)
     assert expected.shape == (4, 1) and np.ptp(expected) > 1e-3
@@ -181,9 +181,7 @@ def test_nodes_of_generated_graphs(tmp_path):
         Data(x=torch.as_tensor(g.x), edge_index=torch.as_tensor(g.edge_index))
         for g in made
     ]
-    one = predictor(
-        "gt_sbm", store.schema, store.targets, store.featuriser, lap_pe_dim=2
-    )
+    one = predictor("gt_sbm", store.schema, store.targets, store.featuriser)
     with torch.no_grad():
         batch = batch_of(store, one, np.arange(len(made)))
         expected = one.model(batch).softmax(-1).numpy()

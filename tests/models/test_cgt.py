@@ -50,9 +50,11 @@ TABLE_6 = {
 def test_presets_of_table_6(arch):
     options = ARCHITECTURES[f"cgt_{arch}"].options()
     names = """encoder_layers encoder_embed_dim encoder_attention_heads dropout
-        attention_dropout rwse_steps relative_encoding relative_steps
+        attention_dropout node_encodings relative_encoding relative_steps
         share_edge_encoding rings max_ring_size readout""".split()
-    assert tuple(options[name] for name in names) == TABLE_6[arch]
+    expected = list(TABLE_6[arch])
+    expected[5] = f"random_walks:{expected[5]}" if expected[5] else "none"
+    assert [options[name] for name in names] == expected
     # the feed-forward network is twice as wide, heads and pairs per channel
     encoder = build_model(f"cgt_{arch}", ZINC, GRAPHS).encoder
     assert encoder.layers[0].fc1.out_features == 2 * options["encoder_embed_dim"]

@@ -31,10 +31,12 @@ ROWS = np.arange(6)  # one of them a single node
 @torch.no_grad()
 def test_eigenvectors_are_projected_into_the_nodes():
     torch.manual_seed(0)
-    model = tiny_model("gcn", lap_pe_dim=3).double().eval()
+    model = tiny_model("gcn", node_encodings="laplacian:3").double().eval()
     batch = make_batch(model, ROWS)
     out = model(batch)
-    linear, model.encoder.position = model.encoder.position.projection, None
+    (term,) = model.encoder.node_encoder.encodings
+    del model.encoder.node_encoder.encodings[0]
+    linear = term.projection
     vectors = batch["lap_pe"][..., :3].double() @ linear.weight.T + linear.bias
     assert (model(batch, vectors) - out).abs().max() < 1e-12
     assert (model(batch) - out).abs().max() > 1e-6
@@ -53,7 +55,9 @@ def test_eigenvectors_are_projected_into_the_nodes():
     ],
 )
 def test_size(arch, paper, missing):
-    vectors = {"lap_pe_dim": 8} if arch == "gatedgcn" else {}  # GatedGCN-PE there
+    vectors = (
+        {"node_encodings": "laplacian:8"} if arch == "gatedgcn" else {}
+    )  # GatedGCN-PE there
     model = build_model(arch, ZINC, GRAPHS, **vectors)
     assert count(model) == paper - missing
     assert len(model.encoder.layers) == 16

@@ -101,16 +101,16 @@ def test_the_published_attention_dropout_of_zinc():
 @pytest.mark.parametrize(
     "options, fields",
     [
-        ({"pos_enc": "none"}, set()),
+        ({"node_encodings": "none"}, set()),
         ({}, {"bond"}),
-        ({"pos_enc": "laplacian"}, {"lap_pe"}),
-        ({"pos_enc": "none", "attention": "bias"}, {"dist", "path_bond"}),
+        ({"node_encodings": "laplacian"}, {"lap_pe"}),
+        ({"node_encodings": "none", "attention": "bias"}, {"dist", "path_bond"}),
         (
-            {"pos_enc": "none", "attention": "relations"},
+            {"node_encodings": "none", "attention": "relations"},
             {"relation_index", "relations"},
         ),
-        ({"pos_enc": "none", "pair_encodings": "gaussians"}, {"pos"}),
-        ({"pos_enc": "none", "pair_encodings": "random_walks"}, {"bond"}),
+        ({"node_encodings": "none", "pair_encodings": "gaussians"}, {"pos"}),
+        ({"node_encodings": "none", "pair_encodings": "random_walks"}, {"bond"}),
     ],
 )
 def test_fields(options, fields):
@@ -127,7 +127,7 @@ def test_sizes_of_what_other_options_bring():
     model = tiny_model("gps_zinc", attention="relations", max_hop=3)
     assert model.batch_spec.max_hop == 3
     assert model(make_batch(model, range(6))).isfinite().all()
-    model = tiny_model("gps_zinc", pos_enc="laplacian", lap_pe_dim=7)
+    model = tiny_model("gps_zinc", node_encodings="laplacian:7")
     assert model.batch_spec.lap_pe_dim == 7
     model = tiny_model("gps_zinc", local_part="pna", towers=8)
     assert model.encoder.layers[0].local.convolution.num_towers == 8

@@ -26,17 +26,17 @@ FULL = {"full_graph": True}
         # Tables 1 and 3
         ("gt_zinc", (MOLECULES, TARGET), {}, 588929),
         ("gt_zinc", (MOLECULES, TARGET), {"norm": "layer"}, 588929),
-        ("gt_zinc", (MOLECULES, TARGET), {"pos_enc": "none"}, 588353),
-        ("gt_zinc", (MOLECULES, TARGET), {"pos_enc": "wl"}, 590721),
+        ("gt_zinc", (MOLECULES, TARGET), {"node_encodings": "none"}, 588353),
+        ("gt_zinc", (MOLECULES, TARGET), {"node_encodings": "degrees:37:0"}, 590721),
         ("gt_zinc", (MOLECULES, TARGET), FULL, 588929),
-        ("gt_zinc", (MOLECULES, TARGET), {"pos_enc": "none", **FULL}, 588353),
+        ("gt_zinc", (MOLECULES, TARGET), {"node_encodings": "none", **FULL}, 588353),
         ("gt_sbm", PATTERN, {}, 522982),
-        ("gt_sbm", PATTERN, {"pos_enc": "none"}, 522742),
-        ("gt_sbm", PATTERN, {"pos_enc": "wl"}, 530742),
+        ("gt_sbm", PATTERN, {"node_encodings": "none"}, 522742),
+        ("gt_sbm", PATTERN, {"node_encodings": "degrees:100:0"}, 530742),
         ("gt_sbm", PATTERN, FULL, 522982),
-        ("gt_sbm", CLUSTER, {"lap_pe_dim": 10}, 524026),
-        ("gt_sbm", CLUSTER, {"pos_enc": "none", "norm": "layer"}, 523146),
-        ("gt_sbm", CLUSTER, {"pos_enc": "wl"}, 531146),
+        ("gt_sbm", CLUSTER, {"node_encodings": "laplacian:10"}, 524026),
+        ("gt_sbm", CLUSTER, {"node_encodings": "none", "norm": "layer"}, 523146),
+        ("gt_sbm", CLUSTER, {"node_encodings": "degrees:100:0"}, 531146),
         # the 83.2M and 0.6M of Table 1 of Ying et al. 2021
         pytest.param("gt_wide", (OGB, TARGET), {}, 83215105, marks=pytest.mark.long),
         ("gt_zinc", (OGB, TARGET), {}, 598849),
@@ -61,10 +61,10 @@ def test_presets():
 @pytest.mark.parametrize(
     "options, field",
     [
-        ({"pos_enc": "wl"}, "in_degree"),
-        ({"pos_enc": "wl", "wl_rounds": 2}, "wl_role"),
-        ({"pos_enc": "laplacian"}, "lap_pe"),
-        ({"pos_enc": "none"}, None),
+        ({"node_encodings": "degrees:37:0"}, "in_degree"),
+        ({"node_encodings": "wl"}, "wl_role"),
+        ({"node_encodings": "laplacian"}, "lap_pe"),
+        ({"node_encodings": "none"}, None),
     ],
 )
 @pytest.mark.parametrize(

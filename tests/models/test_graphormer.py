@@ -61,15 +61,18 @@ def tiny(schema=OGB, arch="graphormer_paper_slim", **options):
     [
         ({}, {"dist", "path_bond", "in_degree", "out_degree"}),
         ({"edge_type": "single_hop"}, {"dist", "bond", "in_degree", "out_degree"}),
-        ({"edge_type": "none", "centrality": "undirected"}, {"dist", "in_degree"}),
         (
-            {"node_relation": "none", "centrality": "none", "edge_type": "node"},
+            {"edge_type": "none", "node_encodings": "degrees:512:0"},
+            {"dist", "in_degree"},
+        ),
+        (
+            {"node_relation": "none", "node_encodings": "none", "edge_type": "node"},
             {"bond"},
         ),
         (
             {
-                "node_relation": "laplacian",
-                "centrality": "none",
+                "node_relation": "none",
+                "node_encodings": "laplacian",
                 "edge_type": "none",
                 "pair_encodings": "gaussians",
             },

@@ -33,13 +33,13 @@ cgt_zinc neighbours_only | encoder.pairs.forbidden.2 -> tensor(True)
 cgt_zinc relative_encoding=spde | encoder.pairs.walks -> None
 cgt_zinc relative_encoding=both | encoder.pairs.max_hop -> 20
 cgt_zinc relative_encoding=both | batch_spec.max_hop -> 20
-cgt_zinc relative_steps=7 | encoder.pairs.num_steps
+cgt_zinc relative_steps=7 | encoder.pairs.walks.in_features
 cgt_zinc relative_dim=5 | encoder.pairs.walks.out_features
 cgt_zinc pair_combine=sum | encoder.pairs.walks.out_features -> 64
 cgt_zinc rings=additive | encoder.pairs.ring.embedding_dim -> 32
 cgt_zinc rings=categorical | encoder.pairs.bonds.1.embedding.embedding_dim -> 32
-cgt_zinc rwse_steps=7 | encoder.rwse_proj.in_features
-cgt_zinc rwse_dim=7 | encoder.rwse_proj.out_features
+cgt_zinc node_encodings=random_walks:7 | encoder.node_encoder.encodings.0.encoding.num_features -> 7
+cgt_zinc node_encoding_dim=7 | encoder.node_encoder.encodings.0.projection.out_features
 cgt_zinc encoder_ffn_embed_dim=9 | encoder.layers.0.fc1.out_features
 cgt_zinc own_edge_encoding | encoder.projections.1.att.out_features -> 64
 cgt_zinc attention_memory=lean | encoder.attention_memory
@@ -52,9 +52,9 @@ gps_zinc encoder_ffn_embed_dim=0 | encoder.layers.0.fc1.out_features -> 128
 gps_zinc attention=bias | batch_spec.path_length -> 5
 gps_zinc attention=relations | encoder.relations.topology_value.num_embeddings -> 9
 gps_zinc pair_encodings=gaussians | encoder.attn_bias.further.0.projection.in_features -> 128
-gps_zinc rwse_steps=7 | encoder.position.projection.in_features
-gps_zinc pos_enc_dim=7 | encoder.position.projection.out_features
-gps_zinc pos_enc=laplacian | batch_spec.lap_pe_dim -> 10
+gps_zinc node_encodings=random_walks:7 | encoder.node_encoder.encodings.0.encoding.num_features -> 7
+gps_zinc node_encoding_dim=7 | encoder.node_encoder.encodings.0.projection.out_features
+gps_zinc node_encodings=laplacian | batch_spec.lap_pe_dim -> 8
 gps_zinc local_part=pna | encoder.layers.0.local.convolution.num_towers -> 4
 gps_zinc readout=max | readout
 
@@ -77,7 +77,7 @@ gin encoder_ffn_embed_dim=9 | encoder.layers.0.convolution.conv.nn.0.out_feature
 gat encoder_attention_heads=2 | encoder.layers.0.convolution.conv.heads
 gat attention_dropout=0.3 | encoder.layers.0.convolution.conv.dropout
 gat edge_features | batch_spec.fields -> ...
-gatedgcn lap_pe_dim=3 | encoder.position.projection.in_features
+gatedgcn node_encodings=laplacian:3 | encoder.node_encoder.encodings.0.projection.in_features -> 3
 gatedgcn norm=none | encoder.layers.0.convolution.norm -> Identity()
 gatedgcn dropout=0.3 | encoder.layers.0.convolution.dropout.p
 gatedgcn no_residual | encoder.layers.0.convolution.residual -> False

@@ -38,7 +38,7 @@ STARTS = {
 # Graphormer; its table of path steps is an embedding there, too.
 EMBEDDINGS = {
     r"encoder\.(node_encoder|virtual_node)\.embedding\.weight": 0.02,
-    r"encoder\.positions\.centrality\.(in|out)_degree\.weight": 0.02,
+    r"encoder\.node_encoder\.encodings\.0\.projection\.tables\.[01]\.weight": 0.02,
     r"encoder\.attn_bias\.(spatial\.embedding|virtual)\.weight": 0.02,
     r"encoder\.attn_bias\.edges\.(bonds\.embedding\.)?weight": 0.02,
 }
@@ -67,7 +67,7 @@ CGT = {
     r"encoder\.node_encoder\.embedding\.weight": 1.0,
     r"encoder\.pairs\.(bonds\.0\.embedding|no_bonds)\.weight": 1.0,
     r"encoder\.(pairs\.walks|projections\.\d+\.(att|val))\.weight": "torch",
-    r"encoder\.rwse_proj\.\w+": "torch",
+    r"encoder\.node_encoder\.encodings\.0\.projection\.\w+": "torch",
     r"encoder\.layers\.\d+\.(attention\.(qkv|out)_proj|fc[12])\.\w+": "torch",
     r"head\.(hidden\.\d|projection)\.\w+": "torch",
     **NORMS,
@@ -76,7 +76,7 @@ STARTS["cgt_zinc", ()] = STARTS["cgt_zinc", ("own_edge_encoding",)] = CGT
 # GT (11, and its nets): no function that initialises.
 GT = {
     r"encoder\.(node_encoder|bonds)\.embedding\.weight": 1.0,
-    r"encoder\.position\.projection\.\w+": "torch",
+    r"encoder\.node_encoder\.encodings\.0\.projection\.\w+": "torch",
     r"encoder\.layers\.\d+\.scores\.(qkv_proj|edge)\.weight": "torch",
     r"encoder\.layers\.\d+\.nodes\.attention\.output\.\w+": "torch",
     r"encoder\.layers\.\d+\.edges\.attention\.\w+\.\w+": "torch",

@@ -27,6 +27,18 @@ freeze_encoder_layers=3 | the encoder has 2 layers
 freeze_encoder_layers=-1 | expected 0 or more
 layerwise_lr_decay=0.0 | expected above 0, at most 1
 pair_encodings=walk | unknown pair encoding 'walk', expected
+pair_encodings=random_walks:0 | random_walks 0: expected 1 or more
+node_encodings=walk | unknown node encoding 'walk', expected degrees|heat_kernel|
+node_encodings=laplacian, | unknown node encoding ''
+node_encodings=laplacian:x | node encoding 'laplacian:x': expected laplacian or laplacian:N
+node_encodings=laplacian:8:9 | node encoding 'laplacian:8:9': too many numbers
+node_encodings=laplacian:0 | laplacian 0: expected 1 or more
+node_encodings=random_walks:0 | random_walks 0: expected 1 or more
+node_encodings=signnet:0 | signnet 0: expected 1 or more
+node_encodings=degrees:0 | degrees 0: expected 1 or more
+node_encodings=laplacian,signnet:4 | one batch cannot have lap_pe_dim 8 and 4
+node_encodings=wl,degrees node_encoding_dim=32 | node_encoding_dim 32 of 2 encodings
+node_encodings=wl node_encoding_dim=-1 | node_encoding_dim -1
 """
 OWN = """
 grpe_tiny perturb_noise=-0.1 | perturb_noise -0.1
@@ -36,20 +48,16 @@ grpe_tiny virtual_is_self no_virtual_node | virtual_is_self needs a virtual node
 grpe_tiny node_table_size=4 | 7 values, table_size is 4
 graphormer_slim edge_type=path | unknown edge_type 'path', expected multi_hop|single
 graphormer_slim node_relation=wl | unknown node_relation 'wl'
-graphormer_slim node_relation=laplacian lap_pe_dim=0 | lap_pe_dim 0
-graphormer_slim centrality=degree | unknown centrality 'degree'
 graphormer_slim num_spatial=2 | num_spatial 2
 graphormer_slim multi_hop_max_dist=0 | max_steps 0
 graphormer_slim num_edge_dis=2 | num_weights 2
 graphormer_slim spatial_pos_max=0 | spatial_pos_max 0
-graphormer_slim num_in_degree=0 | num_in_degree 0
-graphormer_slim rwse_steps=-1 | num_steps -1
+graphormer_slim num_in_degree=0 | degrees 0
 graphormer_slim pair_encodings=gaussians gaussian_kernels=0 | gaussian_kernels 0
 graphormer_slim bond_table_size=2 | 3 values, table_size is 2
 graphormer_slim activation_fn=tanh | unknown activation 'tanh'
 graphormer_slim head_style=mlp | unknown head_style 'mlp', expected linear|transform
 gt_zinc norm=instance | unknown norm 'instance', expected batch|layer
-gt_zinc pos_enc=rw | unknown pos_enc 'rw', expected none|laplacian|wl
 gt_zinc attention_form=x | unknown attention_form 'x'
 gt_zinc attention_form=dense | edge by edge, expected auto or sparse
 gt_zinc full_graph attention_form=sparse | sparse: a full graph
@@ -65,15 +73,6 @@ gcn length_kernels=4 | length_kernels: the layers read no vectors of edges
 gt_zinc full_graph radius=4 | full_graph: all pairs are edges, without lengths
 gps_zinc radius=-1 | radius -1
 gps_zinc pair_encodings=gaussians gaussian_start=x | gaussian_start 'x', expected uniform|nor
-gps_zinc pos_enc=wl | unknown pos_enc 'wl'
-gps_zinc pos_enc_dim=64 | pos_enc_dim 64, expected 1..63
-gps_zinc rwse_steps=0 | rwse_steps 0: expected 1 or more
-gps_zinc pos_enc=laplacian lap_pe_dim=0 | lap_pe_dim 0: expected 1 or more
-gt_zinc lap_pe_dim=0 | lap_pe_dim 0: expected 1 or more
-gt_zinc pos_enc=wl wl_rows=0 | wl_rows 0: expected 1 or more
-cgt_zinc rwse_steps=4 rwse_dim=0 | rwse_steps 4 and rwse_dim 0
-cgt_zinc rwse_steps=-1 | rwse_steps -1
-cgt_zinc rwse_steps=4 rwse_dim=64 | rwse_dim 64 of embed_dim 64
 cgt_zinc relative_encoding=rw | unknown relative encoding 'rw', expected rwse
 cgt_zinc relative_steps=0 | relative_steps 0
 cgt_zinc relative_dim=64 | width 64 of the relative encoding

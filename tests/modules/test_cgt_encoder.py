@@ -12,7 +12,6 @@ from graphormer_plugin.modules import (
     CGTEncoder,
     CGTEncoderConfig,
     PairEncoder,
-    node_position,
     walk_powers,
 )
 from support import toy_graphs
@@ -29,7 +28,7 @@ def make_encoder(**options):
         encoder_embed_dim=D,
         encoder_attention_heads=HEADS,
         relative_steps=STEPS,
-        rwse_steps=0,
+        node_encodings="none",
         attention_dropout=0.0,
     )
     schema = FeatureSchema(2, toy_graphs.NODE_DIMS, BOND_DIMS)
@@ -92,7 +91,7 @@ def pair_vector(pairs, graph, dist, walks, i, j):
         beyond = pairs.distances.num_embeddings - 1
         parts.append(pairs.distances.weight[int(min(dist[i, j], beyond))])
     if pairs.walks is not None:
-        walk = torch.tensor([power[i, j] for power in walks])[: pairs.num_steps]
+        walk = torch.tensor([power[i, j] for power in walks])[: pairs.walks.in_features]
         parts.append(pairs.walks.weight @ walk)
     return torch.cat(parts) if pairs.combine == "concat" else sum(parts)
 
@@ -105,14 +104,14 @@ def normalise(norm, x):
 def twin(encoder, graph):
     """Every pair, head and channel on its own."""
     n, pairs = len(graph["x"]), encoder.pairs
-    dist, walks = hops(graph), walks_of(graph, max(STEPS, encoder.rwse_steps))
+    dist, walks = hops(graph), walks_of(graph, 5)
     table = encoder.node_encoder.embedding.weight
     x = torch.stack([table[a] + table[7 + b] for a, b in graph["x"]])
-    if encoder.rwse_steps:
-        back = np.stack([np.diag(power) for power in walks[: encoder.rwse_steps]], 1)
-        back = normalise(encoder.rwse_norm, torch.from_numpy(back))
-        proj = encoder.rwse_proj
-        x = torch.cat([x, back @ proj.weight.T + proj.bias], 1)
+    for term in encoder.node_encoder.encodings:
+        steps = term.encoding.num_features
+        back = np.stack([np.diag(power) for power in walks[:steps]], 1)
+        back = normalise(term.encoding.norm, torch.from_numpy(back))
+        x = torch.cat([x, back @ term.projection.weight.T + term.projection.bias], 1)
     edges = [
         [pair_vector(pairs, graph, dist, walks, i, j) for j in range(n)]
         for i in range(n)
@@ -165,8 +164,12 @@ OPTIONS = [
     {"rings": "categorical"},
     {"rings": "categorical", "relative_encoding": "spde", "pair_combine": "sum"},
     {"rings": "additive", "relative_encoding": "spde", "attention": "mono"},
-    {"rwse_steps": 5, "rwse_dim": 3},
-    {"rwse_steps": 2, "rwse_dim": 3, "relative_encoding": "none"},
+    {"node_encodings": "random_walks:5", "node_encoding_dim": 3},
+    {
+        "node_encodings": "random_walks:2",
+        "node_encoding_dim": 3,
+        "relative_encoding": "none",
+    },
     {"share_edge_encoding": True},
     {"share_edge_encoding": True, "rings": "categorical"},
     {"neighbours_only": True},
@@ -211,10 +214,8 @@ def test_walks_tell_apart_what_distances_do_not():
     diamond = undirected_graph(4, [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)])
     path = undirected_graph(4, [(0, 1), (1, 2), (2, 3)])
     encoder = PairEncoder(FeatureSchema(1, bond_dims=[1]), 4, "both", num_steps=3)
-    fields = ["relation_index", "relations"]
-    batch = toy_graphs.collate([diamond, path], fields, 1, max_hop=3)
-    adjacency = encoder.adjacency(batch)
-    walks = walk_powers(adjacency, 3)
+    batch = toy_graphs.collate([diamond, path], encoder.required_fields, 1, max_hop=3)
+    walks = walk_powers(batch["bond"], 3)
     assert walks.dtype == torch.float32
     expected = torch.tensor([[1 / 3, 1 / 3, 7 / 27], [1 / 2, 0, 5 / 8]])
     assert (walks[:, 1, 2] - expected).abs().max() < 1e-6
@@ -222,7 +223,7 @@ def test_walks_tell_apart_what_distances_do_not():
         assert hops(graph)[1, 2] == 1
         exact = np.stack(walks_of(graph, 3), -1)
         assert np.abs(walks[number].numpy() - exact).max() < 1e-6
-    features, basis, _ = encoder(batch, walks)
+    features, basis, _ = encoder(batch)
     vectors = features @ basis
     bond_and_distance = encoder.no_bonds.embedding_dim + 1
     difference = (vectors[0, 1, 2] - vectors[1, 1, 2]).abs()
@@ -233,7 +234,7 @@ def test_walks_tell_apart_what_distances_do_not():
 def test_padding_does_not_matter_in_training():
     """BatchNorm sees real nodes only, so that a graph without batch mates comes out
     the same with padding, and padding gets no gradient."""
-    encoder = make_encoder(rwse_steps=4, rwse_dim=2).train()
+    encoder = make_encoder(node_encodings="random_walks:4", node_encoding_dim=2).train()
     graphs = make_graphs(sizes=(6, 6))
     batch = collate(encoder, graphs)
     out = encoder(batch)
@@ -241,7 +242,7 @@ def test_padding_does_not_matter_in_training():
     widen = torch.nn.functional.pad
     pad["x"] = widen(batch["x"], (0, 0, 0, 2), value=1)
     pad["node_mask"] = widen(batch["node_mask"], (0, 2))
-    for name in ("relation_index", "ring"):
+    for name in ("relation_index", "bond"):
         pad[name] = widen(batch[name], (0, 2, 0, 2))
     perturb = torch.zeros(2, 8, D, dtype=torch.float64, requires_grad=True)
     padded = encoder({**pad, "relations": batch["relations"]}, perturb)
@@ -295,19 +296,11 @@ def test_auto_goes_by_the_memory_of_a_gpu(monkeypatch):
         assert encoder.lean(on_gpu) == lean
 
 
-def test_pair_work_of_all_layers_is_done_once(monkeypatch):
-    """One map of pair features when the layers share it; walks once for nodes and pairs."""
-    encoder = make_encoder(share_edge_encoding=True, rwse_steps=6, rwse_dim=2)
-    batch = collate(encoder, make_graphs())
-    steps, mapped = [], []
-    powers = node_position._walk_powers
-
-    def counted(*args):
-        steps.append(args[1])
-        return powers(*args)
-
-    monkeypatch.setattr(node_position, "_walk_powers", counted)
+def test_pair_features_are_mapped_once():
+    """When the layers share the map."""
+    encoder = make_encoder(share_edge_encoding=True)
+    mapped = []
     (projection,) = encoder.projections
     projection.register_forward_hook(lambda module, args, out: mapped.append(out))
-    encoder(batch)
-    assert steps == [6] and len(mapped) == 1
+    encoder(collate(encoder, make_graphs()))
+    assert len(mapped) == 1

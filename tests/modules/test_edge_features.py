@@ -29,20 +29,29 @@ CASES = [
     ("grpe_tiny", {"independent_encodings": True, "key_from_row": True}),
     ("grpe_tiny", {"no_edge_attention": True}),
     ("graphormer_slim", {}),
-    ("graphormer_slim", {"edge_type": "single_hop", "rwse_steps": 3}),
+    (
+        "graphormer_slim",
+        {"edge_type": "single_hop", "node_encodings": "random_walks:3"},
+    ),
     ("graphormer_slim", {"edge_type": "node"}),
-    ("cgt_zinc", {"rwse_dim": 4}),
-    ("cgt_zinc_rings", {"rwse_dim": 4}),
-    ("cgt_zinc_rings", {"rwse_dim": 4, "rings": "additive"}),
+    ("cgt_zinc", {"node_encoding_dim": 4}),
+    ("cgt_zinc_rings", {"node_encoding_dim": 4}),
+    ("cgt_zinc_rings", {"node_encoding_dim": 4, "rings": "additive"}),
     ("gt_zinc", {}),
     ("gcn", {"edge_features": True}),
     ("gat", {"edge_features": True}),
     ("gine", {}),
     ("gatedgcn", {}),
     ("pna", {"towers": 4}),
-    ("gps_zinc", {"pos_enc_dim": 4}),
-    ("gps_zinc", {"pos_enc_dim": 4, "local_part": "gatedgcn", "attention": "bias"}),
-    ("gps_zinc", {"pos_enc_dim": 4, "local_part": "pna", "attention": "relations"}),
+    ("gps_zinc", {"node_encoding_dim": 4}),
+    (
+        "gps_zinc",
+        {"node_encoding_dim": 4, "local_part": "gatedgcn", "attention": "bias"},
+    ),
+    (
+        "gps_zinc",
+        {"node_encoding_dim": 4, "local_part": "pna", "attention": "relations"},
+    ),
 ]
 NAMES = [f"{arch}-{number}" for number, (arch, _) in enumerate(CASES)]
 
@@ -176,7 +185,7 @@ def test_gradients_reach_the_map(arch, options):
 )
 def test_features_that_are_infinite_in_half_precision(arch):
     """Above 65,504, next to one that is small."""
-    model, _ = make_pair(arch, {"rwse_dim": 4} if arch == "cgt_zinc" else {})
+    model, _ = make_pair(arch, {"node_encoding_dim": 4} if arch == "cgt_zinc" else {})
     batch = make_batch(model.eval(), REAL)
     factor = torch.tensor([2.0**16, 1.0, 1.0])
     batch["edge_attr"] = batch["edge_attr"] * factor
@@ -206,7 +215,9 @@ def test_pairs_of_a_full_graph_have_no_features():
 def test_columns_of_features_are_labelled():
     """For fine-tuning on edges with other features."""
     for arch in ("grpe_tiny", "graphormer_slim", "cgt_zinc", "gt_zinc", "gine"):
-        model = tiny(arch, REAL, **({"rwse_dim": 4} if arch == "cgt_zinc" else {}))
+        model = tiny(
+            arch, REAL, **({"node_encoding_dim": 4} if arch == "cgt_zinc" else {})
+        )
         labels = model_row_labels(model, REAL, model.state_dict())
         found = [rows for rows in labels.values() if rows.dim == 1]
         assert found and all(len(rows.labels) == C for rows in found), arch

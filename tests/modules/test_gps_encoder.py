@@ -10,7 +10,6 @@ from graphormer_plugin.modules import (
     LayerSettings,
     MaskedBatchNorm,
     NodeLayout,
-    WalkChannels,
 )
 from graphormer_plugin.modules.attn_bias import FORBIDDEN
 from graphormer_plugin.modules.message_passing import MessagePassingLayer
@@ -142,20 +141,3 @@ def test_norms_of_a_layer_next_to_its_formula():
     wanted = wanted / (wanted**2 + 1e-5) ** 0.5
     expected = torch.tensor([[-wanted], [wanted]], dtype=torch.float64)
     assert torch.allclose(out, expected.expand(2, 16), rtol=0, atol=1e-12)
-
-
-@torch.no_grad()
-def test_walk_channels():
-    """On a path a - b - c a walk is back after two steps with probability 1/2, 1, 1/2."""
-    channels = WalkChannels(2, 1).double().train()
-    channels.projection.weight.copy_(torch.tensor([[5.0, 1.0]]))
-    channels.projection.bias.fill_(0.25)
-    bond = torch.zeros(2, 4, 4, dtype=torch.uint8)
-    for i, j in ((0, 1), (1, 2)):
-        bond[0, i, j] = bond[0, j, i] = 1
-    mask = torch.tensor([[True, True, True, False], [True, False, False, False]])
-    graph = torch.tensor([0, 0, 0, 1])
-    out = channels(bond, mask, graph)
-    back = torch.tensor([0.5, 1, 0.5, 0]).double()  # a single node is never back
-    normed = (back - 0.5) / (0.125 + 1e-5) ** 0.5
-    assert torch.allclose(out[mask].squeeze(1), normed + 0.25, rtol=0, atol=1e-12)

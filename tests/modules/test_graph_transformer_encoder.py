@@ -10,28 +10,27 @@ from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import (
     GraphTransformerEncoder,
     GraphTransformerEncoderConfig,
-    LaplacianEncoding,
-    WLEncoding,
 )
+from graphormer_plugin.modules.node_encodings import Degrees, LaplacianEncoding
 from support.toy_graphs import NODE_DIMS, collate, random_graph, undirected_graph
 
 VARIANTS = {
     "edges": {},
-    "edges, layer norm": {"norm": "layer", "pos_enc": "none"},
+    "edges, layer norm": {"norm": "layer", "node_encodings": "none"},
     "sparse": {"no_edge_features": True, "attention_form": "sparse"},
     "dense": {"no_edge_features": True, "attention_form": "dense"},
     "full": {"full_graph": True},
     "full, layer norm": {"full_graph": True, "norm": "layer"},
     "full, no pair features": {"full_graph": True, "no_pair_features": True},
-    "wl": {"pos_enc": "wl"},
-    "wl, two rounds": {"pos_enc": "wl", "wl_rounds": 2},
+    "degrees": {"node_encodings": "degrees:5:0"},
+    "wl": {"node_encodings": "wl:5"},
 }
 
 
 def make_encoder(**options):
     torch.manual_seed(0)
     sizes = {"encoder_layers": 3, "encoder_embed_dim": 12, "encoder_attention_heads": 3}
-    sizes |= {"lap_pe_dim": 2, "wl_rows": 5}
+    sizes |= {"node_encodings": "laplacian:2"}
     config = GraphTransformerEncoderConfig(**{**sizes, **options})
     encoder = GraphTransformerEncoder(FeatureSchema(2, NODE_DIMS, [2, 2]), config)
     for name, buffer in encoder.named_buffers():
@@ -80,16 +79,16 @@ def loop_over_equations(encoder, graph):
     for i in nodes:
         first, second = (int(value) for value in graph["x"][i])
         vector = table[first] + table[NODE_DIMS[0] + second]
-        if isinstance(encoder.position, LaplacianEncoding):  # Eq. 3
-            projection = encoder.position.projection
-            eigen = torch.from_numpy(graph["lap_pe"][i, :2]).double()
-            vector = vector + projection.weight @ eigen + projection.bias
-        elif isinstance(encoder.position, WLEncoding):
-            role = 3 * (first + second) % 5
-            if encoder.position.rounds == 1:
+        for term in encoder.node_encoder.encodings:
+            projection = term.projection
+            if isinstance(term.encoding, LaplacianEncoding):  # Eq. 3
+                eigen = torch.from_numpy(graph["lap_pe"][i, :2]).double()
+                vector = vector + projection.weight @ eigen + projection.bias
+            elif isinstance(term.encoding, Degrees):
                 into = {j for j, k in zip(graph["src"], graph["dst"]) if k == i}
-                role = min(len(into), 4)
-            vector = vector + encoder.position.embedding.weight[role]
+                vector = vector + projection.tables[0].weight[min(len(into), 4)]
+            else:
+                vector = vector + projection.weight[3 * (first + second) % 5]
         h.append(vector)
     if encoder.full_graph:
         edges = [(j, i) for i in nodes for j in nodes if i != j]
@@ -200,7 +199,7 @@ def test_the_form_is_chosen_by_batch(rng):
 
 def test_random_signs_in_training_only(rng):
     """What a training step sees does not depend on the signs that are stored."""
-    encoder = make_encoder(lap_pe_dim=1, norm="layer")
+    encoder = make_encoder(node_encodings="laplacian:1", norm="layer")
     graph = random_graph(rng, 6, 0.5)
     batch = make_batch(encoder, [graph])
     flipped = {**batch, "lap_pe": -batch["lap_pe"]}

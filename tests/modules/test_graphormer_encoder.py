@@ -16,6 +16,7 @@ from graphormer_plugin.modules.embedding_sum import (
     _row_sums,
     embedding_sum,
 )
+from graphormer_plugin.modules.node_encodings import Degrees, LaplacianEncoding
 from support.graphormer import (
     ABLATIONS,
     BOND_DIMS,
@@ -51,7 +52,7 @@ def bond_vector(bonds, bond):
 
 def twin_input(encoder, graph):
     """Eq. 5 and the other encodings of nodes, node by node."""
-    n, positions = len(graph["x"]), encoder.positions
+    n = len(graph["x"])
     edges = list(zip(graph["src"], graph["dst"], graph["bond"]))
     table = encoder.node_encoder.embedding.weight
     walk = np.zeros((n, n))
@@ -63,21 +64,24 @@ def twin_input(encoder, graph):
         row = table[graph["x"][i, 0]] + table[NODE_DIMS[0] + graph["x"][i, 1]]
         in_degree = sum(v == i for _, v, _ in edges)
         out_degree = sum(u == i for u, _, _ in edges)
-        if "centrality" in positions:
-            row = row + positions["centrality"].in_degree.weight[min(in_degree, 4)]
-            if positions["centrality"].out_degree is not None:
-                out_table = positions["centrality"].out_degree.weight
-                row = row + out_table[min(out_degree, 5)]
-        if "laplacian" in positions:
-            vectors = torch.from_numpy(graph["lap_pe"][i, :2]).double()
-            row = row + positions["laplacian"].projection(vectors)
-        if "random_walk" in positions:
-            powers = [np.linalg.matrix_power(walk, k)[i, i] for k in (1, 2, 3)]
-            row = row + positions["random_walk"].projection(torch.tensor(powers))
-        if "bonds" in positions:
+        for term in encoder.node_encoder.encodings:
+            projection = term.projection
+            if isinstance(term.encoding, Degrees):
+                degrees = min(in_degree, 4), min(out_degree, 5)
+                for table_of_end, degree in zip(projection.tables, degrees):
+                    row = row + table_of_end.weight[degree]
+            elif isinstance(term.encoding, LaplacianEncoding):
+                row = row + projection(torch.from_numpy(graph["lap_pe"][i, :2]))
+            else:
+                powers = [np.linalg.matrix_power(walk, k)[i, i] for k in (1, 2, 3)]
+                norm = term.encoding.norm  # at its start, in evaluation
+                scale = (1 + 1e-5) ** -0.5
+                normal = norm.weight * scale * torch.tensor(powers) + norm.bias
+                row = row + projection(normal)
+        if encoder.incident is not None:
             for u, _, bond in edges:
                 if u == i:
-                    row = row + bond_vector(positions["bonds"].bonds, bond)
+                    row = row + bond_vector(encoder.incident.bonds, bond)
         for term in encoder.attn_bias.further:
             total = sum(twin_kernels(term, graph, i, j) for j in range(n))
             row = row + term.nodes(0.3 * total)
@@ -181,9 +185,7 @@ def test_equals_the_equations(graphs, options):
     out = encoder(batch_of(encoder, graphs))
     for states, graph in zip(out, graphs):
         n = len(graph["x"]) + num_virtual(encoder)
-        # random-walk probabilities are float32
-        tolerance = 1e-6 if "rwse_steps" in options else 0
-        assert (states[:n] - twin(encoder, graph)).abs().max() < 1e-10 + tolerance
+        assert (states[:n] - twin(encoder, graph)).abs().max() < 1e-10
         assert not states[n:].any()
 
 
@@ -328,6 +330,3 @@ def test_batches_that_do_not_fit(graphs):
     batch = collate(graphs, encoder.required_fields, BOND_TYPES, path_length=STEPS + 1)
     with pytest.raises(ValueError, match="path_bond has 4 steps, expected 3"):
         encoder(batch)
-    encoder = make_encoder(node_relation="laplacian", lap_pe_dim=4)
-    with pytest.raises(ValueError, match="3 eigenvectors, expected 4"):
-        encoder(batch_of(encoder, graphs))

@@ -56,13 +56,15 @@ OPTIONS = [
     *((arch, "virtual_node") for arch in SMALLEST),
     *((arch, "edge_features") for arch in SMALLEST),
     *((arch, "pair_encodings=random_walks") for arch in SMALLEST),
+    ("grpe_tiny", "node_encodings=degrees,heat_kernel node_encoding_dim=3"),
+    ("gat", "node_encodings=signnet,wl"),
     ("graphormer_slim", "pre_layernorm"),
     *(
         ("graphormer_paper_slim", option)
         for option in (
-            "node_relation=laplacian edge_type=single_hop",
-            "node_relation=none edge_type=none centrality=undirected",
-            "edge_type=node rwse_steps=3",
+            "node_relation=none node_encodings=laplacian edge_type=single_hop",
+            "node_relation=none edge_type=none node_encodings=degrees:512:0",
+            "edge_type=node node_encodings=random_walks:3",
             "edge_type=aggregation no_virtual_node",
             "spatial_pos_max=2 pair_encodings=gaussians",
         )
@@ -72,12 +74,12 @@ OPTIONS = [
     ("cgt_zinc", "attention=mono own_edge_encoding"),
     ("cgt_zinc", "attention=additive neighbours_only"),
     ("cgt_zinc", "relative_encoding=both output_projection=low_rank"),
-    ("gt_zinc", "no_edge_features attention_form=sparse pos_enc=wl"),
+    ("gt_zinc", "no_edge_features attention_form=sparse node_encodings=degrees:37:0"),
     ("gt_zinc", "no_edge_features attention_form=dense norm=layer"),
     ("gt_zinc", "full_graph"),
-    ("gt_zinc", "full_graph no_pair_features pos_enc=none"),
+    ("gt_zinc", "full_graph no_pair_features node_encodings=none"),
     ("gps_zinc", "attention=bias pair_encodings=gaussians norm=layer"),
-    ("gps_zinc", "attention=relations pos_enc=none"),
+    ("gps_zinc", "attention=relations node_encodings=none"),
     *(
         ("gps_zinc", f"local_part={conv}" + " no_edge_features" * (bonds == "none"))
         for conv, (_, bonds, *_) in CONVOLUTIONS.items()
@@ -86,7 +88,7 @@ OPTIONS = [
 
 
 def options_of(text):
-    """Options as a person might write them: `rings=additive rwse_steps=3 full_graph`."""
+    """Options as a person might write them: `rings=additive max_ring_size=5 full_graph`."""
     pairs = (word.partition("=") for word in text.split())
     return {
         name: yaml.safe_load(value) if equal else True for name, equal, value in pairs
@@ -108,9 +110,12 @@ def rates_of(arch):
 
 def tiny_model(arch, targets=TARGETS, **options):
     """An architecture at a width that its other widths fit into."""
-    sizes = {**TINY, "rwse_dim": 4, "pos_enc_dim": 4, "towers": 4}
+    beside = models.ARCHITECTURES[arch].options()["node_encoding_dim"]
+    sizes = {**TINY, "node_encoding_dim": min(4, beside), "towers": 4}
     sizes = {name: size for name, size in sizes.items() if has_option(arch, name)}
-    halving = any(has_option(arch, n) for n in ("wl_rows", "head_layers", "pos_enc"))
+    halving = any(
+        has_option(arch, n) for n in ("full_graph", "head_layers", "local_part")
+    )
     if halving or arch in ("gat", "graphsage"):
         sizes["encoder_embed_dim"] = 64  # ReLU at D / 4 in its head: some units die
     return build_model(arch, SCHEMA, targets, **{**sizes, **options})

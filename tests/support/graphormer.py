@@ -12,19 +12,21 @@ BOND_TYPES = 6
 
 # The rows of Table 5, and more.
 ABLATIONS = {
-    "plain": dict(node_relation="none", centrality="none", edge_type="none"),
-    "laplacian": dict(node_relation="laplacian", centrality="none", edge_type="none"),
-    "spatial": dict(centrality="none", edge_type="none"),
+    "plain": dict(node_relation="none", node_encodings="none", edge_type="none"),
+    "laplacian": dict(
+        node_relation="none", node_encodings="laplacian:2", edge_type="none"
+    ),
+    "spatial": dict(node_encodings="none", edge_type="none"),
     "centrality": dict(edge_type="none"),
     "via node": dict(edge_type="node"),
     "via aggregation": dict(edge_type="aggregation"),
     "via attention": dict(),
     "single hop": dict(edge_type="single_hop"),
-    "undirected degree": dict(centrality="undirected"),
+    "undirected degree": dict(node_encodings="degrees:5:0"),
     "edges without distances": dict(node_relation="none"),
     "near only": dict(spatial_pos_max=2),
     "short table": dict(num_spatial=4),
-    "random walk": dict(rwse_steps=3),
+    "random walk": dict(node_encodings="degrees,random_walks:3"),
     "positions in space": dict(
         pair_encodings="gaussians",
         gaussian_kernels=5,
@@ -65,7 +67,6 @@ def make_encoder(final_norm=None, **options):
         multi_hop_max_dist=STEPS,
         num_in_degree=5,
         num_out_degree=6,
-        lap_pe_dim=2,
         pre_layernorm=True,
     )
     schema = FeatureSchema(2, NODE_DIMS, BOND_DIMS)

@@ -3,4 +3,4 @@
 import graphormer_plugin  # noqa: F401  (its tasks, losses, datasets and architectures)
 
 # They register themselves.
-from . import common_neighbours, mixer, resistance  # noqa: F401
+from . import common_neighbours, mixer, near_degrees, resistance  # noqa: F401

@@ -1,7 +1,6 @@
 """An architecture: nodes average each other with weights that depend only on pairs."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -13,7 +12,6 @@ from graphormer_plugin.modules import (
     LinearHead,
     NodeEncoder,
     Vocabularies,
-    joined_options,
     make_pair_terms,
     option,
 )
@@ -67,7 +65,7 @@ class MixerEncoder(Encoder):
         embed_dim, num_heads = config.encoder_embed_dim, config.encoder_attention_heads
         pairs = make_pair_terms(config, vocabularies, num_heads)
         self.embed_dim = embed_dim
-        self.node_encoder = NodeEncoder(vocabularies, embed_dim)
+        self.node_encoder = NodeEncoder(vocabularies, config)
         self.attn_bias = AttnBias(num_heads, virtual_node=False, further=pairs)
         self.layers = nn.ModuleList(
             EncoderLayer(
@@ -81,18 +79,14 @@ class MixerEncoder(Encoder):
         self.final_norm = nn.LayerNorm(embed_dim)
 
     @property
-    def required_fields(self) -> frozenset[str]:
-        return self.attn_bias.required_fields | {"x", "node_mask"}
-
-    @property
-    def field_options(self) -> dict[str, Any]:
-        return joined_options(*self.attn_bias.further.field_options)
+    def fields(self) -> frozenset[str]:
+        return self.attn_bias.required_fields
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         pairs = self.attn_bias.further(batch)
-        x = self.node_encoder(batch["x"]) + pairs.nodes
+        x = self.node_encoder(batch) + pairs.nodes
         if perturb is not None:
             x = x + perturb.to(x.dtype)
         attn_bias = self.attn_bias(batch, pairs)

@@ -37,6 +37,7 @@ from graphormer_plugin.finetune.importers._shared import (
 )
 
 POOLING = {"add": "sum", "mean": "mean", "max": "max"}
+WALKS = "encoder.node_encoder.encodings.0"
 NODES, EDGES = "encoder.node_encoder.", "encoder.edge_encoder."
 LAYER = {
     "linear_attn": "attention.out_proj",
@@ -111,12 +112,15 @@ def _nodes(weights: Weights) -> tuple[list[int], dict[str, Any]]:
     prefix = f"{NODES}encoder1." if walks else NODES
     tables = _tables(weights, f"{prefix}encoder", f"{prefix}atom_embedding_list")
     weights.new["encoder.node_encoder.embedding.weight"] = torch.cat(tables)
-    options = {"rwse_steps": 0}
+    options = {"node_encodings": "none"}
     if walks:
-        weights.move(f"{NODES}encoder2.pe_encoder", "encoder.rwse_proj")
-        weights.move(f"{NODES}encoder2.raw_norm", "encoder.rwse_norm")
-        channels, steps = weights.new["encoder.rwse_proj.weight"].shape
-        options = {"rwse_steps": steps, "rwse_dim": channels}
+        weights.move(f"{NODES}encoder2.pe_encoder", f"{WALKS}.projection")
+        weights.move(f"{NODES}encoder2.raw_norm", f"{WALKS}.encoding.norm")
+        channels, steps = weights.new[f"{WALKS}.projection.weight"].shape
+        options = {
+            "node_encodings": f"random_walks:{steps}",
+            "node_encoding_dim": channels,
+        }
     return [len(table) for table in tables], options
 
 

@@ -20,6 +20,8 @@ from graphormer_plugin.finetune.importers._shared import (
     require,
 )
 
+POSITION = "encoder.node_encoder.encodings.0.projection"
+
 
 def import_graph_transformer(
     state: Mapping[str, Tensor], config: Mapping[str, Any]
@@ -47,7 +49,7 @@ def import_graph_transformer(
         bond_dims = [len(bonds)]
     vectors = "embedding_lap_pos_enc.weight" in weights
     if vectors:
-        weights.move("embedding_lap_pos_enc", "encoder.position.projection")
+        weights.move("embedding_lap_pos_enc", POSITION)
 
     norm = "batch" if any(".batch_norm" in name for name in state) else "layer"
     layers = weights.count("layers.{}.attention.Q.weight")
@@ -71,8 +73,7 @@ def import_graph_transformer(
         "wl_pos_enc": False,
     }
     if vectors:
-        lap_pe_dim = new["encoder.position.projection.weight"].shape[1]
-        read["pos_enc_dim"] = lap_pe_dim
+        read["pos_enc_dim"] = new[f"{POSITION}.weight"].shape[1]
     read |= {"num_atom_type": len(nodes)} if edges else {"in_dim": len(nodes)}
     read |= {"num_bond_type": bond_dims[0]} if edges else {"n_classes": outputs}
     check_config(config, read)
@@ -82,14 +83,12 @@ def import_graph_transformer(
         "encoder_ffn_embed_dim": len(new["encoder.layers.0.nodes.fc1.weight"]),
         "encoder_attention_heads": int(config["n_heads"]),
         "norm": norm,
-        "pos_enc": "laplacian" if vectors else "none",
+        "node_encodings": f"laplacian:{read['pos_enc_dim']}" if vectors else "none",
         "full_graph": bool(config.get("full_graph", False)),
         "readout": str(config.get("readout", "mean")),
         "input_dropout": float(config.get("in_feat_dropout", 0.0)),
         "dropout": float(config.get("dropout", 0.0)),
     }
-    if vectors:
-        options["lap_pe_dim"] = lap_pe_dim
     schema = FeatureSchema(1, [len(nodes)], bond_dims)
     arch, level = ("gt_zinc", "graph") if edges else ("gt_sbm", "node")
     return Imported(arch, options, schema, outputs, new, level)

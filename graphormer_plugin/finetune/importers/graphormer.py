@@ -44,6 +44,7 @@ MATRICES = {
     ),
     "embed_out": "head.projection",
 }
+DEGREES = "encoder.node_encoder.encodings.0.projection.tables.{}.weight"
 UNREACHABLE_ROW = UNREACHABLE_HOPS + 1  # row of the distance table
 
 
@@ -67,10 +68,11 @@ def import_graphormer(
     new["encoder.node_encoder.embedding.weight"] = columns_of(
         atoms, 2, schema.num_node_features
     )
-    for end in ("in", "out"):  # degree + 1, 0 pads; here higher degrees share the last
+    # Row degree + 1, 0 pads; here higher degrees share the last.
+    for number, end in enumerate(("in", "out")):
         table = weights.take(f"{features}{end}_degree_encoder.weight")
         table = torch.cat([table[1:], table[-1:]])
-        new[f"encoder.positions.centrality.{end}_degree.weight"] = table
+        new[DEGREES.format(number)] = table
     weights.rename(MATRICES)
     max_steps = int(config.get("multi_hop_max_dist", 5))
     heads, multi_hop = _move_pair_bias(weights, schema, max_steps)
@@ -112,8 +114,8 @@ def import_graphormer(
         "head_style": "transform",
         "node_table_size": COLUMN_STRIDE,
         "bond_table_size": COLUMN_STRIDE,
-        "num_in_degree": len(new["encoder.positions.centrality.in_degree.weight"]),
-        "num_out_degree": len(new["encoder.positions.centrality.out_degree.weight"]),
+        "num_in_degree": len(new[DEGREES.format(0)]),
+        "num_out_degree": len(new[DEGREES.format(1)]),
         "num_spatial": len(new["encoder.attn_bias.spatial.embedding.weight"]),
         "num_edge_dis": len(new["encoder.attn_bias.edges.weight"]) if multi_hop else 0,
         **dropout_rates(config),

@@ -91,7 +91,7 @@ def test_other_labels_are_not_learned():
     data, alone = graph(), graph()
     alone.y = torch.where(alone.train_mask, alone.y, -1)
     sizes = {"encoder_layers": 2, "dropout": 0.0}
-    model = build_model("gt_sbm", [data], level="node", pos_enc="none", **sizes)
+    model = build_model("gt_sbm", [data], level="node", node_encodings="none", **sizes)
     gradients = []
     for loader in (
         graph_loader([data], model, split="train"),
