@@ -8,6 +8,7 @@ from rdkit import Chem
 from rdkit.Chem import rdDepictor
 
 from graphormer_plugin.data.errors import counted
+from graphormer_plugin.data.graphs.smiles import SMILES
 from graphormer_plugin.data.reading.cells import number_in
 from graphormer_plugin.explain.drawing import (
     VIRTUAL,
@@ -62,6 +63,10 @@ class Explainer:
         names = list(predictor.targets.names)
         if target is not None and target not in names:
             raise ValueError(f"--target {target}: expected one of {', '.join(names)}")
+        if predictor.featuriser.text != SMILES:
+            raise ValueError(
+                f"the model reads {predictor.featuriser.text}; explanations are of SMILES"
+            )
         self.name = target or names[0]
         self.output = names.index(self.name)
         self.training = TrainingMolecules(checkpoints, self.name, predictor.featuriser)

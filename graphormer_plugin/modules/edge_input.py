@@ -87,6 +87,10 @@ class EdgeInput(nn.Module):
     def near(self, batch: dict[str, Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Pairs of different atoms within the radius: nodes of the batch [2, E], and graph,
         source and target [E] in padded fields."""
+        if torch.compiler.is_compiling():
+            raise ValueError(
+                "radius: positions decide the edges, so nothing is exported"
+            )
         mask = batch["node_mask"]
         distances = pair_distances(self.positions(batch).detach())
         near = (distances < self.radius) & mask.unsqueeze(1) & mask.unsqueeze(2)

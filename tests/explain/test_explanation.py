@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin import hub
+from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.explain.explanation import Explainer, largest
 from graphormer_plugin.explain.masking import ATOMS, BRICS_FRAGMENTS, Contribution
@@ -63,3 +64,11 @@ def test_largest_contributions_of_either_sign_are_named():
     ]
     parts.append(Contribution(ATOMS, (9,), "Cl", 9))  # fragments are named alone
     assert largest(parts) == "; largest contributions: N -3, O +2, C +1"
+
+
+@pytest.mark.parametrize("name, text", [("atoms", "atoms"), ("ogb_file", "mol blocks")])
+def test_models_of_positions_in_files(checkpoint, name, text):
+    predictor = hub.load(checkpoint)
+    predictor.featuriser = featuriser_named(name)
+    with pytest.raises(ValueError, match=f"the model reads {text}.*are of SMILES"):
+        Explainer(predictor, None, [checkpoint])

@@ -118,6 +118,12 @@ def test_forces_from_lengths():
         torch.testing.assert_close(difference, gradient[1, 2, 0], rtol=1e-5, atol=1e-9)
 
 
+def test_edges_of_near_atoms_are_not_exported():
+    model = make_model("gcn", {"radius": 1.5}).eval()
+    with pytest.raises(ValueError, match="nothing is exported"):
+        torch.export.export(model, (exact_batch(model, range(6)),))
+
+
 @pytest.mark.parametrize(
     "owner, change, message",
     [
