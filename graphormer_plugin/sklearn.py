@@ -31,7 +31,13 @@ from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.fit import fit_folder
 from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
-from graphormer_plugin.experiment.settings import HEAD, MODELS, MOST_SEED, Settings
+from graphormer_plugin.experiment.settings import (
+    FITTED,
+    HEAD,
+    MODELS,
+    MOST_SEED,
+    Settings,
+)
 from graphormer_plugin.heads.domain import domain_file
 from graphormer_plugin.heads.fit import unfit_targets
 from graphormer_plugin.heads.head import HEAD_FILE
@@ -54,8 +60,9 @@ class MoleculeEstimator:
     """Base of `MoleculeRegressor` and `MoleculeClassifier`.
 
     Args:
-        model: ``head``, ``finetune``, ``scratch`` or ``auto``, as of ``graphormer-train``.
-            Trainings draw a tenth of the molecules that chooses the epoch.
+        model: ``head``, ``trees``, ``finetune``, ``scratch`` or ``auto``, as of
+            ``graphormer-train``. A tenth of the molecules chooses the epoch of a training,
+            and the model of ``auto``.
         start: pre-trained checkpoint, or name of a published model; empty: the model that
             comes with the package.
         epochs, lr: options of a training; None: defaults of the command.
@@ -147,7 +154,7 @@ class MoleculeEstimator:
             **weighted,
         )
         # A tenth chooses the epoch of a training.
-        count = 0 if settings.model == HEAD else max(1, len(labels) // 10)
+        count = 0 if settings.model in FITTED else max(1, len(labels) // 10)
         order = np.random.default_rng(settings.seed).permutation(len(labels))
         valid, train = np.split(order, [count])
         split = {"train": np.sort(train), "valid": np.sort(valid), "test": order[:0]}

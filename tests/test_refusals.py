@@ -183,6 +183,10 @@ train gone.csv | gone.csv: No such file or directory
 train t.csv --ratios 1,1 | --ratios 1,1: expected three numbers
 train t.csv --smiles-column x | no column 'x', the header has
 train t.csv --model scratch --start a.pt | --start has no effect
+train t.csv --model trees --start a.pt | --start has no effect with --model trees
+train t.csv --model trees --epochs 3 | --epochs: no effect with --model trees
+train t.csv --model forest | --model
+train t.csv --trees 0 | --trees
 train t.csv --start a.pt | a.pt
 train t.csv --start grpe_minimol --arch gcn | --arch gcn: the start
 train t.csv --model scratch --arch lstm | unknown --arch lstm

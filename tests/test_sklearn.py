@@ -51,6 +51,16 @@ def test_equals_the_head_of_the_library(fitted):
     assert fitted.score(SMILES, Y) > 0.9
 
 
+def test_trees(tmp_path):
+    model = MoleculeRegressor("trees").fit(SMILES, Y)
+    values, std = model.predict(NEW, return_std=True)
+    model.save(tmp_path / "model")
+    other = MoleculeRegressor.load(tmp_path / "model").predict(NEW, return_std=True)
+    np.testing.assert_allclose(other, [values, std], rtol=1e-6)
+    assert "boosted trees" in repr(model.predictor_) and (std > 0).all()
+    assert MoleculeRegressor("auto").fit(SMILES, Y).score(SMILES, Y) > 0.5
+
+
 def test_saved_folder(fitted, tmp_path):
     folder = tmp_path / "model"
     fitted.save(folder)

@@ -97,7 +97,7 @@ def run(command: Sequence[object], log: Path) -> None:
 def graphormer_train(
     table: pd.DataFrame, folder: Path, args: argparse.Namespace
 ) -> dict[str, np.ndarray]:
-    """The command with its defaults, which also fits a random forest."""
+    """The command with its defaults, and the model that it compares with its own."""
     table.to_csv(folder / "table.csv", index=False)
     command = [Path(sys.executable).with_name("graphormer-train")]
     command += [
@@ -109,9 +109,15 @@ def graphormer_train(
     ]
     run(command, folder / "log")
     found = pd.read_csv(folder / "model/predictions_test.csv")
+    columns = {
+        "graphormer-train": "y_predicted",
+        "boosted trees": "y_trees",
+        "head": "y_head",
+    }
     return {
-        "graphormer-train": found.y_predicted.to_numpy(),
-        "random forest": found.y_forest.to_numpy(),
+        title: found[column].to_numpy()
+        for title, column in columns.items()
+        if column in found
     }
 
 

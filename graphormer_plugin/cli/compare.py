@@ -19,7 +19,7 @@ def build_parser() -> CommandParser:
     parser = CommandParser(
         prog="graphormer-compare",
         description="Compare finished folders of graphormer-train on their test folds, by "
-        "Tukey's test for paired values; a single folder with its random forest.",
+        "Tukey's test for paired values; a single folder with the model beside.",
     )
     add = parser.add_argument
     add("folders", metavar="FOLDER", nargs="+", type=Path, help="of the same splits")

@@ -28,7 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="graphormer-train",
         description="Train a model on a table of molecules, compare it with the mean and "
-        "a random forest, and write everything to a folder. A run that was stopped goes "
+        "boosted trees, and write everything to a folder. A run that was stopped goes "
         "on when the same command is typed again.",
     )
     formats = ".csv, .tsv, .sdf (also with .gz), .xlsx or .parquet"

@@ -17,7 +17,7 @@ from scipy.stats import studentized_range
 
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import file_sha256, open_to_read
-from graphormer_plugin.experiment.results import FOREST, RESULTS_FILE
+from graphormer_plugin.experiment.results import MAJORITY, MEAN, RESULTS_FILE
 from graphormer_plugin.experiment.run import is_finished
 from graphormer_plugin.experiment.split_tables import MOLECULES_FILE, split_file
 from graphormer_plugin.heads.figure_style import figure_style
@@ -47,7 +47,7 @@ def fold_metrics(folders: Sequence[Path], metric: str = "") -> tuple[str, pd.Dat
 
     Args:
         folders: finished experiments on the same table and splits; a single experiment is
-            compared with its random forest.
+            compared with the model beside it.
         metric: column of the results; empty for the main metric of the targets.
     """
     columns: dict[str, pd.Series] = {}
@@ -77,7 +77,8 @@ def fold_metrics(folders: Sequence[Path], metric: str = "") -> tuple[str, pd.Dat
                 "both on one table with the same targets and options of the split"
             )
     if len(folders) == 1:
-        columns[FOREST] = table[table.model == FOREST]["value"]
+        others = table[(table.chosen == "no") & ~table.model.isin([MEAN, MAJORITY])]
+        columns |= {name: rows["value"] for name, rows in others.groupby("model")}
     values = pd.DataFrame(columns).apply(pd.to_numeric, errors="coerce").dropna()
     if len(values) < 2:
         raise DatasetError(

@@ -83,7 +83,7 @@ def experiment_warnings(
         lines.append(
             f"{counted(copies, 'row')} of {len(labelled):,} "
             f"{'is a copy' if copies == 1 else 'are copies'}, with the molecule and labels "
-            "of another row; heads and random forests count a molecule once"
+            "of another row; heads and trees count a molecule once"
         )
     constitutions = np.array(table.constitutions)
     keys = tautomer_keys(table, settings.largest_fragment)

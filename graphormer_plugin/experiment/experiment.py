@@ -21,8 +21,10 @@ from graphormer_plugin.experiment.settings import (
     AUTO,
     CONFORMAL,
     FINETUNE,
+    FITTED,
     HEAD,
     SCRATCH,
+    TREES,
     Settings,
     Training,
 )
@@ -40,8 +42,13 @@ from graphormer_plugin.inference.scores import is_defined, main_metric
 BEST = "checkpoint_best.pt"
 LAST = "checkpoint_last.pt"
 FEW_TESTED = 10  # with fewer molecules, a metric of test says little (our choice)
-HEAD_STEPS = 5  # steps of the progress bar; an epoch is a step
-TITLES = {HEAD: "head", FINETUNE: "fine-tuned", SCRATCH: "from scratch"}
+FITTED_STEPS = 5  # steps of the progress bar; an epoch is a step
+TITLES = {
+    HEAD: "head",
+    TREES: "boosted trees",
+    FINETUNE: "fine-tuned",
+    SCRATCH: "from scratch",
+}
 
 
 class ModelRun(NamedTuple):
@@ -63,7 +70,7 @@ class ModelRun(NamedTuple):
     @property
     def files(self) -> list[str]:
         """Files in the folder that predictions with the model need."""
-        beside = HEAD_FILE if self.model == HEAD else domain_file(BEST).name
+        beside = HEAD_FILE if self.model in FITTED else domain_file(BEST).name
         return [f"{self.save_dir}/{name}" for name in (BEST, beside)]
 
 
@@ -84,6 +91,7 @@ class Experiment:
         warn: takes warnings.
         bar: progress in epochs, and in steps that take about as long as some.
         searched: options of the trainings from a search, or None.
+        chosen: kind of the models, if the validation molecules have chosen it.
     """
 
     settings: Settings
@@ -93,6 +101,7 @@ class Experiment:
     warn: Callable[[str], None] = warnings.warn
     bar: tqdm = field(default_factory=lambda: tqdm(disable=True))
     searched: Training | None = None
+    chosen: str = ""
     parsed: Molecules | None = None
 
     @property
@@ -107,12 +116,13 @@ class Experiment:
 
     @cached_property
     def model(self) -> str:
-        """Kind of the models: head, finetune or scratch."""
-        if self.settings.model != AUTO:
-            return self.settings.model
+        """Kind of the models: head, trees, finetune or scratch."""
+        if self.chosen or self.settings.model != AUTO:
+            return self.chosen or self.settings.model
         labels = max((~np.isnan(split.trained)).sum(0).max() for split in self.splits)
-        trains = labels > MAX_ROWS or self.settings.training_flags or self.unfit
-        return FINETUNE if trains else HEAD
+        if self.settings.training_flags or self.unfit:
+            return FINETUNE
+        return TREES if labels > MAX_ROWS else HEAD
 
     @cached_property
     def unfit(self) -> list[str]:
@@ -189,22 +199,23 @@ class Experiment:
         metric = main_metric(self.table.targets)
         return metric if is_defined(metric, labels) else "loss"
 
-    def model_runs(self) -> list[ModelRun]:
-        """All models, in their order. A run has one head, which knows its own spread."""
+    def model_runs(self, model: str = "") -> list[ModelRun]:
+        """All models of a kind, by default of the chosen kind, in their order. What a run
+        fits knows its own spread."""
+        model = model or self.model
         return [
-            ModelRun(run, self.model, number)
+            ModelRun(run, model, number)
             for run in range(len(self.splits))
-            for number in range(1 if self.model == HEAD else self.settings.ensemble)
+            for number in range(1 if model in FITTED else self.settings.ensemble)
         ]
 
     def trainings(self) -> list[ModelRun]:
         """Models that fairseq trains."""
-        return [] if self.model == HEAD else self.model_runs()
+        return [] if self.model in FITTED else self.model_runs()
 
-    @property
-    def cost(self) -> int:
-        """Steps of the progress bar that a model takes."""
-        return HEAD_STEPS if self.model == HEAD else self.training.epochs
+    def cost(self, model: str) -> int:
+        """Steps of the progress bar that a model of a kind takes."""
+        return FITTED_STEPS if model in FITTED else self.training.epochs
 
     @contextlib.contextmanager
     def progress(self, title: str, steps: int) -> Iterator[None]:

@@ -8,7 +8,8 @@ import numpy as np
 from graphormer_plugin import hub
 from graphormer_plugin.data.files import write_text
 from graphormer_plugin.data.splits import Split
-from graphormer_plugin.experiment.baselines import forest_predictions, mean_labels
+from graphormer_plugin.experiment.baselines import mean_labels
+from graphormer_plugin.experiment.choice import trees_are_better
 from graphormer_plugin.experiment.experiment import (
     BEST,
     LAST,
@@ -20,7 +21,14 @@ from graphormer_plugin.experiment.experiment import (
 from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
 from graphormer_plugin.experiment.predictions import Run, calibrated, write_models
 from graphormer_plugin.experiment.search import search
-from graphormer_plugin.experiment.settings import CONFORMAL, HEAD, Settings
+from graphormer_plugin.experiment.settings import (
+    AUTO,
+    CONFORMAL,
+    FITTED,
+    HEAD,
+    TREES,
+    Settings,
+)
 from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.experiment.split_tables import write_molecules
 from graphormer_plugin.experiment.starts import find_start, start_state
@@ -38,62 +46,84 @@ from graphormer_plugin.finetune.fit_head import (
     training_sample,
 )
 from graphormer_plugin.heads.array_file import weights_digest
+from graphormer_plugin.heads.fit_trees import fit_trees
 from graphormer_plugin.heads.head import HEAD_FILE, Head
 from graphormer_plugin.heads.prediction import Prediction, combined, per_target
+from graphormer_plugin.heads.trees import Trees
 from graphormer_plugin.inference.checkpoint import write_file
 from graphormer_plugin.inference.molecules import Molecules
 
 PREDICTIONS = "predictions.npz"
-FOREST_STEPS = 10  # steps of the progress bar; an epoch is a step
 
 
 def fit_all(experiment: Experiment) -> tuple[list[Run], Experiment]:
     """Write the lines of fairseq-train that run, and fit and predict every model that is not
     in the folder yet; the experiment has the options that a search has found."""
     splits, folder = experiment.splits, experiment.folder
-    experiment.bar.total = experiment.cost * len(experiment.model_runs())
-    experiment.bar.total += FOREST_STEPS * len(splits)
+    kinds = dict.fromkeys((experiment.model, TREES))
+    experiment.bar.total = sum(
+        experiment.cost(kind) * len(experiment.model_runs(kind)) for kind in kinds
+    )
     if experiment.settings.trials:
         experiment = replace(experiment, searched=search(experiment))
     comments = []
-    if experiment.model == HEAD:
+    if experiment.model in FITTED:
         comments = ["Heads (head.npz) are fitted by graphormer-train itself."]
     lines = [fairseq_arguments(experiment, member) for member in experiment.trainings()]
     write_text(folder / COMMANDS_FILE, shell_lines(lines, folder, comments))
-    return [fit_run(experiment, number) for number in range(len(splits))], experiment
+    runs = [fit_run(experiment, number) for number in range(len(splits))]
+    return choose(runs, experiment)
 
 
 def fit_run(experiment: Experiment, number: int) -> Run:
-    """Fit and predict the baselines and the models of a split that are not in the folder
-    yet."""
+    """Fit and predict the models of a split that are not in the folder yet, and the trees
+    beside other models."""
     table = experiment.table
-    split = experiment.splits[number]
-    name = experiment.settings.run_name(number + 1)
-    rows = table.without_copies(split.fitted)
+    rows = table.without_copies(experiment.splits[number].fitted)
     mean = mean_labels(table.labels[rows], table.targets.num_classes)
-    with experiment.progress(f"{name}, random forest", FOREST_STEPS):
-        forest = forest_values(experiment, number)
-    return replace(fit_models(experiment, number), mean=mean, forest=forest)
+    run = fit_models(experiment, number, experiment.model)
+    beside = None
+    if experiment.model != TREES:
+        beside = fit_models(experiment, number, TREES)
+    return replace(run, mean=mean, beside=beside)
 
 
-def fit_models(experiment: Experiment, number: int) -> Run:
-    """Fit and predict the models of a split, whose mean counts; without baselines."""
+def choose(runs: list[Run], experiment: Experiment) -> tuple[list[Run], Experiment]:
+    """The trees in place of the heads, if the experiment leaves the choice to the validation
+    molecules, and these choose them."""
+    settings = experiment.settings
+    is_open = settings.model == AUTO and experiment.model == HEAD
+    # Intervals hold what they promise if valid has chosen nothing.
+    if not is_open or settings.interval == CONFORMAL:
+        return runs, experiment
+    if not trees_are_better(runs, settings.seed):
+        return runs, experiment
+    swapped = [
+        replace(run.beside, mean=run.mean, beside=replace(run, beside=None))
+        for run in runs
+    ]
+    return swapped, replace(experiment, chosen=TREES, parsed=experiment.molecules)
+
+
+def fit_models(experiment: Experiment, number: int, model: str) -> Run:
+    """Fit and predict the models of a kind of a split, whose mean counts."""
     members = [
-        model_run for model_run in experiment.model_runs() if model_run.run == number
+        member for member in experiment.model_runs(model) if member.run == number
     ]
     predictions = []
     for member in members:
-        title = f"{experiment.settings.run_name(number + 1)}, {TITLES[member.model]}"
-        if member.model != HEAD:
+        title = f"{experiment.settings.run_name(number + 1)}, {TITLES[model]}"
+        if model not in FITTED:
             title += f" {member.number + 1}"
-        with experiment.progress(title, experiment.cost):
+        with experiment.progress(title, experiment.cost(model)):
             predictions.append(model_predictions(experiment, member))
     predicted = combined(predictions)
     run = Run(
         experiment.splits[number],
         predicted,
         [f"{member.save_dir}/{BEST}" for member in members],
-        raw_std=None if experiment.model == HEAD else predicted.std,
+        raw_std=None if model == HEAD else predicted.std,
+        model=model,
     )
     return calibrated(experiment.table, run)
 
@@ -104,43 +134,19 @@ def fit_folder(
     split: Split,
     parsed: Molecules,
 ) -> None:
-    """Fit the models of labelled molecules and a split, without baselines, and write the
-    folder of the settings, which predicts."""
+    """Fit the models of labelled molecules and a split, and write the folder of the settings,
+    which predicts."""
     start = find_start(settings)
     experiment = Experiment(
         settings, molecules, [SplitLabels(molecules, split)], start, parsed=parsed
     )
     experiment.check()
     write_molecules(experiment.folder, molecules, [split])
-    write_models(experiment.folder, molecules, [fit_models(experiment, 0)])
-
-
-def forest_values(experiment: Experiment, run: int) -> np.ndarray:
-    """Predictions of the random forest [n, C], NaN except for test molecules."""
-
-    def _fit() -> dict[str, np.ndarray]:
-        table, settings = experiment.table, experiment.settings
-        parts = list(experiment.features.values())
-        split = experiment.splits[run]
-        rows = table.without_copies(split.fitted)
-        test = split.rows["test"]
-        predicted = forest_predictions(
-            np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe"),
-            table.labels,
-            rows,
-            test,
-            kind=table.targets.kind,
-            trees=settings.trees,
-            seed=settings.seed + run,
-            classes=table.targets.num_classes,
-            weights=experiment.label_weights(rows),
-        )
-        values = np.full((len(table.labels), predicted.shape[1]), np.nan)
-        values[test] = predicted
-        return {"values": values}
-
-    path = experiment.folder / f"replicate{run + 1}/forest/{PREDICTIONS}"
-    return saved_arrays(path, _fit, value_shape(experiment))["values"]
+    if settings.model == AUTO:
+        runs, experiment = choose([fit_run(experiment, 0)], experiment)
+    else:
+        runs = [fit_models(experiment, 0, experiment.model)]
+    write_models(experiment.folder, molecules, runs)
 
 
 def value_shape(experiment: Experiment) -> dict[str, tuple[int, int]]:
@@ -159,7 +165,7 @@ def model_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     # A training that goes on may not write its best checkpoint again.
     if not (save_dir / BEST).exists():
         (save_dir / LAST).unlink(missing_ok=True)
-    predict = head_predictions if member.model == HEAD else trained_predictions
+    predict = fitted_predictions if member.model in FITTED else trained_predictions
     arrays = saved_arrays(
         path, lambda: predict(experiment, member)._asdict(), value_shape(experiment)
     )
@@ -182,36 +188,51 @@ def trained_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     return predictor.estimate(experiment.molecules, extra=table.extra)
 
 
-def head_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
-    """Fit a head on the vectors of the start, and predict all molecules.
+def fitted_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
+    """Fit a head on the vectors of the start, or trees, and predict all molecules.
 
-    The kept head is fitted to the training and validation molecules, or to the former alone
-    if the latter are for conformal intervals. A head of the training molecules predicts the
+    The kept model is fitted to the training and validation molecules, or to the former alone
+    if the latter are for conformal intervals. A model of the training molecules predicts the
     validation molecules.
     """
     table, settings = experiment.table, experiment.settings
     split = experiment.splits[member.run]
-    start = experiment.start
+    is_head = member.model == HEAD
     save_dir = experiment.folder / member.save_dir
     seed = settings.seed + member.run
-    state = start_state(start)
+    state = start_state(experiment.start if is_head else None)
     task_state = state["task_state"]
     task_state["featuriser"] = settings.featuriser.name
     state["cfg"]["task"]["max_atoms"] = settings.max_atoms
     save_dir.mkdir(parents=True, exist_ok=True)
     write_file(state, save_dir / BEST)
     load = functools.partial(hub.load, save_dir / BEST, head=None)
-    raw = saved_arrays(  # which all replicates share
-        experiment.folder / "data/vectors.npz",
-        lambda: {"vectors": load().to(experiment.device).embed(experiment.molecules)},
-        {"vectors": (len(table.labels), None)},
-    )
-    raw |= experiment.features
+    raw = dict(experiment.features)
+    if is_head:
+        raw |= saved_arrays(  # which all replicates share
+            experiment.folder / "data/vectors.npz",
+            lambda: {
+                "vectors": load().to(experiment.device).embed(experiment.molecules)
+            },
+            {"vectors": (len(table.labels), None)},
+        )
     mols = experiment.molecules.described
 
-    def _fit(rows: np.ndarray) -> Head:
+    def _fit(rows: np.ndarray) -> Head | Trees:
         rows = table.without_copies(rows)
         weights = experiment.label_weights(rows)
+        if not is_head:
+            return fit_trees(
+                {name: values[rows] for name, values in raw.items()},
+                [mols[row] for row in rows],
+                table.labels[rows],
+                table.targets,
+                weights_digest(state["model"]),
+                trees=settings.trees,
+                seed=seed,
+                weights=None if weights is None else weights[rows],
+                extra_columns=settings.extra_columns,
+            )
         of_rows = None if weights is None else weights[rows]
         rows = rows[training_sample(table.labels[rows], seed, of_rows)]
         return fit_on_features(
@@ -245,7 +266,7 @@ def head_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
             )
         for all_rows, rows in zip(predicted, unseen):
             all_rows[valid] = rows
-    for line in limit_warnings(head) if member.run == 0 else ():
+    for line in limit_warnings(head) if is_head and member.run == 0 else ():
         experiment.warn(line)
     head.save(save_dir / HEAD_FILE)
     return predicted

@@ -31,7 +31,7 @@ from graphormer_plugin.inference.prediction_columns import (
     unlogged_cell,
 )
 
-FIT_SPLITS = SPLITS[:2]  # heads and random forests are fitted to both
+FIT_SPLITS = SPLITS[:2]  # heads and trees are fitted to both
 SIGNS = ("", ">", "<")  # signs of the bounds 0, 1, -1
 
 

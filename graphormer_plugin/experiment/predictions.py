@@ -12,6 +12,7 @@ from graphormer_plugin.data.files import write_csv
 from graphormer_plugin.data.schema import target_statistics
 from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
+from graphormer_plugin.experiment.settings import HEAD
 from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.heads.calibration import conformal_factor, spread_scale
 from graphormer_plugin.heads.prediction import (
@@ -36,17 +37,19 @@ class Run:
     Attributes:
         predicted: predictions of the model, the mean of its members.
         mean: mean of the fitted labels, for each output [C].
-        forest: predictions of the random forest [n, C], NaN except for test molecules.
-        raw_std: spread of an ensemble before its calibration, else None; heads are
-            calibrated by themselves.
+        beside: the model that it is compared with, None without.
+        raw_std: spread of an ensemble or of trees before its calibration, else None; heads
+            are calibrated by themselves.
+        model: kind of the model.
     """
 
     labels: SplitLabels
     predicted: Prediction
     checkpoints: Sequence[str]
     mean: np.ndarray | None = None
-    forest: np.ndarray | None = None
+    beside: "Run | None" = None
     raw_std: np.ndarray | None = None
+    model: str = HEAD
 
 
 def calibrated(table: LabelledMolecules, run: Run) -> Run:
@@ -98,7 +101,7 @@ def predicted_labels(table: LabelledMolecules, runs: Sequence[Run]) -> pd.DataFr
 
 
 def calibration(table: LabelledMolecules, runs: Sequence[Run]) -> SpreadScale:
-    """Calibration of the standard deviations of ensembles, by the validation molecules of
+    """Calibration of the standard deviations of ensembles and trees, by the validation molecules of
     some runs. It changes nothing for classes, nor for heads."""
     chosen = [run for run in runs if run.raw_std is not None]
     if not chosen or table.targets.kind != "regression":
@@ -142,7 +145,7 @@ def write_predictions(
 
     A line per replicate and molecule: the replicate, SMILES, the other columns of the
     input, the measured targets, `prediction_columns`, and for test the prediction of the
-    random forest. Names that the input has already get another ending, see `free_names`.
+    model beside it. Names that the input has already get another ending, see `free_names`.
     ``coverage`` is that of conformal intervals, or 0.
     """
     several = any(np.ndim(run.predicted.in_domain) > 1 for run in runs)
@@ -162,12 +165,13 @@ def write_predictions(
             interval = conformal_interval(run, coverage)
             shown = {"layout": COMPARED, "logs": logs, "interval": interval}
             columns = prediction_columns(targets, values, std, in_domain, **shown)
-            if split == "test":
-                of_forest = from_log(Prediction(run.forest[rows]), logs).values
+            if split == "test" and run.beside is not None:
+                values = run.beside.predicted.values[rows]
+                values = from_log(Prediction(values), logs).values
                 columns += [
-                    column._replace(name=f"{name}_forest")
+                    column._replace(name=f"{name}_{run.beside.model}")
                     for name, column in zip(
-                        targets.names, prediction_columns(targets, of_forest)
+                        targets.names, prediction_columns(targets, values)
                     )
                 ]
             if not lines:

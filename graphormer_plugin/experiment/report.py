@@ -24,7 +24,7 @@ from graphormer_plugin.experiment.results import (
     report_numbers,
     worse_than_baselines,
 )
-from graphormer_plugin.experiment.settings import HEAD, TABLES, Settings
+from graphormer_plugin.experiment.settings import FITTED, TABLES, Settings
 from graphormer_plugin.explain.drawing import Molecule, address, molecule_picture
 from graphormer_plugin.heads.domain import most_similar
 from graphormer_plugin.inference.prediction_columns import class_word, describe
@@ -52,7 +52,7 @@ def report(
     templates = PackageLoader("graphormer_plugin.experiment", ".")
     pages = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
     options = {}
-    if experiment.model != HEAD:
+    if experiment.model not in FITTED:
         training = vars(experiment.training)
         options[TITLES[experiment.model]] = ", ".join(
             f"{name} {value:g}"

@@ -13,7 +13,7 @@ from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.files import write_csv
 from graphormer_plugin.data.schema import mean_of_defined
 from graphormer_plugin.data.splits import SPLITS
-from graphormer_plugin.experiment.experiment import FEW_TESTED
+from graphormer_plugin.experiment.experiment import FEW_TESTED, TITLES
 from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
 from graphormer_plugin.experiment.predictions import Run
 from graphormer_plugin.heads.calibration import SPREAD_SCORES, spread_scores
@@ -37,23 +37,21 @@ TESTED, SPREAD = "Test molecules", "Spread of the predictions"  # titles of tabl
 MOST_ENDPOINTS = 20  # a text with more has no rows for each
 RESAMPLES = 100  # of the test molecules, for the error of a difference; our choice
 
-MEAN, MAJORITY, FOREST = "mean", "majority", "random forest"
+MEAN, MAJORITY = "mean", "majority"
 
 
-def all_results(
-    table: LabelledMolecules, runs: Sequence[Run], title: str
-) -> pd.DataFrame:
+def all_results(table: LabelledMolecules, runs: Sequence[Run]) -> pd.DataFrame:
     """All metrics, with `COLUMNS`; an undefined value is NaN. Baselines and spreads have
-    metrics of the test rows only. ``title`` names the model.
+    metrics of the test rows only.
 
-    Metrics of the validation rows come from a head that has not seen them.
+    Metrics of the validation rows come from heads and trees that have not seen them.
     """
     lines = []
     for number, run in enumerate(runs, 1):
         models = {name: Prediction(x) for name, x in _baselines(table, run).items()}
-        models[title] = run.predicted
+        models[TITLES[run.model]] = run.predicted
         for model, predicted in models.items():
-            is_chosen = model == title
+            is_chosen = predicted is run.predicted
             for split in SPLITS if is_chosen else ("test",):
                 first = (number, model, "yes" if is_chosen else "no", split)
                 metrics = _metrics(table, run, predicted, split)
@@ -62,9 +60,12 @@ def all_results(
 
 
 def _baselines(table: LabelledMolecules, run: Run) -> dict[str, np.ndarray]:
-    """Predictions [n, C] of each baseline."""
+    """Predictions [n, C] of the mean, and of the model beside if there is one."""
     constant = MEAN if table.targets.kind == "regression" else MAJORITY
-    return {constant: np.broadcast_to(run.mean, run.forest.shape), FOREST: run.forest}
+    values = {constant: np.broadcast_to(run.mean, run.predicted.values.shape)}
+    if run.beside is not None:
+        values[TITLES[run.beside.model]] = run.beside.predicted.values
+    return values
 
 
 def _metrics(
@@ -156,13 +157,13 @@ def worse_than_baselines(
     than `difference_error`, a line for each of both."""
     lines = []
     for metric in dict.fromkeys((MAIN[table.targets.kind], "spearman")):
-        for baseline in (FOREST, MEAN, MAJORITY):
+        *baselines, model = by_target[""]
+        for baseline in reversed(baselines):
             worse = []
             for target, name in enumerate(table.targets.names):
                 models = by_target.get(name, by_target[""])
-                if metric not in models.get(baseline, ()):
+                if metric not in models[baseline]:
                     continue
-                *_, model = models
                 values = [mean_of_defined(models[x][metric]) for x in (model, baseline)]
                 texts = [spread_text([value], metric) for value in values]
                 gain = (values[1] - values[0]) * (1 if metric in RISING else -1)

@@ -15,7 +15,7 @@ from graphormer_plugin.data.files import atomic_write, file_lock, read_text, wri
 from graphormer_plugin.data.splits import RATIOS
 from graphormer_plugin.experiment import fit, predictions, results, split_tables
 from graphormer_plugin.experiment.data_warnings import experiment_warnings
-from graphormer_plugin.experiment.experiment import TITLES, Experiment, unfit_for_head
+from graphormer_plugin.experiment.experiment import Experiment, unfit_for_head
 from graphormer_plugin.experiment.figures import figures
 from graphormer_plugin.experiment.labelled_molecules import (
     LabelledMolecules,
@@ -162,7 +162,7 @@ def finish(
     all files."""
     folder, table, settings = experiment.folder, experiment.table, experiment.settings
     coverage = settings.coverage if settings.interval == CONFORMAL else 0.0
-    metrics = results.all_results(table, runs, TITLES[experiment.model])
+    metrics = results.all_results(table, runs)
     results.write_results(folder, metrics)
     predictions.write_predictions(folder, table, runs, coverage)
     predictions.write_models(folder, table, runs, settings.missing_labels, coverage)

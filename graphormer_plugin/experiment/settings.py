@@ -21,9 +21,10 @@ from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.splits import LEAST_FOLDS, Ratios
 from graphormer_plugin.heads import MAX_ROWS
 
-HEAD, FINETUNE, SCRATCH, AUTO = "head", "finetune", "scratch", "auto"
+HEAD, TREES, FINETUNE, SCRATCH, AUTO = "head", "trees", "finetune", "scratch", "auto"
 NORMAL, CONFORMAL = "normal", "conformal"
-MODELS = (AUTO, HEAD, FINETUNE, SCRATCH)
+MODELS = (AUTO, HEAD, TREES, FINETUNE, SCRATCH)
+FITTED = (HEAD, TREES)  # models that graphormer-train fits itself
 TRAINING_OPTIONS = ("epochs", "patience", "lr", "batch_size")
 MOST_SEED = 2**31 - 1  # NumPy takes 2**32 - 1; members and replicates add to it
 SETTINGS_FILE = "settings.json"
@@ -122,8 +123,8 @@ class Settings(TableOptions, Places):
     class_weights: str = option("", CLASS_WEIGHTS, metavar="A,B,...")
     descriptors: bool = option(
         False,
-        "RDKit's descriptors join the output layer of trainings; heads and the random "
-        "forest always read them",
+        "RDKit's descriptors join the output layer of trainings; heads and trees "
+        "always read them",
     )
     interval: str = option(
         NORMAL,
@@ -166,10 +167,11 @@ class Settings(TableOptions, Places):
     )
     model: str = option(
         AUTO,
-        "head: a Gaussian process on the frozen vectors of --start; finetune: train its "
-        "weights; scratch: start from random weights; auto: head up to "
-        f"{MAX_ROWS:,} training labels of a target, finetune above that or with an "
-        "option of a training such as --epochs (default)",
+        "head: a Gaussian process on the frozen vectors of --start; trees: boosted trees "
+        "on fingerprints and descriptors; finetune: train the weights of --start; scratch: "
+        "start from random weights; auto: finetune with an option of a training such as "
+        f"--epochs, trees above {MAX_ROWS:,} training labels of a target, else the better "
+        "of head and trees on valid (default)",
         words=MODELS,
         group="model",
     )
@@ -210,7 +212,10 @@ class Settings(TableOptions, Places):
         group="model",
     )
     trees: int = option(
-        500, "trees of the random forest (default: 500)", least=1, group="model"
+        300,
+        "boosted trees of each of five members for a target (default: 300)",
+        least=1,
+        group="model",
     )
     device: str = option(
         "", "default: a GPU if any", words=("cpu", "cuda"), group="model"
@@ -238,8 +243,8 @@ class Settings(TableOptions, Places):
                 f"--folds {self.folds}: expected {LEAST_FOLDS} or more",
             ),
             (
-                flags and self.model == HEAD,
-                f"{flags}: no effect with --model head, which trains nothing",
+                flags and self.model in FITTED,
+                f"{flags}: no effect with --model {self.model}, which trains no weights",
             ),
             (
                 self.folds and self.ratios,

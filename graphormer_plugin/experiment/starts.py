@@ -11,7 +11,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256, home_path
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
-from graphormer_plugin.experiment.settings import SCRATCH, Settings
+from graphormer_plugin.experiment.settings import SCRATCH, TREES, Settings
 from graphormer_plugin.finetune.importers import checkpoint_of, import_published
 from graphormer_plugin.finetune.published import PUBLISHED, Published, load_pretrained
 from graphormer_plugin.finetune.transfer import SIZES, read_pretrained
@@ -61,10 +61,10 @@ class Start:
 
 
 def find_start(settings: Settings) -> Start | None:
-    """The start that the settings name; None trains from scratch."""
-    if settings.model == SCRATCH:
+    """The start that the settings name; None for models without start."""
+    if settings.model in (SCRATCH, TREES):
         if settings.start:
-            raise DatasetError("--start has no effect with --model scratch")
+            raise DatasetError(f"--start has no effect with --model {settings.model}")
         check_arch(settings.arch)
         return None
     name = settings.start or DEFAULT_START
@@ -100,8 +100,11 @@ def find_start(settings: Settings) -> Start | None:
     return Start(flags, Path(pretrained.path), arch, layers, published)
 
 
-def start_state(start: Start) -> dict[str, Any]:
-    """A start as a checkpoint of this package, without the state of its training."""
+def start_state(start: Start | None) -> dict[str, Any]:
+    """A start as a checkpoint of this package, without the state of its training; None: the
+    default one."""
+    if start is None:
+        return slim(read_checkpoint(packaged_models()[DEFAULT_START]).state)
     published = start.published
     if published is None:
         return slim(read_checkpoint(start.path).state)

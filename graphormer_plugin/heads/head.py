@@ -26,6 +26,7 @@ from graphormer_plugin.heads.array_file import reading, write_arrays
 from graphormer_plugin.heads.domain import Domain, nearest_of
 from graphormer_plugin.heads.kernels import Floats, Reference, weighted_sum
 from graphormer_plugin.heads.prediction import Prediction
+from graphormer_plugin.heads.trees import TREES, Trees
 
 HEAD_FILE = "head.npz"
 SCORES = "scores"
@@ -126,6 +127,21 @@ class Head:
             return self.targets
         mean, std = (self.numbers[name].tolist() for name in ("offset", "scale"))
         return replace(self.targets, mean=mean, std=std)
+
+    @property
+    def known_features(self) -> dict[str, NDArray]:
+        """Features of the training molecules by block."""
+        return {**self.raw, "vectors": self.domain.vectors}
+
+    @property
+    def typical_extra(self) -> Floats:
+        """Means of `extra_columns` over the training molecules."""
+        return np.nanmean(self.raw["extra"], 0)
+
+    @property
+    def vector_width(self) -> int:
+        """Length of the vectors that it reads."""
+        return self.domain.vectors.shape[1]
 
     @property
     def molecule_blocks(self) -> list[str]:
@@ -241,13 +257,14 @@ class Head:
         write_arrays(path, meta, arrays)
 
 
-def read_head(path: PathName, checkpoint: str | None = None) -> Head:
-    """Read a head; for ``checkpoint`` and errors see `reading`."""
+def read_head(path: PathName, checkpoint: str | None = None) -> "Head | Trees":
+    """Read a head, or trees; for ``checkpoint`` and errors see `reading`."""
     with reading(path, "head", VERSION, checkpoint) as contents:
-        head = _head_of(*contents)
+        meta, arrays = contents
+        is_trees = meta.get("model") == TREES
+        head = Trees.from_contents(meta, arrays) if is_trees else _head_of(meta, arrays)
         # Arrays that do not fit each other fail here, with the name of the file.
-        raw = {**head.raw, "vectors": head.domain.vectors}
-        head.predict_features({name: values[:1] for name, values in raw.items()})
+        head.predict_features({name: x[:1] for name, x in head.known_features.items()})
         return head
 
 

@@ -124,9 +124,9 @@ def load_member(
         name=str(path),
         vector_parts=parts,
     )
-    if member.head is not None:
+    if member.head is not None and member.head.vector_width:
         with named_damage(f"{head} does not fit {path}"):
-            width = member.head.domain.vectors.shape[1]
+            width = member.head.vector_width
             if member.vector_width(member.head.layers) != width:
                 raise ValueError(f"layers {member.head.layers!r}, but {width} numbers")
     return member

@@ -13,6 +13,7 @@ from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.head import Head
 from graphormer_plugin.heads.prediction import Prediction, values_of
+from graphormer_plugin.heads.trees import Trees
 from graphormer_plugin.inference.embedding import (
     joined_vectors,
     layer_vectors,
@@ -50,7 +51,7 @@ class Member:
     targets: TargetSchema
     featuriser: Featuriser = GraphsOnly()
     max_atoms: int = MAX_ATOMS
-    head: Head | None = None
+    head: Head | Trees | None = None
     domain: Domain | None = None
     arch: str = ""
     name: str = "the model"
@@ -75,7 +76,7 @@ class Member:
     def typical_extra(self) -> np.ndarray:
         """Means of `extra_columns` over the training molecules [columns]."""
         if self.head is not None and self.extra_columns:
-            return np.nanmean(self.head.raw["extra"], 0)
+            return self.head.typical_extra
         means = dict(zip(self.schema.graph_features, self.schema.graph_mean))
         return np.array([means[name] for name in self.extra_columns])
 
@@ -112,18 +113,19 @@ class Member:
 
     def _by_head(
         self,
-        head: Head,
+        head: Head | Trees,
         molecules: Molecules,
         batch_size: int,
         numbers: np.ndarray,
         vectors: HeadVectors,
     ) -> Prediction:
-        key = (self.model, head.layers)
-        if key not in vectors:
-            vectors[key] = self.embed(molecules, head.layers, batch_size)
         features = {name: molecules.features(name) for name in head.molecule_blocks}
         features["extra"] = numbers
-        features["vectors"] = np.asarray(vectors[key], np.float32)
+        if head.vector_width:
+            key = (self.model, head.layers)
+            if key not in vectors:
+                vectors[key] = self.embed(molecules, head.layers, batch_size)
+            features["vectors"] = np.asarray(vectors[key], np.float32)
         return head.predict_features(features)
 
     def embed(

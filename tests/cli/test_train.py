@@ -100,9 +100,9 @@ def test_files(folder):
     assert spreads[0].split() == ["model", *SPREAD_SCORES]
     assert [line.split("  ")[0] for line in spreads[1:]] == ["fine-tuned"]
     names = [line.split("  ")[0] for line in table[1:]]
-    assert names == ["mean", "random forest", "fine-tuned"]
+    assert names == ["mean", "boosted trees", "fine-tuned"]
     assert table[3].count("±") == 4 and table[3].split()[1] == "6"
-    assert worse[0].startswith("the model is worse than the random forest in rmse: gap")
+    assert worse[0].startswith("the model is worse than the boosted trees in rmse: gap")
     page = (model / "report.html").read_text()
     start = json.loads((model / "settings.json").read_text())
     name = Path(start["start"]).name
@@ -132,7 +132,7 @@ def test_predictions(folder):
     found = {name: rows(model / f"predictions_{name}.csv") for name in names}
     assert [len(lines) for lines in found.values()] == [36, 12, 12]
     first = found["test"][0]
-    header = "replicate SMILES name gap gap_predicted gap_std in_domain gap_forest"
+    header = "replicate SMILES name gap gap_predicted gap_std in_domain gap_trees"
     assert list(first) == header.split()
     assert first["name"] == f"alcohol {len(first['SMILES']) - 1}"
     paths = [model / f"replicate1/finetune{k}/checkpoint_best.pt" for k in (1, 2)]
@@ -342,7 +342,7 @@ def test_classes_from_scratch(quick, command, capsys):
     assert main([*words, "--model", "scratch", "--arch", "grpe_tiny"]) == 0
     out = capsys.readouterr().out
     assert "24 molecules, SMILES in column smiles, targets a/b, c (binary)" in out
-    models = r"majority .*\n.*random forest .*\n.*from scratch .*\n"
+    models = r"majority .*\n.*boosted trees .*\n.*from scratch .*\n"
     assert re.search(f"a/b +{models}c +{models}(.*\n)+{models}", out)
     assert Path("model/roc.png").exists()
     found = rows("model/predictions_test.csv")
@@ -375,7 +375,7 @@ def test_words_weights_and_salts(quick, checkpoint, command, capsys, model, opti
     assert "accuracy  balanced_accuracy  log_loss" in out
     assert Path("model/confusion.png").exists()
     first = rows("model/predictions_test.csv")[0]
-    assert first["taste"] in ends.values() and first["taste_forest"] in ends.values()
+    assert first["taste"] in ends.values() and first["taste_trees"] in ends.values()
     chances = {w: float(first[f"taste_probability_{w}"]) for w in ends.values()}
     assert first["taste_predicted"] == max(chances, key=chances.get)
     assert chosen(Path("model")) == [f"replicate1/{model}1/checkpoint_best.pt"]
@@ -443,10 +443,10 @@ def test_lines_of_a_run(sixty):
 
 
 def test_rows_without_weight_teach_nothing(sixty):
-    """Neither the head nor the forest."""
+    """Neither the head nor the trees."""
     tested = rows("model/predictions_test.csv")
     assert max(float(line["dose"]) for line in tested) == 1e9
-    for name in ("dose_predicted", "dose_forest"):
+    for name in ("dose_predicted", "dose_trees"):
         assert max(float(line[name]) for line in tested) < 1e5
 
 
@@ -555,6 +555,38 @@ def test_columns_beside_the_molecule(sixty, quick, capfd, refused, tmp_path):
         if part.atoms == (3,) and part.kind == "atoms"
     )
     assert oxygen.value == pytest.approx(values[0] - values[1])
+
+
+def test_trees_are_a_model(command, capfd):
+    """They predict and explain from their folder, and read no vectors."""
+    lines = [f"{'C' * k}{end},{k / 4}" for k in range(1, 31) for end in ("O", "N")]
+    assert main(command("smiles,gap", lines, *QUICK, "--model", "trees")) == 0
+    out = capfd.readouterr().out
+    assert re.search("^boosted trees +6 ", out, re.MULTILINE) and "head" not in out
+    assert "boosted trees  " in out.split("Spread of the predictions")[1]
+    assert chosen(Path("model")) == ["replicate1/trees1/checkpoint_best.pt"]
+    assert not Path("model/data/vectors.npz").exists()
+    assert predict.main(["model", "t.csv", "out.csv"]) == 0
+    assert "was fitted to the molecules of 54 of 60 rows" in capfd.readouterr().err
+    # The input has the column gap.
+    found = {line["smiles"]: line for line in rows("out.csv")}
+    for line in rows("model/predictions_test.csv"):
+        for name in ("gap_predicted", "gap_std", "in_domain"):
+            other = float(found[line["smiles"]][name])
+            assert other == pytest.approx(float(line[name]), rel=1e-6)
+    assert explain.main(["model", "CCCO", "out.html"]) == 0
+    assert explain.main(["model", "CCCO", "out.html", "--attention"]) == 2
+
+
+def test_trees_beside_a_head(sixty):
+    """They are kept, and read the same further columns."""
+    (trees,) = Path("model/replicate1").glob("trees*")
+    line = rows("model/predictions_test.csv")[0]
+    predictor = hub.load(trees / "checkpoint_best.pt")
+    number = {"pH": [float(line["pH"])]}
+    (values,) = predictor.predict([line["smiles"]], extra=number)
+    assert values[1] == pytest.approx(float(line["other_trees"]), rel=1e-5)
+    assert 10 ** values[0] == pytest.approx(float(line["dose_trees"]), rel=1e-4)
 
 
 def test_test_rows_in_a_file_of_their_own(checkpoint, command, capfd, refused):

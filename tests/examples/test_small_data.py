@@ -42,13 +42,13 @@ def test_a_set_is_measured_once(data, monkeypatch, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 3
     assert benchmarks.main(words) == 0 and not capsys.readouterr().out
     results = pd.read_csv(data / "out/results.tsv", sep="\t").set_index("model")
-    assert [*results.index] == ["graphormer-train", "random forest", "minimol"]
+    assert [*results.index] == ["graphormer-train", "boosted trees", "minimol"]
     found = pd.read_csv(
         data / "out/CHEMBL1_Ki/graphormer-train/model/predictions_test.csv"
     )
     for model, column in {
         "graphormer-train": "predicted",
-        "random forest": "forest",
+        "boosted trees": "trees",
     }.items():
         errors, row = found[f"y_{column}"] - found.y, results.loc[model]
         assert row.rmse == pytest.approx(np.sqrt(np.mean(errors**2)), abs=1e-5)

@@ -20,9 +20,8 @@ def write(folder, values):
     for number, value in enumerate(values, 1):
         for model, chosen, shown in (
             ("mean", "no", 9),
-            ("random forest", "no", 1 + 0.1 * number),
+            ("boosted trees", "no", 1 + 0.1 * number),
             ("head", "yes", value),
-            ("fine-tuned", "no", 8),
         ):
             lines.append(f"{number},{model},{chosen},test,,rmse,{shown}")
             lines.append(f"{number},{model},{chosen},test,,mae,{number}")
@@ -63,10 +62,10 @@ def test_several_targets_count_in_units_of_their_spread(folders):
     assert metric == "nrmse" and values["b"].tolist() == [1.25, 2.25, 3.25]
 
 
-def test_one_folder_and_its_forest(folders):
+def test_one_folder_and_the_trees_beside(folders):
     _, values = fold_metrics(folders[1:])
-    assert [*values] == ["b", "random forest"]
-    np.testing.assert_allclose(values["random forest"], 1 + 0.1 * values.index)
+    assert [*values] == ["b", "boosted trees"]
+    np.testing.assert_allclose(values["boosted trees"], 1 + 0.1 * values.index)
 
 
 def test_folds_without_value_are_left_out(folders):

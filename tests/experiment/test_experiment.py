@@ -6,7 +6,7 @@ import pytest
 from graphormer_plugin.experiment import experiment as module
 from graphormer_plugin.experiment import run as running
 from graphormer_plugin.experiment.experiment import saved_arrays
-from graphormer_plugin.experiment.settings import FINETUNE, HEAD
+from graphormer_plugin.experiment.settings import FINETUNE, HEAD, TREES
 from support.labelled_molecules import experiment_of, molecules_of
 
 LABELS = np.arange(12.0)[:, None]
@@ -19,8 +19,8 @@ def experiment(labels=LABELS, splits=(SPLIT,), more=None, **options):
 
 
 def test_what_auto_makes(monkeypatch):
-    """A head; a training with options of it, above the limit of a head, or where no head
-    can be fitted: a label of weight 0 does not count."""
+    """A head; trees above its limit; a training with options of it, or where no head can be
+    fitted: a label of weight 0 does not count."""
     assert experiment().model == HEAD
     assert experiment(epochs=3).model == FINETUNE
     assert experiment(np.ones((12, 1))).model == FINETUNE
@@ -29,7 +29,8 @@ def test_what_auto_makes(monkeypatch):
     monkeypatch.setattr(module, "MAX_ROWS", 8)
     assert experiment().model == HEAD
     many = SPLIT | {"train": np.arange(9)}
-    assert experiment(splits=[SPLIT, many]).model == FINETUNE
+    assert experiment(splits=[SPLIT, many]).model == TREES
+    assert experiment(splits=[SPLIT, many], epochs=3).model == FINETUNE
 
 
 def test_a_damaged_file_is_named(tmp_path):

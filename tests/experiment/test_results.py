@@ -27,7 +27,6 @@ from graphormer_plugin.experiment.report import (
     worst_predicted,
 )
 from graphormer_plugin.experiment.results import (
-    FOREST,
     all_results,
     held_out_metrics,
     metric_tables,
@@ -50,16 +49,18 @@ WAVE = np.resize([1.0, -1.0], 60)[:, None]
 
 
 def run_of(
-    table, values, std=None, ensemble=False, forest=None, in_domain=None, mean=(0.0,)
+    table, values, std=None, ensemble=False, trees=None, in_domain=None, mean=(0.0,)
 ):
-    """A run with these predictions; those of an ensemble are to be calibrated."""
+    """A run with these predictions, and trees beside it; those of an ensemble are to be
+    calibrated."""
     std = None if std is None else np.broadcast_to(std, values.shape)
     in_domain = np.ones(len(values)) if in_domain is None else in_domain
     predicted = Prediction(np.asarray(values, float), std, in_domain)
-    forest = values if forest is None else forest
     raw = std if ensemble else None
     labels = SplitLabels(table, SPLIT)
-    return Run(labels, predicted, ["a/b.pt"], np.array(mean), forest, raw)
+    of_trees = Prediction(values if trees is None else trees)
+    beside = Run(labels, of_trees, ["a/c.pt"], model="trees")
+    return Run(labels, predicted, ["a/b.pt"], np.array(mean), beside, raw)
 
 
 def test_predictions_with_a_calibrated_spread(tmp_path):
@@ -68,7 +69,7 @@ def test_predictions_with_a_calibrated_spread(tmp_path):
         LABELS, ["C"] * 60, ["y"], extra_names=["y_predicted", "replicate"]
     )
     table.extras[:] = [["mine", "a"]] * 60
-    head = run_of(table, LABELS + 7, 0.1, forest=LABELS * 2)
+    head = run_of(table, LABELS + 7, 0.1, trees=LABELS * 2)
     ensemble = run_of(table, LABELS + 0.3, 0.1, True, LABELS * 2)
     runs = [calibrated(table, run) for run in (head, ensemble)]
     assert runs[0] is head
@@ -78,14 +79,14 @@ def test_predictions_with_a_calibrated_spread(tmp_path):
     found = rows(tmp_path / "predictions_test.csv")
     assert [len(found), *found[0]] == [40] + (
         "replicate_predicted smiles y_predicted replicate y y_predicted_predicted y_std "
-        "in_domain y_forest"
+        "in_domain y_trees"
     ).split()
     assert [found[at]["y_std"] for at in (0, 20)] == ["0.1", "0.3"]
     assert [*found[20].values()] == (
         ["2", "C", "mine", "a", "40.0", "40.3", "0.3", "1", "80"]
     )
     assert len(rows(tmp_path / "predictions_valid.csv")) == 40
-    results = all_results(table, runs, "both")
+    results = all_results(table, runs)
     assert "nrmse" not in {*results.metric}
     found = results[results.metric == "coverage90"]
     assert found[["replicate", "split", "value"]].to_numpy().tolist() == (
@@ -122,8 +123,8 @@ def test_no_model_is_scored_on_a_target_without_a_label_in_train(kind, tmp_path)
     table = molecules_of(labels, names=["y", "z"], kind=kind)
     unknown = np.array([[0.5, np.nan]] * 60)
     values = np.stack([labels[:, 0], 1 - labels[:, 0]], 1)
-    run = run_of(table, values, forest=unknown, mean=unknown[0])
-    results = all_results(table, [run], "model")
+    run = run_of(table, values, trees=unknown, mean=unknown[0])
+    results = all_results(table, [run])
     found = held_out_metrics(results)[""]
     metric = {"regression": "rmse", "binary": "accuracy"}[kind]
     assert [of[metric] for of in found.values()] == (
@@ -134,18 +135,18 @@ def test_no_model_is_scored_on_a_target_without_a_label_in_train(kind, tmp_path)
     assert {line["value"] for line in lines if line["target"] == "z"} == {"", "0"}
     assert {x["metric"] for x in lines if x["target"] == "z" and x["value"]} == {"n"}
     reference = {"regression": "mean", "binary": "majority"}[kind]
-    assert {line["model"] for line in lines} == {reference, FOREST, "model"}
+    assert {line["model"] for line in lines} == {reference, "boosted trees", "head"}
 
 
 @pytest.fixture
 def endpoints():
     """Test metrics of two endpoints, one of which has numbers a thousand times as large;
-    the model is better than the forest on the small one."""
+    the model is better than the trees on the small one."""
     labels = np.stack([np.arange(60.0), 1000.0 * np.resize([3, 1, 2], 60)], 1)
     table = molecules_of(labels, names=["y", "z"])
-    forest = labels + WAVE * [2, 100]
-    run = run_of(table, labels + WAVE * [1, 400], 1.0, forest=forest, mean=[9.5, 2000])
-    return table, [run], held_out_metrics(all_results(table, [run], "head"))
+    trees = labels + WAVE * [2, 100]
+    run = run_of(table, labels + WAVE * [1, 400], 1.0, trees=trees, mean=[9.5, 2000])
+    return table, [run], held_out_metrics(all_results(table, [run]))
 
 
 def test_a_row_for_each_endpoint_and_model(endpoints):
@@ -155,7 +156,7 @@ def test_a_row_for_each_endpoint_and_model(endpoints):
     assert [*tables][1] == "Mean over 2 endpoints"
     assert first[0] == ["endpoint", "model", "n", "rmse", "mae", "r2", "spearman"]
     names = [(name, model) for name, model, *_ in first[1:]]
-    assert names == [(y, m) for y in "yz" for m in ("mean", "random forest", "head")]
+    assert names == [(y, m) for y in "yz" for m in ("mean", "boosted trees", "head")]
     best = [["*" in cell for cell in cells] for _, _, *cells in first[1:]]
     assert best[2][1:3] == [True, True] and best[4][1:4] == [True, True, True]
     assert first[3][3] == "1.000*" and first[6][3] == "400.000"
@@ -168,25 +169,25 @@ def test_a_row_for_each_endpoint_and_model(endpoints):
     assert "\n\nMean over 2 endpoints (* best)\nmodel          nrmse " in text
     assert "\nz         head           20  400.000 " in text
     (line,) = worse_than_baselines(table, runs, found)
-    found["y"]["head"]["rmse"] = [found["y"]["random forest"]["rmse"][0] + 1e-5]
+    found["y"]["head"]["rmse"] = [found["y"]["boosted trees"]["rmse"][0] + 1e-5]
     assert worse_than_baselines(table, runs, found) == [line]
     assert line == (
-        "the model is worse than the random forest in rmse: z (400.000, 100.000)"
+        "the model is worse than the boosted trees in rmse: z (400.000, 100.000)"
     )
     assert text.endswith(f"\n\n{line}\n")
 
 
 @pytest.mark.parametrize("size, rows, said", [(1.1, 1, 0), (1.3, 1, 1), (1.3, 4, 0)])
 def test_worse_is_beyond_the_standard_error(size, rows, said):
-    """Errors of the forest are 0 and 1.5, so that of its RMSE, 1.06, is 0.12 for 20 molecules
+    """Errors of the trees are 0 and 1.5, so that of its RMSE, 1.06, is 0.12 for 20 molecules
     and 0.24 for five with four rows each."""
     table = molecules_of(LABELS, names=["y"], keys=(np.arange(60) // rows).tolist())
-    forest = LABELS + np.where(np.arange(60) // rows % 2, 0, 1.5)[:, None]
-    runs = [run_of(table, LABELS + size * WAVE, forest=forest, mean=[9.5])]
+    trees = LABELS + np.where(np.arange(60) // rows % 2, 0, 1.5)[:, None]
+    runs = [run_of(table, LABELS + size * WAVE, trees=trees, mean=[9.5])]
     found = held_out_metrics(all_results(table, runs, "head"))
     lines = worse_than_baselines(table, runs, found)
     assert [line for line in lines if "rmse" in line] == said * [
-        f"the model is worse than the random forest in rmse: y ({size:.3f}, 1.061)"
+        f"the model is worse than the boosted trees in rmse: y ({size:.3f}, 1.061)"
     ]
 
 
@@ -253,7 +254,7 @@ def pictures_of(table, run, folder="out", runs=1):
     prints = {"fingerprint": raw_features("fingerprint", None, table.smiles)}
     experiment.__dict__["features"] = prints
     experiment.start.__dict__["sha256"] = "5a"
-    results = all_results(table, [run] * runs, "head")
+    results = all_results(table, [run] * runs)
     given = (experiment, [run] * runs, results, tested, ["one <b>"])
     return drawn, report(*given, drawn.values(), worst)
 
@@ -333,12 +334,12 @@ def page_of(targets=1, unit="", kind="regression", runs=1, names=None):
     if kind != "regression":
         labels = labels % {"binary": 2, "multiclass": 3}[kind]
     known = np.eye(3)[labels[:, 0].astype(int)] if kind == "multiclass" else labels
-    values, forest = known + 4 * wave, known + 8 * wave
+    values, trees = known + 4 * wave, known + 8 * wave
     if kind != "regression":
-        values = forest = known + 0.7 * np.abs(wave) * (1 - 2 * known)
+        values = trees = known + 0.7 * np.abs(wave) * (1 - 2 * known)
     mean = known[:40].mean(0)
     table = molecules_of(labels, SMILES, names, unit, kind)
-    run = run_of(table, values, 4.0, False, forest, in_domain, mean)
+    run = run_of(table, values, 4.0, False, trees, in_domain, mean)
     with undrawn():
         return pictures_of(table, run, "/srv/it's here", runs)[1]
 
@@ -349,7 +350,7 @@ def test_what_the_report_says():
     first = re.search(
         r"The model \(head\) predicts y0 of molecules that it has not seen with an RMSE of "
         r"([\d.]+) ± 0.000 mg/L: 86 % below the mean \(30.549 ± 0.000\), 50 % below the "
-        r"random forest \(([\d.]+) ± 0.000\)\.",
+        r"boosted trees \(([\d.]+) ± 0.000\)\.",
         text,
     )
     assert float(first[2]) == pytest.approx(2 * float(first[1]), abs=2e-3)

@@ -53,7 +53,7 @@ def test_a_split_column(write):
     asked = dataclasses.replace(asked, extra_columns=("active",))
     _, only = experiment_warnings(read_table(asked), [split], asked)
     assert only.startswith(shared) and "duplicates" not in only
-    # Heads and random forests are fitted to valid, too.
+    # Heads and trees are fitted to valid, too.
     parts = map(np.array, ([0, 1], [3], [3, 2]))
     fitted = SplitLabels(table, dict(zip(("train", "valid", "test"), parts)))
     assert "2 of 2 rows of test are" in experiment_warnings(table, [fitted], asked)[2]

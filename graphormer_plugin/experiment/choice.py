@@ -1,0 +1,49 @@
+"""Whether trees are better than a head on the validation molecules."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphormer_plugin.criterions.metrics import RISING
+from graphormer_plugin.data.schema import mean_of_defined
+from graphormer_plugin.experiment.predictions import Run
+from graphormer_plugin.inference.scores import main_metric, scores
+
+DRAWS = 25  # bootstrap samples of the validation molecules
+LEAST_ERRORS = 2.0  # standard errors that the trees must be better by (our choice)
+
+
+def trees_are_better(runs: Sequence[Run], seed: int) -> bool:
+    """Whether the model beside is better than the model of each run in the main metric of the
+    validation molecules, by more than noise: `LEAST_ERRORS` standard errors, which come
+    from bootstrap samples of the molecules."""
+    rng = np.random.default_rng(seed)
+    whole = [np.arange(len(run.labels.rows["valid"])) for run in runs]
+    gain = _gain(runs, whole)
+    if not gain > 0:  # also NaN, without validation labels
+        return False
+    draws = [
+        _gain(
+            runs, [rng.choice(rows, len(rows)) if len(rows) else rows for rows in whole]
+        )
+        for _ in range(DRAWS)
+    ]
+    return bool(gain > LEAST_ERRORS * np.nanstd(draws))
+
+
+def _gain(runs: Sequence[Run], chosen: Sequence[np.ndarray]) -> float:
+    """How much the model beside is better, mean over the runs that have a value; of each
+    run some of its validation molecules."""
+    gains = []
+    for run, rows in zip(runs, chosen, strict=True):
+        targets = run.labels.table.targets
+        metric = main_metric(targets)
+        labels = run.labels.scored("valid")[rows]
+        places = run.labels.rows["valid"][rows]
+        values = [
+            scores(targets, one.predicted.values[places], labels, run.labels.deviation)
+            for one in (run, run.beside)
+        ]
+        head, trees = (mean_of_defined(of[metric]) for of in values)
+        gains.append(trees - head if metric in RISING else head - trees)
+    return mean_of_defined(gains)
