@@ -184,7 +184,7 @@ def test_worse_is_beyond_the_standard_error(size, rows, said):
     table = molecules_of(LABELS, names=["y"], keys=(np.arange(60) // rows).tolist())
     trees = LABELS + np.where(np.arange(60) // rows % 2, 0, 1.5)[:, None]
     runs = [run_of(table, LABELS + size * WAVE, trees=trees, mean=[9.5])]
-    found = held_out_metrics(all_results(table, runs, "head"))
+    found = held_out_metrics(all_results(table, runs))
     lines = worse_than_baselines(table, runs, found)
     assert [line for line in lines if "rmse" in line] == said * [
         f"the model is worse than the boosted trees in rmse: y ({size:.3f}, 1.061)"
