@@ -80,6 +80,7 @@ WRAPPERS = {
             */collate.py) more=(--batch-size 8 --rounds 1) ;;
             */featurise.py | */prediction.py) more=(--molecules 20 --rounds 1) ;;
             */operators.py) more=(--size 1x32x4) ;;
+            */gps.py) more=(--csv nci --molecules 32 --epochs 1) ;;
             */train_step.py)
                 more=(--batch-size 8 --batches 1 --rounds 1 --threads 1)
                 more+=(--device cpu --size 1x32x4) ;;

@@ -5,14 +5,15 @@ another version of fairseq.
 """
 
 import torch
-from fairseq import checkpoint_utils, options
+from fairseq import checkpoint_utils, options, utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.models import distributed_fairseq_model
-from fairseq.optim import AMPOptimizer
+from fairseq.optim import AMPOptimizer, FP16Optimizer
 from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY
 from fairseq.trainer import Trainer
 
+from graphormer_plugin.compat import all_weights
 from graphormer_plugin.compat.amp import unscale_once
 from graphormer_plugin.compat.architectures import register_with_fairseq
 from graphormer_plugin.compat.checkpoint_files import (
@@ -62,5 +63,11 @@ def apply() -> None:
     Trainer.valid_step = guarded(Trainer.valid_step)
     # fairseq divides the gradients of --amp by the scale of the loss twice.
     AMPOptimizer.step = unscale_once
+    # Gradients and weights are copied, emptied and clipped all at once.
+    utils.multi_tensor_l2norm_available = True
+    utils.multi_tensor_total_norm = all_weights.total_norm
+    FP16Optimizer.zero_grad = all_weights.zero_grad
+    FP16Optimizer._sync_fp16_grads_to_fp32 = all_weights.copy_gradients
+    FP16Optimizer._sync_fp32_params_to_fp16 = all_weights.copy_weights
     # fairseq's schedule forgets how long it has waited.
     LR_SCHEDULER_REGISTRY["reduce_lr_on_plateau"] = ReduceLROnPlateau

@@ -9,11 +9,12 @@ import pytest
 
 IMPORTS = """
 import inspect, json, sys
+import fairseq.utils
 from fairseq import checkpoint_utils, options
 from fairseq.distributed import utils
 from fairseq.file_io import PathManager
 from fairseq.models import distributed_fairseq_model
-from fairseq.optim import AMPOptimizer
+from fairseq.optim import AMPOptimizer, FP16Optimizer
 from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY
 from fairseq.trainer import Trainer
 from fairseq_cli.train import should_stop_early
@@ -33,6 +34,10 @@ REPLACED = {
     "utils.all_gather_list": "data group max_size",
     "utils.call_main": "cfg main kwargs",
     "AMPOptimizer.step": "self",
+    "fairseq.utils.multi_tensor_total_norm": "grads chunk_size",
+    "FP16Optimizer.zero_grad": "self",
+    "FP16Optimizer._sync_fp16_grads_to_fp32": "self",
+    "FP16Optimizer._sync_fp32_params_to_fp16": "self",
     "Trainer.train_step": "self samples raise_oom",
     "Trainer.valid_step": "self sample raise_oom",
     "LR_SCHEDULER_REGISTRY['reduce_lr_on_plateau'].step": "self epoch val_loss",
