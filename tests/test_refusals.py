@@ -175,6 +175,8 @@ preprocess --dataset-name slope.xyz --positions file | forces without energies, 
 preprocess --dataset-name two.xyz --positions file --target-columns e | no column 'e', the
 preprocess --dataset-name two.xyz --positions file --forces-column f | no forces 'f', atoms have
 preprocess --dataset-name nm.xyz --positions file --split scaffold | have no scaffold; give
+explain MODEL nan.xyz a.html | nan.xyz: has atoms, expected SMILES
+train nan.xyz | nan.xyz: has atoms, expected SMILES
 predict MODEL nan.xyz out.csv | nan.xyz: has atoms, expected SMILES
 
 train '' | TABLE: it is empty

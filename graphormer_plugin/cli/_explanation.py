@@ -9,6 +9,7 @@ from typing import NamedTuple
 from graphormer_plugin import hub
 from graphormer_plugin.cli import print_line, print_warning
 from graphormer_plugin.data.files import atomic_write, home_path
+from graphormer_plugin.data.graphs.smiles import SMILES
 from graphormer_plugin.data.reading.cells import point, shown
 from graphormer_plugin.data.reading.formats import SmilesTable, is_table, open_table
 from graphormer_plugin.data.reading.rows import whole_columns
@@ -114,6 +115,7 @@ def written_molecules(
         # An empty path is the current folder.
         if is_text or argument and is_table(path):
             table = SmilesTable(path) if is_text else open_table(path)
+            table.give(SMILES)
             is_list = isinstance(table, SmilesTable)
             columns = [table.find_smiles("" if is_list else column)]
             takes_column |= not is_list or column == columns[0]

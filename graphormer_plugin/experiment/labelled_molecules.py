@@ -169,6 +169,8 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     """Read the table once: `read_labels` finds targets and their kind where the settings
     do not name them."""
     tables = [open_table(path) for path in settings.tables.values()]
+    for one in tables:
+        one.give(settings.featuriser.text)
     table, *more = tables
     options = find_options(table, settings)
     read = read_labels(

@@ -595,3 +595,18 @@ def test_every_way_of_importing_registers_once(tmp_path):
         text=True,
     )
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    "field, featuriser, message",
+    [
+        ("pos", "ogb", "reads positions of atoms, which these graphs do not have"),
+        ("edge_index", "atoms", "has no bonds, .*--radius joins near atoms"),
+    ],
+)
+def test_data_without_what_a_model_reads(loaded, field, featuriser, message):
+    task = loaded("valid")
+    task.store.featuriser = featuriser
+    task.batch_spec = BatchSpec(frozenset({"x", "node_mask", field}))
+    with pytest.raises(ValueError, match=message):
+        task.give_fields()

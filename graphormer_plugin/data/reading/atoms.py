@@ -29,6 +29,7 @@ class AtomsTable(Table):
     """
 
     texts = (ATOMS,)
+    forces = ""  # array of the forces, see `give`
     no_rows = "there are no atoms"
 
     def _read_header(self) -> Sequence[str]:
