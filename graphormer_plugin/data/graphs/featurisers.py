@@ -91,7 +91,10 @@ class AtomsFeaturiser(Featuriser):
 
     def read(self, text: str) -> MoleculeGraph:
         """See `Featuriser`."""
-        arrays = {k: np.array(v) for k, v in json.loads(text.split("\n")[1]).items()}
+        _, _, lists = text.partition("\n")
+        if not lists:
+            raise ValueError("it is no atoms with positions, which the model reads")
+        arrays = {name: np.array(rows) for name, rows in json.loads(lists).items()}
         x = arrays["x"]
         nearest = nearest_distance(x[:, 0], arrays["pos"])
         return MoleculeGraph(

@@ -93,6 +93,8 @@ def test_atoms_without_bonds():
     assert graph.edge_index.shape == (2, 0)
     graph = AtomsFeaturiser().read(atoms_text(np.array([8, 1, 1]), WATER))
     assert graph.x[:, 1].tolist() == [1, 1, 1] and graph.forces is None
+    with pytest.raises(ValueError, match="it is no atoms with positions"):
+        AtomsFeaturiser().read("CCO")
 
 
 def test_distances_of_nearest_atoms():
