@@ -21,6 +21,7 @@ from support.benchmark_files import SMILES, write_all
 from support.golden import golden_state, load_golden
 from support.recipe_server import COMMANDS
 from support.recipes import bash
+from support.springs import write_waters
 from support.training import free_port, server_environment
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -197,6 +198,9 @@ def provide(page, clone, trained):
         log = clone / "runs/zinc/grpe_small/seed1/train.log"
         log.parent.mkdir(parents=True)
         log.write_text(LOG)
+    if page == "examples/positions/README.md":
+        pytest.importorskip("ase", reason="pip install ase")
+        write_waters(clone / "water.xyz")
     if page == "examples/speed/README.md":
         packed = gzip.compress(csv_file(["smiles"]).encode())
         for name in ("molhiv", "pcqm4mv2"):
@@ -330,7 +334,7 @@ def test_every_flag_exists(tmp_path, monkeypatch):
         f"--arch {architecture.family}" for architecture in ARCHITECTURES.values()
     }
     cases |= {"--criterion binary_logloss", "--lr-scheduler reduce_lr_on_plateau"}
-    cases.add("--criterion mae_deltapos")
+    cases |= {"--criterion mae_deltapos", "--criterion energy_forces"}
     for case in cases:  # the last of equal flags wins
         words = f"{base} --criterion l1_loss --task graph_prediction --arch gin {case}"
         parsers.append(options.get_training_parser())

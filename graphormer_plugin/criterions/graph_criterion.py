@@ -46,6 +46,7 @@ class GraphCriterion(FairseqCriterion):
 
     name: ClassVar[str]
     target_kinds: ClassVar[tuple[str, ...]]
+    vector: ClassVar[str] = ""  # see `TargetSchema`
     keeps_outputs = False
 
     def __init__(self, task, class_weights: str | None = None) -> None:
@@ -56,6 +57,12 @@ class GraphCriterion(FairseqCriterion):
             raise ValueError(
                 f"{self.name} needs {' or '.join(self.target_kinds)} targets, received "
                 f"{self.targets.kind} targets {listed(self.targets.names, 5)}"
+            )
+        if self.targets.vector != self.vector:
+            raise ValueError(
+                f"--criterion {self.name} learns {self.vector or 'no vectors'}, the task "
+                f"{self.targets.vector or 'none'}; use --task is2re with --criterion "
+                "mae_deltapos, energy_forces with energy_forces"
             )
         self.class_weights: Tensor | None = None  # [C, classes]
         if class_weights:

@@ -15,6 +15,7 @@ from graphormer_plugin.choices import check_least, option
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.log import log_mean_error, log_sums, mean_over_columns
+from graphormer_plugin.data.columns import DISPLACEMENT
 from graphormer_plugin.data.graphs.periodic import counted_atoms
 
 # Of OC20, in eV and angstrom (released code).
@@ -49,6 +50,7 @@ class MaeDeltapos(L1Loss):
     """
 
     name = "mae_deltapos"
+    vector = DISPLACEMENT
 
     def __init__(
         self,
@@ -60,8 +62,6 @@ class MaeDeltapos(L1Loss):
         super().__init__(task)
         check_least("--node-loss-weight", node_loss_weight, 0)
         check_least("--min-node-loss-weight", min_node_loss_weight, 0)
-        if not self.targets.vector:
-            raise ValueError("mae_deltapos needs displacements; use --task is2re")
         self.node_loss_weight = node_loss_weight
         self.fall = max(0, node_loss_weight - min_node_loss_weight)
         self.max_update = max_update

@@ -23,7 +23,7 @@ METRICS = {
 # A larger value is better; every other metric is an error or a loss.
 RISING = frozenset(
     ("r2", "spearman", "roc_auc", "ap", "accuracy", "balanced_accuracy")
-    + ("weighted_accuracy", "weighted_accuracy_batch", "ewt")
+    + ("weighted_accuracy", "weighted_accuracy_batch", "ewt", "force_cosine")
 )
 
 

@@ -41,6 +41,10 @@ class Level(StrEnum):
         return f"{self}_offset"
 
 
+# Vectors of nodes that are learned beside targets of graphs.
+DISPLACEMENT = "displacement"
+FORCES = "forces"
+VECTORS = (DISPLACEMENT, FORCES)
 LEARNED_LEVELS = (Level.GRAPH, Level.NODE)
 
 
@@ -189,10 +193,10 @@ _TABLE = {
     "x": ColumnType(Level.NODE, DTYPES["x"], "x"),
     # In angstrom, centred: `graph_columns.flat_columns` subtracts the mean of a graph.
     "pos": ColumnType(Level.NODE, DTYPES["pos"], "pos", tail=(3,), is_attribute=True),
-    "forces": ColumnType(Level.NODE, _FLOAT32, "forces", tail=(3,), is_attribute=True),
-    "displacement": ColumnType(
-        Level.NODE, _FLOAT32, "displacement", True, tail=(3,), is_attribute=True
-    ),
+    **{
+        name: ColumnType(Level.NODE, _FLOAT32, name, True, tail=(3,), is_attribute=True)
+        for name in VECTORS
+    },
     "node_split": ColumnType(Level.NODE, _types("uint8"), "train_mask"),
     "lap_pe": ColumnType(Level.NODE, DTYPES["lap_pe"]),
     "wl_role": ColumnType(Level.NODE, DTYPES["wl_role"]),

@@ -166,7 +166,9 @@ class TargetSchema:
         class_names: names of the classes 0, 1, ... of each target; empty where the data
             have numbers. All empty: an empty list.
         vector: what the three numbers of each node are that are learned beside targets of
-            graphs, such as ``displacement``; empty without.
+            graphs, one of `VECTORS`; empty without.
+        atom_energies: energy of an atom of each type (first node column), which models do
+            not learn; empty without.
     """
 
     names: list[str]
@@ -178,6 +180,7 @@ class TargetSchema:
     std: list[float] = field(default_factory=list)
     class_names: list[list[str]] = field(default_factory=list)
     vector: str = ""
+    atom_energies: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.kind not in TARGET_KINDS:
@@ -269,9 +272,18 @@ class TargetSchema:
             return values
         return values * _like(values, self.std) + _like(values, self.mean)
 
+    def atoms_output(self, batch: dict[str, Any]) -> Any:
+        """`atom_energies` of the atoms of each graph of a batch, float64 [B, 1] at the scale
+        of training, which the output of a model lacks; 0 without."""
+        if not self.atom_energies:
+            return 0.0
+        energies = _like(batch["x"].double(), self.atom_energies) / self.std[0]
+        atoms = energies[batch["x"][..., 0].long()]
+        return atoms.where(batch["node_mask"], 0).sum(1, keepdim=True)
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; names of classes, and of a vector, only if there are some."""
-        rare = ("class_names", "vector")
+        """Plain JSON values; the later ones only if they are not empty."""
+        rare = ("class_names", "vector", "atom_energies")
         values = {n: v for n, v in vars(self).items() if v or n not in rare}
         return values | {"level": str(self.level)}
 

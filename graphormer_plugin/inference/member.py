@@ -23,6 +23,7 @@ from graphormer_plugin.inference.embedding import (
 from graphormer_plugin.inference.graphs import Batch, ModelGraphs, PerGraph
 from graphormer_plugin.inference.molecules import Molecules
 from graphormer_plugin.models import GraphModel
+from graphormer_plugin.modules.derivatives import output_and_forces
 
 # Vectors of heads that share a model, by model and layers.
 HeadVectors = dict[tuple[GraphModel, int], np.ndarray]
@@ -101,11 +102,12 @@ class Member:
         if self.domain is None or not domain:
             return Prediction(self.values(graphs, batch_size))
         width = self.targets.num_outputs
-        joined = graphs.collect(
-            lambda batch: torch.cat(output_and_vectors(self.model, batch), 1),
-            width + self.model.embed_dim,
-            batch_size,
-        )
+
+        def _joined(batch: Batch) -> torch.Tensor:
+            output, vectors = output_and_vectors(self.model, batch)
+            return torch.cat([output + self.targets.atoms_output(batch), vectors], 1)
+
+        joined = graphs.collect(_joined, width + self.model.embed_dim, batch_size)
         values = values_of(joined[:, :width], self.targets)
         score = self.domain.score(joined[:, width:])
         score[self.domain.is_beyond(numbers).any(1)] = 0
@@ -161,10 +163,39 @@ class Member:
         """Predictions of the model without head, see `Predictor.predict`."""
         nodes = self.targets.level == "node"
         width = self.targets.num_outputs
-        outputs = graphs.collect(self.model, width, batch_size, nodes)
+        outputs = graphs.collect(self.output, width, batch_size, nodes)
         if nodes:
             return [values_of(output, self.targets) for output in outputs]
         return values_of(outputs, self.targets)
+
+    def output(self, batch: Batch) -> torch.Tensor:
+        """Output of the model, with the energies of atoms that it did not learn."""
+        return self.model(batch) + self.targets.atoms_output(batch)
+
+    def energies_and_forces(
+        self, molecules: Molecules, batch_size: int
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """See `Predictor.energies_and_forces`."""
+        fields = self.model.batch_spec.fields
+        one_value = self.targets.kind == "regression" and self.targets.num_outputs == 1
+        if not one_value or "pos" not in fields or self.model.level != "graph":
+            raise ValueError("forces need a model of one value that reads positions")
+        if self.head is not None:
+            raise ValueError("a head on frozen vectors has no forces")
+        scale = self.targets.std[0] if self.targets.std else 1.0
+
+        def _energies_beside_forces(batch: Batch) -> torch.Tensor:
+            output, forces = output_and_forces(self.model, batch, create_graph=False)
+            output = output.detach() + self.targets.atoms_output(batch)
+            energies = self.targets.restore(output.double()).unsqueeze(1)
+            energies = energies.expand(-1, forces.shape[1], 1)
+            return torch.cat([energies, scale * forces.double()], 2)
+
+        graphs = self.graphs(molecules)
+        rows = graphs.collect(_energies_beside_forces, 4, batch_size, nodes=True)
+        return np.array([atoms[0, 0] for atoms in rows]), [
+            atoms[:, 1:] for atoms in rows
+        ]
 
     def graphs(
         self, molecules: Molecules, numbers: np.ndarray | None = None

@@ -179,6 +179,26 @@ class Predictor:
         numbers = extra_values(self.extra_columns, extra, len(molecules))
         return self.member.values(self.member.graphs(molecules, numbers), batch_size)
 
+    def energies_and_forces(
+        self, inputs: Inputs, batch_size: int = 128
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Predict an energy, and the forces -dE/dx that follow from it, of atoms with positions.
+
+        Any model of one value that reads positions has forces; `--task energy_forces` trains
+        on them. Arguments and errors are those of `predict`.
+
+        Returns:
+            float64 [len(inputs)], in the target's unit, and an array [N, 3] per graph, in
+            that unit per angstrom.
+        """
+        if self.logs:
+            raise ValueError("forces of a logarithm are not those of its value")
+        molecules = self.read(inputs)
+        each = [one.energies_and_forces(molecules, batch_size) for one in self.members]
+        energies, forces = zip(*each)
+        means = [np.mean(of_models, 0) for of_models in zip(*forces)]
+        return np.mean(energies, 0), molecules.to_source_order(means, [0])
+
     @torch.no_grad()
     def estimate(
         self,

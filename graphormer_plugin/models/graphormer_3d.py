@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from graphormer_plugin.data.columns import DISPLACEMENT
 from graphormer_plugin.data.graphs.periodic import IMAGE, TAG, TAGS, counted_atoms
 from graphormer_plugin.models._base import GraphModel, TransformerConfig
 from graphormer_plugin.models._registry import register_model
@@ -61,7 +62,7 @@ class Graphormer3DModel(GraphModel):
     """`Graphormer3DEncoder` and a head on each atom. A graph has the sum of its atoms, in a
     periodic system of those above tag 0, without images.
 
-    A model of targets with a `vector` returns the targets of a graph and the vector of
+    A model of targets with displacements returns the targets of a graph and the vector of
     each atom [B, N, 3].
     """
 
@@ -70,7 +71,7 @@ class Graphormer3DModel(GraphModel):
         """The model of a config, for a task's schema and targets (see `ModelTask`)."""
         schema = task.schema
         targets = task.targets
-        if targets.vector:  # the image is no feature
+        if targets.vector == DISPLACEMENT:  # the image is no feature
             dims = schema.node_dims[:IMAGE]
             schema = dataclasses.replace(
                 schema, node_dims=dims, num_node_features=len(dims)
@@ -80,7 +81,7 @@ class Graphormer3DModel(GraphModel):
         model = cls(encoder, head, targets.level, "sum")
         heads = cfg.encoder_attention_heads
         model.vector = None
-        if targets.vector:
+        if targets.vector == DISPLACEMENT:
             model.vector = VectorHead(cfg.encoder_embed_dim, heads)
         return model
 

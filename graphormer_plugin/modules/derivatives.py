@@ -1,4 +1,4 @@
-"""Second derivatives of functions whose fast backward pass has none."""
+"""Second derivatives of functions whose fast backward pass has none, and forces."""
 
 import functools
 from collections.abc import Callable
@@ -53,3 +53,21 @@ def differentiable_by(formula: Callable[..., Any]) -> Callable[[Callable], Calla
         return _backward
 
     return _decorate
+
+
+def output_and_forces(
+    model: Callable[[dict[str, Tensor]], Tensor],
+    batch: dict[str, Tensor],
+    create_graph: bool,
+) -> tuple[Tensor, Tensor]:
+    """Output [B, 1] of a model, and minus its derivatives by the positions [B, N, 3], in its
+    unit per angstrom; 0 at padding.
+
+    Args:
+        create_graph: whether the forces have derivatives, for a loss.
+    """
+    with torch.enable_grad():
+        pos = batch["pos"].detach().requires_grad_()
+        output = model({**batch, "pos": pos})
+        (slope,) = torch.autograd.grad(output.sum(), pos, create_graph=create_graph)
+    return output, -slope

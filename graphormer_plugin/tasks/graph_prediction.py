@@ -23,7 +23,7 @@ from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields import BatchSpec
 from graphormer_plugin.data.batches.fields.degrees import mean_log_degree
 from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
-from graphormer_plugin.data.columns import Level
+from graphormer_plugin.data.columns import DISPLACEMENT, Level
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser
 from graphormer_plugin.data.reading.options import DatasetOptions
@@ -145,10 +145,12 @@ class GraphPredictionTask(FairseqTask):
                 raise ValueError(
                     f"{name} has labels of {level}s; use --task {level}_prediction"
                 )
-            if ("displacement" in store.columns) != bool(self.vector):
-                use = "graph_prediction" if self.vector else "is2re"
-                has = "no displacements" if self.vector else "images of periodic cells"
-                raise ValueError(f"{name} has {has}; use --task {use}")
+            if self.vector and self.vector not in store.columns:
+                text = f"{name} has no {self.vector}; use --task graph_prediction"
+                raise ValueError(text)
+            if DISPLACEMENT in store.columns and self.vector != DISPLACEMENT:
+                text = f"{name} has images of periodic cells; use --task is2re"
+                raise ValueError(text)
             self._store = store
             logger.info(describe(store))
             for text in store.warnings:

@@ -10,11 +10,8 @@ from fairseq.tasks import register_task
 
 from graphormer_plugin.choices import option
 from graphormer_plugin.compat.one_line_errors import one_line_errors
-from graphormer_plugin.criterions.mae_deltapos import (
-    ENERGY_MEAN,
-    ENERGY_STD,
-    MaeDeltapos,
-)
+from graphormer_plugin.criterions.mae_deltapos import ENERGY_MEAN, ENERGY_STD
+from graphormer_plugin.data.columns import DISPLACEMENT
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.tasks._config import GraphPredictionConfig
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
@@ -39,7 +36,7 @@ class IS2RETask(GraphPredictionTask):
     the energy. Energies are scaled by OC20's mean and deviation, as in the released code.
     """
 
-    vector = "displacement"
+    vector = DISPLACEMENT
 
     def __init__(self, cfg: IS2REConfig, **kwargs: Any) -> None:
         cfg.data = cfg.dataset_name = cfg.data or cfg.dataset_name
@@ -60,14 +57,6 @@ class IS2RETask(GraphPredictionTask):
             if not getattr(model, "vector", None):
                 raise ValueError("--task is2re: use --arch graphormer3d_base or _small")
         return model
-
-    def build_criterion(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
-        """See `GraphPredictionTask`."""
-        criterion = super().build_criterion(cfg, from_checkpoint)
-        with one_line_errors():
-            if not isinstance(criterion, MaeDeltapos):
-                raise ValueError("--task is2re: use --criterion mae_deltapos")
-        return criterion
 
     def passes(self, sample, model, criterion, optimizer, update_num, ignore_grad):
         """See `GraphPredictionTask`; tells the criterion the number of the update."""

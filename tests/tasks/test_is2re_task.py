@@ -71,11 +71,11 @@ def test_data_of_other_tasks(folder, tmp_path, monkeypatch, error):  # noqa: F81
     energies = "--task is2re --arch graphormer3d_small --criterion"
     assert "use --task is2re" in refused(f"{graph} nci --criterion mae_deltapos")
     line = refused(f"nci {energies} mae_deltapos --layers 1")
-    assert "no displacements; use --task graph_prediction" in line
+    assert "no displacement; use --task graph_prediction" in line
     line = refused(f"{energies} mae_deltapos --layers 1")
     assert "give --dataset-name" in line
     line = refused(f"{folder} {energies} l1_loss --layers 1")
-    assert "use --criterion mae_deltapos" in line
+    assert "--criterion mae_deltapos" in line
     line = refused(f"{folder} --task is2re --criterion mae_deltapos {TINY}")
     assert "use --arch graphormer3d_base" in line
 

@@ -15,6 +15,7 @@ from cython_ext import bond_dtype, build_batch
 from cython_ext.columns import ranges
 from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.columns import (
+    VECTORS,
     Columns,
     Level,
     column_type,
@@ -79,7 +80,7 @@ class GraphCollator:
               float32 tensors, and a half rounds 2,049 and turns 70,000 into infinity.
               For nodes ``[B, N, C]``: classes int64, -1 where missing or padding; values
               float64, NaN there;
-            - ``weight`` float64 ``[B]``, ``bound`` int8 ``[B, C]`` and ``displacement``
+            - ``weight`` float64 ``[B]``, ``bound`` int8 ``[B, C]`` and `VECTORS`
               float64 ``[B, N, 3]``, NaN where missing or padding, if the store has them.
 
             An empty array gives an empty dict: fairseq fills uneven shards with such
@@ -132,9 +133,9 @@ class GraphCollator:
             labels["weight"] = columns["weight"][ids].astype(np.float64)
         if "bound" in columns:
             labels["bound"] = columns["bound"][ids]
-        if "displacement" in columns:
-            moved = padded_rows(columns, Level.NODE, "displacement", ids)
-            labels["displacement"] = moved.astype(np.float64)
+        for name in columns.keys() & VECTORS:
+            vectors = padded_rows(columns, Level.NODE, name, ids)
+            labels[name] = vectors.astype(np.float64)
         return {
             "id": torch.tensor(graph_ids),  # a copy: they may be read-only
             "nsamples": len(graph_ids),

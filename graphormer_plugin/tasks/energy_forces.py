@@ -1,0 +1,79 @@
+"""Predict the energy of atoms, with forces that are its slopes."""
+
+import dataclasses
+from functools import cached_property
+
+import numpy as np
+from fairseq.dataclass import FairseqDataclass
+from fairseq.tasks import register_task
+from numpy.typing import NDArray
+
+from graphormer_plugin.compat.one_line_errors import one_line_errors
+from graphormer_plugin.data.columns import FORCES, Level, rows_of_graphs
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.tasks._config import GraphPredictionConfig
+from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
+
+
+@register_task("energy_forces", dataclass=GraphPredictionConfig)
+class EnergyForcesTask(GraphPredictionTask):
+    """`GraphPredictionTask` of an energy, with the forces -dE/dx on its atoms.
+
+    Models learn energies without those of their atoms, which are fitted to the training
+    split by least squares, one of each element, and divided by the root mean square of its
+    forces (our choice).
+    """
+
+    vector = FORCES
+
+    @property
+    def targets(self) -> TargetSchema:
+        """See `GraphPredictionTask`."""
+        return self._targets or self.fitted_targets
+
+    def build_model(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
+        """See `GraphPredictionTask`."""
+        model = super().build_model(cfg, from_checkpoint)
+        with one_line_errors():
+            if "pos" not in model.batch_spec.fields:
+                raise ValueError(
+                    "--task energy_forces: the model does not read positions; give "
+                    "--pair-encodings gaussians or --length-kernels"
+                )
+        return model
+
+    @cached_property
+    def fitted_targets(self) -> TargetSchema:
+        """The targets of the dataset, with energies of atoms and the scale of forces."""
+        targets = dataclasses.replace(self.store.targets.raw(), vector=self.vector)
+        if targets.kind != "regression" or len(targets.names) != 1:
+            raise ValueError(
+                f"--task energy_forces: {', '.join(targets.names)}, expected an energy"
+            )
+        if self.cfg.target_scale == "none":
+            return targets
+        elements = self.schema.node_dims[0] if self.schema.categorical else 0
+        parts = [atom_counts(part, elements) for part in self.store.stores]
+        counts, energies, forces = map(np.concatenate, zip(*parts))
+        labelled = np.isfinite(energies)
+        atom_energies = np.linalg.lstsq(counts[labelled], energies[labelled])[0]
+        scale = float(np.sqrt(np.nanmean(np.square(forces)))) or 1.0
+        return dataclasses.replace(
+            targets, mean=[0.0], std=[scale], atom_energies=atom_energies.tolist()
+        )
+
+
+def atom_counts(
+    store: GraphStore, elements: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Atoms of each element, energies and forces of the graphs of the training split: [n,
+    elements], [n] and [atoms, 3]."""
+    ids = store.splits.get("train", np.zeros(0, np.int64))
+    rows = rows_of_graphs(store.columns, ids, Level.NODE)
+    counts = np.zeros((len(ids), elements))
+    if elements:
+        graphs = np.repeat(np.arange(len(ids)), store.sizes[ids])
+        np.add.at(counts, (graphs, store.columns["x"][rows, 0]), 1)
+    forces = np.asarray(store.columns["forces"][rows], np.float64)
+    return counts, np.asarray(store.target[ids, 0], np.float64), forces

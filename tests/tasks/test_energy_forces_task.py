@@ -1,0 +1,137 @@
+"""The task energy_forces: a training on springs, its checkpoint, and wrong data."""
+
+import csv
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fairseq_cli import train as fairseq_train
+from fairseq_cli import validate as fairseq_validate
+
+from graphormer_plugin import hub
+from graphormer_plugin.data.graphs.conformers import atoms_text
+from support.springs import write_waters
+from support.training import (  # noqa: F401
+    TINY,
+    USER_DIR,
+    error,
+    logged,
+    run,
+    run_once,
+)
+
+build = pytest.importorskip("ase.build", reason="pip install ase")
+io = pytest.importorskip("ase.io", reason="pip install ase")
+
+pytestmark = pytest.mark.usefixtures("fresh_fairseq")
+
+TRAINING = f"""--user-dir {USER_DIR} --task energy_forces --criterion energy_forces
+    {TINY} --encoder-layers 2 --positions file --pair-encodings gaussians
+    --gaussian-kernels 16 --gaussian-types sum --gaussian-node-factor 1
+    --split random --optimizer adam --lr 1e-2 --lr-scheduler polynomial_decay
+    --total-num-update 180 --dropout 0 --attention-dropout 0 --batch-size 8 --max-epoch 25 --cpu
+    --best-checkpoint-metric force_mae --log-format json --num-workers 0
+    --no-epoch-checkpoints --no-last-checkpoints"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Folder, frames and log of a training."""
+    folder = tmp_path_factory.mktemp("springs")
+    write_waters(folder / "springs.xyz")
+    frames = io.read(folder / "springs.xyz", ":")
+    words = shlex.split(TRAINING) + ["--dataset-name", str(folder / "springs.xyz")]
+    words += ["--data-root", str(folder), "--save-dir", str(folder)]
+    return folder, frames, run_once(fairseq_train.cli_main, words)
+
+
+def test_training_lowers_both_errors(trained):
+    *_, log = trained
+    first, *_, last = logged(log, "valid")
+    assert last["valid_mae_per_atom"] < 0.5 * first["valid_mae_per_atom"]
+    assert last["valid_force_mae"] < 0.5 * first["valid_force_mae"]
+    assert last["valid_force_cosine"] > max(0.8, first["valid_force_cosine"])
+
+
+def test_predictor(trained, monkeypatch, tmp_path):
+    """Energies have those of the atoms; forces are their slopes, and those of the log."""
+    folder, frames, log = trained
+    checkpoint = folder / "checkpoint_best.pt"
+    words = f"--user-dir {USER_DIR} --task energy_forces --path {checkpoint} --cpu"
+    words += f" --valid-subset valid --data-root {folder} --batch-size 3"
+    words += f" --results-path {tmp_path} --log-format json --num-workers 0"
+    (valid,) = logged(
+        run(fairseq_validate.cli_main, words.split(), monkeypatch), "valid"
+    )
+    with open(tmp_path / "predictions_valid.csv") as file:
+        lines = [*csv.DictReader(file)]
+    predictor = hub.load(checkpoint).double()
+    rows = [int(line["row"]) for line in lines]
+    texts = [atoms_text(frames[row].numbers, frames[row].positions) for row in rows]
+    energies, forces = predictor.energies_and_forces(texts, batch_size=2)
+    assert np.allclose(predictor.predict(texts)[:, 0], energies, rtol=0, atol=1e-9)
+    true = [frames[row].get_potential_energy() for row in rows]
+    assert np.abs(energies - true).max() < 1
+    for energy, line in zip(energies, lines, strict=True):
+        assert float(line["energy"]) == pytest.approx(energy, abs=1e-3)
+    errors = [f - frames[row].get_forces() for f, row in zip(forces, rows)]
+    assert np.abs(np.concatenate(errors)).mean() == pytest.approx(
+        valid["valid_force_mae"], abs=1e-3
+    )
+    numbers, pos = frames[rows[0]].numbers, frames[rows[0]].positions
+    steps = [pos.copy(), pos.copy()]
+    steps[0][1, 2] += 1e-3
+    steps[1][1, 2] -= 1e-3
+    high, low = predictor.predict([atoms_text(numbers, step) for step in steps])[:, 0]
+    assert (low - high) / 2e-3 == pytest.approx(forces[0][1, 2], abs=1e-3)
+
+
+def test_the_calculator_of_the_page_relaxes_a_molecule(trained, tmp_path, monkeypatch):
+    folder, *_ = trained
+    page = (Path(USER_DIR).parent / "examples/positions/README.md").read_text()
+    code = re.search(r"```python\n(import ase.*?)```", page, re.DOTALL)[1]
+    (tmp_path / "forces").symlink_to(folder)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(code, names)
+    relaxed = names["atoms"]
+    start = build.molecule("H2O", calculator=names["Learned"]())
+    assert np.abs(relaxed.get_forces()).max() < 0.05 < np.abs(start.get_forces()).max()
+    assert relaxed.get_potential_energy() < start.get_potential_energy()
+
+
+def test_energies_of_atoms(trained):
+    folder, *_ = trained
+    targets = hub.load(folder / "checkpoint_best.pt").targets
+    assert targets.vector == "forces" and targets.mean == [0]
+    atoms = targets.atom_energies
+    assert atoms[8] + 2 * atoms[1] == pytest.approx(-2020, abs=1)
+    assert 0.2 < targets.std[0] < 2
+
+
+def test_wrong_data(trained, tmp_path, monkeypatch, error):  # noqa: F811
+    folder, *_ = trained
+    xyz = folder / "springs.xyz"
+    text = xyz.read_text().replace("forces:R:3", "velo:R:3")
+    (tmp_path / "still.xyz").write_text(text)
+
+    def refused(words, path=xyz):
+        words = shlex.split(f"{TRAINING} --dataset-name {path} {words}")
+        words += ["--data-root", str(tmp_path), "--save-dir", str(tmp_path / "new")]
+        return error(run, fairseq_train.cli_main, words, monkeypatch)
+
+    assert "no forces" in refused("", tmp_path / "still.xyz")
+    assert "does not read positions" in refused("--pair-encodings ''")
+    assert "learns no vectors" in refused("--criterion l1_loss")
+    assert "use --task" in refused("--task graph_prediction")
+    assert "--energy-weight -1" in refused("--energy-weight -1")
+
+
+def test_a_model_without_positions_has_no_forces():
+    torch.manual_seed(0)
+    predictor = hub.load("grpe_minimol")
+    with pytest.raises(ValueError, match="that reads positions"):
+        predictor.energies_and_forces(["CCO"])
