@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from fairseq import options
 from fairseq.dataclass import utils
 from fairseq.logging import metrics
@@ -192,7 +191,7 @@ from graphormer_plugin.data.datasets.registry import DatasetSource, register_dat
 def points():
     graphs = []
     for number in range(30):
-        far = 1.0 + number
+        far = 1.0 + number / 10
         graphs.append(Data(
             x=torch.tensor([[0], [1]]),
             edge_index=torch.tensor([[0, 1], [1, 0]]),
@@ -203,19 +202,23 @@ def points():
     splits = {"train": rows[:24], "valid": rows[24:27], "test": rows[27:]}
     return DatasetSource(graphs=graphs, splits=splits, target_names=["far"])
 """)
-    more = [*GRAPHORMER, "--gaussian-kernels", 3, "--target-columns", ""]
+    more = [*GRAPHORMER, "--pair-encodings", "gaussians", "--gaussian-kernels", 3]
+    more += ["--target-columns", ""]
     more += ["--dataset-name", "end_to_end_points", "--user-data-dir", tmp_path]
     # The read-out sees pairs of nodes from the second layer on.
     more += ["--encoder-layers", 2]
     train("run", *more, "--max-epoch", 4)
     # Distances reach the bias: its Gaussians have moved.
-    state = weights(tmp_path / "run/checkpoint_last.pt")["model"]
-    centre = state["encoder.attn_bias.distance.centre"]
-    moved = (centre - torch.tensor([0.0, 5.0, 10.0])).abs()
-    assert moved.min() > 1e-4
+    first, last = (
+        weights(tmp_path / f"run/checkpoint{name}.pt")["model"][
+            "encoder.attn_bias.further.0.encoding.kernels.kernels.centre"
+        ]
+        for name in ("1", "_last")
+    )
+    assert (last - first).abs().max() > 1e-4
     with pytest.raises(ValueError, match="how SMILES become"):
         hub.load(tmp_path / "run/checkpoint_last.pt").predict(["CC"])
-    line = error(train, "flat", *GRAPHORMER, "--gaussian-kernels", 4)
+    line = error(train, "flat", *GRAPHORMER, "--pair-encodings", "gaussians")
     assert "molecules.csv has no 3D positions" in line
 
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from graphormer_plugin.data.files import PathName
@@ -25,7 +24,7 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.array_file import reading, write_arrays
 from graphormer_plugin.heads.domain import Domain, nearest_of
 from graphormer_plugin.heads.kernels import Floats, Reference, weighted_sum
-from graphormer_plugin.heads.prediction import Prediction
+from graphormer_plugin.heads.prediction import Prediction, expit
 from graphormer_plugin.heads.trees import TREES, Trees
 
 HEAD_FILE = "head.npz"
@@ -176,9 +175,9 @@ class Head:
             spread = np.sqrt(
                 numbers["slope"] ** 2 * variance + numbers["logit_std"] ** 2
             )
-            samples = _expit(logits[..., None] + spread[..., None] * _NODES)
+            samples = expit(logits[..., None] + spread[..., None] * _NODES)
             centred = samples - (samples @ _SHARES)[..., None]
-            values = _expit(logits)
+            values = expit(logits)
             std = np.sqrt(centred**2 @ _SHARES)
             if self.targets.kind == "multiclass":  # one class against all others
                 total = values.sum(1, keepdims=True)
@@ -342,8 +341,3 @@ def _parts(count: int) -> list[slice]:
     """Parts of at most `QUERY_ROWS` molecules; an empty part of none."""
     starts = range(0, max(count, 1), QUERY_ROWS)
     return [slice(start, start + QUERY_ROWS) for start in starts]
-
-
-def _expit(x: Floats) -> Floats:
-    """1 / (1 + exp(-x)) without overflow."""
-    return torch.special.expit(torch.from_numpy(x)).numpy()

@@ -156,3 +156,8 @@ def names_and_unit(targets: TargetSchema) -> str:
     meanings = {"binary": "probability", "multiclass": "class"}
     meaning = meanings.get(targets.kind, targets.units_text or "no unit")
     return f"{listed(targets.names)} ({meaning})"
+
+
+def expit(x: Floats) -> Floats:
+    """1 / (1 + exp(-x)) without overflow."""
+    return torch.special.expit(torch.from_numpy(x)).numpy()

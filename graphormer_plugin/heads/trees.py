@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, MORGAN_BITS
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.array_file import write_arrays
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.kernels import Floats
-from graphormer_plugin.heads.prediction import Prediction
+from graphormer_plugin.heads.prediction import Prediction, expit
 
 TREES = "trees"  # value of ``model`` in the file
 VERSION = 1

@@ -239,7 +239,7 @@ class CGTEncoder(Encoder):
     ) -> Tensor:
         """See `Encoder`; returns [B, N, D]; padding is zero."""
         rows = NodeLayout(batch["node_mask"], batch["node_graph"]).flat_index
-        further = self.pairs.further(batch)
+        further = self.pairs.further.inputs(batch)
         x = self.node_encoder(batch) + further.nodes
         if perturb is not None:
             x = x + perturb.to(x.dtype)

@@ -267,7 +267,7 @@ class GPSEncoder(SparseEncoder):
         """See `Encoder`; returns [B, N, D]; padding is zero."""
         layout = NodeLayout(batch["node_mask"], batch["node_graph"])
         x = self.node_encoder(batch)
-        encoded = self.attn_bias.further(batch)
+        encoded = self.attn_bias.further.inputs(batch)
         x = x + encoded.nodes
         if perturb is not None:
             x = x + perturb.to(x.dtype)

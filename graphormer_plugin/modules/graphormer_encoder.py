@@ -253,7 +253,7 @@ class GraphormerEncoder(Encoder):
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """See `Encoder`; returns [B, T, D], the virtual node first; padding is zero."""
-        pairs = self.attn_bias.further(batch)
+        pairs = self.attn_bias.further.inputs(batch)
         x = self.node_encoder(batch) + pairs.nodes
         if self.incident is not None:
             x = x + self.incident(*(batch[name] for name in self.incident.fields))

@@ -302,7 +302,7 @@ class GRPEEncoder(Encoder):
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """See `Encoder`; returns [B, T, D], the virtual node first; padding is zero."""
-        pairs = self.pair_terms(batch)
+        pairs = self.pair_terms.inputs(batch)
         x = self.node_encoder(batch) + pairs.nodes
         if perturb is not None:
             x = x + perturb.to(x.dtype)

@@ -149,7 +149,7 @@ class PairTerms(nn.ModuleList):
     ) -> None:
         super().__init__(PairTerm(one, width, embed_dim) for one in encodings)
 
-    def forward(self, batch: dict[str, Tensor]) -> PairInput:
+    def inputs(self, batch: dict[str, Tensor]) -> PairInput:
         """A batch -> features and sums of all encodings."""
         features = []
         nodes: Tensor | float = 0.0

@@ -153,7 +153,8 @@ def test_of_edges():
     module.output = torch.nn.Identity()
     edges = torch.tensor([[0, 1, 1, 2, 4, 4], [1, 0, 2, 1, 3, 3]])  # one twice
     scores = torch.randn(6, 2, dtype=x.dtype)
-    weights = module.attention_weights(x[0], scores, edges)
-    out = module(x[0], scores, edges)
-    check_sum(weights, module.value(x[0]).unsqueeze(0), out.unsqueeze(0))
+    value = torch.randn(1, *x[0].shape, dtype=x.dtype)
+    arguments = x[0], scores, value[0, edges[0]], edges
+    weights = module.attention_weights(*arguments)
+    check_sum(weights, value, module(*arguments).unsqueeze(0))
     assert (weights[0, :, 3, 4] - 1).abs().max() < 1e-12  # j = 4 sends to i = 3

@@ -85,7 +85,7 @@ class MixerEncoder(Encoder):
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
-        pairs = self.attn_bias.further(batch)
+        pairs = self.attn_bias.further.inputs(batch)
         x = self.node_encoder(batch) + pairs.nodes
         if perturb is not None:
             x = x + perturb.to(x.dtype)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from rdkit import Chem
 from rdkit.Chem import rdDistGeom
-from scipy.spatial.distance import pdist
 
 ATOMS = "atoms"  # kind of text, see `Table.give`
 NUM_ELEMENTS = 119  # 0 is an atom of no element
@@ -46,7 +45,7 @@ def nearest_distance(numbers: np.ndarray, pos: np.ndarray) -> float:
         return np.nan
     first, second = np.triu_indices(len(pos), 1)
     radii = _covalent_radii()[numbers]
-    distances = pdist(pos)
+    distances = np.linalg.norm(pos[first] - pos[second], axis=1)
     ratios = distances / (radii[first] + radii[second])
     pair = int(ratios.argmin())
     atoms = f"atoms {first[pair]} and {second[pair]}"

@@ -131,7 +131,7 @@ def test_vocabulary_equals_the_published_one(shared_data):
 def test_a_pickle_with_code_is_refused(tmp_path, options, capsys):
     folder = write_zinc(tmp_path, PARTS)
     (folder / "train.pickle").write_bytes(pickle.dumps([Code()]))
-    with pytest.raises(DatasetError, match="names builtins.print, which no file of"):
+    with pytest.raises(DatasetError, match="names builtins.print, which no data need"):
         get_store(options("zinc"))
     assert "executed" not in capsys.readouterr().out
 
