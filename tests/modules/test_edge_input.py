@@ -25,7 +25,7 @@ def make_model(arch, options):
     if arch == "gat":
         options = options | {"edge_features": True}
     if arch in ("gt_zinc", "gps_zinc"):  # eigenvectors and walks are of bonds
-        options = options | {"pos_enc": "none"}
+        options = options | {"node_encodings": "none"}
     model = tiny_model(arch, **options).double().eval()
     for module in model.modules():  # outputs that depend on them by more than rounding
         if isinstance(module, LengthEncoder):
