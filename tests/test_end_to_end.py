@@ -219,7 +219,7 @@ def points():
     with pytest.raises(ValueError, match="how SMILES become"):
         hub.load(tmp_path / "run/checkpoint_last.pt").predict(["CC"])
     line = error(train, "flat", *GRAPHORMER, "--pair-encodings", "gaussians")
-    assert "molecules.csv has no 3D positions" in line
+    assert "positions of atoms, which these graphs do not have" in line
 
 
 def test_message_passing_on_its_way_to_a_prediction(
