@@ -16,32 +16,30 @@ LEAST_ERRORS = 2.0  # standard errors that the trees must be better by (our choi
 def trees_are_better(runs: Sequence[Run], seed: int) -> bool:
     """Whether the model beside is better than the model of each run in the main metric of the
     validation molecules, by more than noise: `LEAST_ERRORS` standard errors, which come
-    from bootstrap samples of the molecules."""
-    rng = np.random.default_rng(seed)
-    whole = [np.arange(len(run.labels.rows["valid"])) for run in runs]
-    gain = _gain(runs, whole)
+    from bootstrap samples of the molecules, each with all its rows."""
+    table = runs[0].labels.table
+    gain = _gain(runs, np.ones(len(table), int))
     if not gain > 0:  # also NaN, without validation labels
         return False
-    draws = [
-        _gain(
-            runs, [rng.choice(rows, len(rows)) if len(rows) else rows for rows in whole]
-        )
-        for _ in range(DRAWS)
-    ]
+    generator = np.random.default_rng(seed)
+    draws = [_gain(runs, table.resampled(generator)) for _ in range(DRAWS)]
     return bool(gain > LEAST_ERRORS * np.nanstd(draws))
 
 
-def _gain(runs: Sequence[Run], chosen: Sequence[np.ndarray]) -> float:
-    """How much the model beside is better, mean over the runs that have a value; of each
-    run some of its validation molecules."""
+def _gain(runs: Sequence[Run], times: np.ndarray) -> float:
+    """How much the model beside is better on validation rows, each so many ``times``
+    [rows]; mean over the runs that have a value."""
     gains = []
-    for run, rows in zip(runs, chosen, strict=True):
+    for run in runs:
+        valid = run.labels.rows["valid"]
+        rows = np.repeat(np.arange(len(valid)), times[valid])
         targets = run.labels.table.targets
         metric = main_metric(targets)
         labels = run.labels.scored("valid")[rows]
-        places = run.labels.rows["valid"][rows]
         values = [
-            scores(targets, one.predicted.values[places], labels, run.labels.deviation)
+            scores(
+                targets, one.predicted.values[valid[rows]], labels, run.labels.deviation
+            )
             for one in (run, run.beside)
         ]
         head, trees = (mean_of_defined(of[metric]) for of in values)

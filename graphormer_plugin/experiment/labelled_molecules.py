@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from graphormer_plugin.criterions.class_weights import given_weights
 from graphormer_plugin.data.datasets.csv_file import Labels, read_labels
@@ -80,6 +81,12 @@ class LabelledMolecules:
     failures: Sequence[tuple[int | str, str, str]] = ()
     warned: Sequence[str] = ()
     digests: Sequence[str] = ()
+
+    def resampled(self, generator: np.random.Generator) -> np.ndarray:
+        """How often each row is in a Poisson bootstrap sample [rows] of the molecules, each
+        with all its rows."""
+        molecules, _ = pd.factorize(np.array(self.keys or self.smiles))
+        return generator.poisson(1, len(self))[molecules]
 
     def __len__(self) -> int:
         return len(self.smiles)

@@ -188,12 +188,11 @@ def difference_error(
     """Standard error of the difference of a test metric, a mean over the runs, between the
     model and a baseline: the Poisson bootstrap over molecules, each with all its rows.
     """
-    molecules, _ = pd.factorize(np.array(table.keys or table.smiles))
     outputs = slice(None) if table.targets.kind == "multiclass" else target
     generator = np.random.default_rng(0)
     means = []
     for _ in range(RESAMPLES):
-        times = generator.poisson(1, len(table))[molecules]
+        times = table.resampled(generator)
         differences = []
         for run in runs:
             tested = run.labels.rows["test"]

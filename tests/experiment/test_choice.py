@@ -49,6 +49,14 @@ def test_runs_count_together():
     assert trees_are_better(runs_of("regression", (1.0, 0.93), 40), 1)
 
 
+def test_copies_are_no_further_molecules():
+    """With each row four times the standard error stays, and with it the choice."""
+    for errors, better in (((1.0, 0.82), False), ((1.0, 0.7), True)):
+        (run,) = runs_of("regression", errors)
+        run.labels.rows = SPLIT | {"valid": np.repeat(SPLIT["valid"], 4)}
+        assert trees_are_better([run], 1) == better
+
+
 def test_without_validation_molecules_nothing_is_chosen():
     (run,) = runs_of("regression", (1.5, 0.3))
     run.labels.rows = SPLIT | {"valid": np.array([], int)}
