@@ -6,6 +6,7 @@ import numpy as np
 
 from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.schema import mean_of_defined
+from graphormer_plugin.experiment.labelled_molecules import FEW_TESTED
 from graphormer_plugin.experiment.predictions import Run
 from graphormer_plugin.inference.scores import main_metric, scores
 
@@ -16,10 +17,13 @@ LEAST_ERRORS = 2.0  # standard errors that the trees must be better by (our choi
 def trees_are_better(runs: Sequence[Run], seed: int) -> bool:
     """Whether the model beside is better than the model of each run in the main metric of the
     validation molecules, by more than noise: `LEAST_ERRORS` standard errors, which come
-    from bootstrap samples of the molecules, each with all its rows."""
+    from bootstrap samples of the molecules, each with all its rows; never by fewer than
+    `FEW_TESTED` molecules."""
     table = runs[0].labels.table
     gain = _gain(runs, np.ones(len(table), int))
-    if not gain > 0:  # also NaN, without validation labels
+    valid = np.concatenate([run.labels.rows["valid"] for run in runs])
+    few = len(np.unique(table.molecules[valid])) < FEW_TESTED
+    if few or not gain > 0:  # also NaN, without validation labels
         return False
     generator = np.random.default_rng(seed)
     draws = [_gain(runs, table.resampled(generator)) for _ in range(DRAWS)]

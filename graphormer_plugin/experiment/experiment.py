@@ -16,7 +16,10 @@ from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
 from graphormer_plugin.data.files import atomic_write, read_arrays
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, MORGAN_BITS
-from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
+from graphormer_plugin.experiment.labelled_molecules import (
+    FEW_TESTED,
+    LabelledMolecules,
+)
 from graphormer_plugin.experiment.settings import (
     AUTO,
     CONFORMAL,
@@ -41,7 +44,6 @@ from graphormer_plugin.inference.scores import is_defined, main_metric
 
 BEST = "checkpoint_best.pt"
 LAST = "checkpoint_last.pt"
-FEW_TESTED = 10  # with fewer molecules, a metric of test says little (our choice)
 FITTED_STEPS = 5  # steps of the progress bar; an epoch is a step
 TITLES = {
     HEAD: "head",

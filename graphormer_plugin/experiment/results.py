@@ -13,8 +13,11 @@ from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.files import write_csv
 from graphormer_plugin.data.schema import mean_of_defined
 from graphormer_plugin.data.splits import SPLITS
-from graphormer_plugin.experiment.experiment import FEW_TESTED, TITLES
-from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
+from graphormer_plugin.experiment.experiment import TITLES
+from graphormer_plugin.experiment.labelled_molecules import (
+    FEW_TESTED,
+    LabelledMolecules,
+)
 from graphormer_plugin.experiment.predictions import Run
 from graphormer_plugin.heads.calibration import SPREAD_SCORES, spread_scores
 from graphormer_plugin.heads.prediction import Prediction, antilog

@@ -1,10 +1,13 @@
 """The choice between a head and trees by validation molecules."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from graphormer_plugin.experiment.choice import trees_are_better
 from graphormer_plugin.experiment.fit import choose
+from graphormer_plugin.experiment.labelled_molecules import FEW_TESTED
 from graphormer_plugin.experiment.predictions import Run
 from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.heads.prediction import Prediction
@@ -55,6 +58,16 @@ def test_copies_are_no_further_molecules():
         (run,) = runs_of("regression", errors)
         run.labels.rows = SPLIT | {"valid": np.repeat(SPLIT["valid"], 4)}
         assert trees_are_better([run], 1) == better
+
+
+@pytest.mark.parametrize("count", [FEW_TESTED - 1, FEW_TESTED])
+def test_few_validation_molecules_choose_nothing(count):
+    """Stereoisomers, of which each has four here, are one molecule."""
+    (run,) = runs_of("regression", (1.5, 0.1))
+    table = replace(run.labels.table, constitutions=[row // 4 for row in range(180)])
+    rows = SPLIT | {"valid": np.arange(60, 60 + 4 * count)}
+    run = replace(run, labels=SplitLabels(table, rows))
+    assert trees_are_better([run], 1) == (count == FEW_TESTED)
 
 
 def test_without_validation_molecules_nothing_is_chosen():
