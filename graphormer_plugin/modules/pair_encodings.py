@@ -184,4 +184,11 @@ def make_pair_terms(
 ) -> PairTerms:
     """The terms that an encoder's config names, of a ``width``; see `PairTerm`."""
     encodings = PAIR_ENCODINGS.make(config.pair_encodings, config, vocabularies)
+    if not any(isinstance(one, Gaussians) for one in encodings):
+        for name in Gaussians.options:
+            value = getattr(config, name)
+            if value != getattr(PairTransformerConfig, name):
+                raise ValueError(
+                    f"{name} {value} only works with pair_encodings gaussians"
+                )
     return PairTerms(encodings, width, config.encoder_embed_dim)

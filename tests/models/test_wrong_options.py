@@ -27,6 +27,10 @@ freeze_encoder_layers=3 | the encoder has 2 layers
 freeze_encoder_layers=-1 | expected 0 or more
 layerwise_lr_decay=0.0 | expected above 0, at most 1
 pair_encodings=walk | unknown pair encoding 'walk', expected
+pair_encodings=none gaussian_kernels=8 | gaussian_kernels 8 only works with pair_encodings gau
+pair_encodings=random_walks gaussian_types=sum | gaussian_types sum only works with
+pair_encodings=none gaussian_start=normal | gaussian_start normal only works with
+pair_encodings=none gaussian_node_factor=1.0 | gaussian_node_factor 1.0 only works with
 pair_encodings=random_walks:0 | random_walks 0: expected 1 or more
 node_encodings=walk | unknown node encoding 'walk', expected degrees|heat_kernel|
 node_encodings=laplacian, | unknown node encoding ''

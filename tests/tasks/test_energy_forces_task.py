@@ -124,7 +124,10 @@ def test_wrong_data(trained, tmp_path, monkeypatch, error):  # noqa: F811
         return error(run, fairseq_train.cli_main, words, monkeypatch)
 
     assert "no forces" in refused("", tmp_path / "still.xyz")
-    assert "does not read positions" in refused("--pair-encodings ''")
+    other = "--pair-encodings random_walks"
+    plain = "--gaussian-kernels 128 --gaussian-types none --gaussian-node-factor 0"
+    assert "does not read positions" in refused(f"{other} {plain}")
+    assert "only works with pair_encodings gaussians" in refused(other)
     assert "learns no vectors" in refused("--criterion l1_loss")
     assert "use --task" in refused("--task graph_prediction")
     assert "--energy-weight -1" in refused("--energy-weight -1")
