@@ -42,6 +42,12 @@ FILES = {
     "few.xyz": "1\nenergy=1\nH 0 0 0\n3\nenergy=1\nH 0 0 0\nH 0 0 1\n",
     "many.xyz": "1\nenergy=1\nH 0 0 0\nH 0 0 1\n",
     "slope.xyz": "1\nProperties=species:S:1:pos:R:3:forces:R:3\nH 0 0 0 0 0 0\n" * 9,
+    "Xx.xyz": "1\nenergy=1\nXx 0 0 0\n" * 9,
+    "X.xyz": "1\nenergy=1\nX 0 0 0\n" * 9,
+    "0.xyz": "0\nenergy=1\n" * 9,
+    "none.xyz": "",
+    "word.xyz": "1\nwater\nH 0 0 0\n" * 9,
+    "inf.xyz": "1\nenergy=inf\nH 0 0 0\n" * 9,
     "two.xyz": "1\nenergy=1 energy_b=1\nH 0 0 0\n" * 9,
     "d.csv": "smiles,y,d\nC,1,1\nC,2,2\n",
 }
@@ -171,6 +177,12 @@ preprocess --dataset-name nm.xyz --positions file --quiet | in nanometres?; corr
 preprocess --dataset-name bohr.xyz --positions file --quiet | are they in bohr?
 preprocess --dataset-name few.xyz --positions file | 1 frame can be read, then XYZError
 preprocess --dataset-name many.xyz --positions file | can be read, then XYZError
+preprocess --dataset-name Xx.xyz --positions file | can be read, then an unknown element, 'Xx'
+preprocess --dataset-name X.xyz --positions file | 0 frames can be read, then ValueError: an atom of
+preprocess --dataset-name 0.xyz --positions file | a frame without atoms
+preprocess --dataset-name none.xyz --positions file | none.xyz: there are no atoms
+preprocess --dataset-name word.xyz --positions file | which columns are targets? Name them with
+preprocess --dataset-name inf.xyz --positions file | 'energy': 'inf' is not a number that fits
 preprocess --dataset-name slope.xyz --positions file | forces without energies, of which
 preprocess --dataset-name two.xyz --positions file --target-columns e | no column 'e', the
 preprocess --dataset-name two.xyz --positions file --forces-column f | no forces 'f', atoms have

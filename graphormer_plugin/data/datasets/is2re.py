@@ -23,6 +23,11 @@ from graphormer_plugin.data.datasets.official import BenchmarkFiles
 from graphormer_plugin.data.datasets.pickles import load_pickle
 from graphormer_plugin.data.datasets.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.errors import DatasetError, named_damage
+from graphormer_plugin.data.graphs.conformers import (
+    NUM_ELEMENTS,
+    check_unit,
+    nearest_distance,
+)
 from graphormer_plugin.data.graphs.periodic import (
     NODE_DIMS,
     PeriodicSystem,
@@ -128,6 +133,12 @@ def system_of_entry(entry: Any) -> PeriodicSystem:
             raise ValueError(f"it has no {name}")
     given = {name: as_array(value) for name, value in values.items()}
     pos = given["pos"].astype(np.float64).reshape(-1, 3)
+    numbers = given["atomic_numbers"].astype(np.int64).reshape(len(pos))
+    odd = (numbers < 1) | (numbers >= NUM_ELEMENTS)
+    if odd.any():
+        number = numbers[odd][0]
+        raise ValueError(f"atomic number {number}, expected 1..{NUM_ELEMENTS - 1}")
+    check_unit([nearest_distance(numbers, pos)])
     tags = given["tags"].astype(np.int64)
     relaxed = np.full_like(pos, np.nan)
     if values.get("pos_relaxed") is not None:
@@ -136,7 +147,7 @@ def system_of_entry(entry: Any) -> PeriodicSystem:
     return PeriodicSystem(
         pos,
         given["cell"].astype(np.float64).reshape(3, 3),
-        given["atomic_numbers"].astype(np.int64).reshape(len(pos)),
+        numbers,
         (tags if tags.any() else np.ones_like(tags)).reshape(len(pos)),
         relaxed,
         math.nan if energy is None else float(energy),

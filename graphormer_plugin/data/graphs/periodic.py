@@ -55,8 +55,14 @@ def graph_of_system(
             those of the released Graphormer-3D: atoms of the eight cells around in the
             plane of the first two vectors, less than 8 angstrom from an atom of tag 2,
             and no images of atoms of tag 2.
+
+    Raises:
+        ValueError: the vectors of the cell span none.
     """
     pos, tags = system.pos, system.tags
+    vectors = system.cell if every_cell else system.cell[:2]
+    if np.linalg.matrix_rank(vectors) < len(vectors):
+        raise ValueError(f"vectors {vectors.tolist()} span no cell")
     shifts = _shifts(system, every_cell) @ system.cell
     copies = pos + shifts[:, None]  # [cells, n, 3]
     centres = pos if every_cell else pos[tags > 1]

@@ -45,7 +45,11 @@ class AtomsTable(Table):
             except Exception as error:  # ASE raises what Python raises
                 count = counted(len(self.frames), "frame")
                 text = " ".join(f"{type(error).__name__}: {error}".split())
+                if isinstance(error, KeyError):  # of ASE's table of elements
+                    text = f"an unknown element, {error}"
                 raise self.error(f"{count} can be read, then {text}") from None
+        if not self.frames:
+            raise self.error(self.no_rows)
         periodic = sum(frame.periodic for frame in self.frames)
         if periodic:
             cells = f"{counted(periodic, 'frame')} with periodic cells"
@@ -129,11 +133,17 @@ def _frame(
     numbers: np.ndarray, positions: np.ndarray, known: Mapping[str, Any], periodic: bool
 ) -> Frame:
     """A frame of what is known of it, arrays of its atoms and values of the whole."""
+    if not len(numbers):
+        raise ValueError("a frame without atoms")
+    if not np.all(numbers):
+        raise ValueError("an atom of no element (X)")
     arrays: dict[str, np.ndarray] = {}
     values: dict[str, Any] = {}
     for name, value in known.items():
         array = np.asarray(value)
-        if array.size == 1 and name not in ("numbers", "positions", "tags"):
+        # ASE reads a word of a comment, such as "water", as True.
+        is_value = array.size == 1 and array.dtype != np.bool_
+        if is_value and name not in ("numbers", "positions", "tags"):
             values[name] = array.item()
         if array.ndim and len(array) == len(numbers):
             arrays[name] = array

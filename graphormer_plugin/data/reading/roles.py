@@ -121,8 +121,8 @@ class Roles:
             return usual
         if len(self.free) != 1:
             raise self.table.error(
-                "which columns are targets? Name them with --target-columns; there are "
-                f"{listed_columns(self.free)}{odd_cell}"
+                "which columns are targets? Name them with --target-columns; there "
+                f"{'are' if self.free else 'is'} {listed_columns(self.free)}{odd_cell}"
             )
         name = self.free[0]
         if name.lower() in NAMES or is_index(name):

@@ -121,6 +121,10 @@ def spoilt(entry, **values):
     return {**entry, **values}
 
 
+def times(name, factor):
+    return lambda entry, path: spoilt(entry, **{name: entry[name] * factor})
+
+
 @pytest.mark.parametrize(
     "spoil, words",
     [
@@ -130,7 +134,14 @@ def spoilt(entry, **values):
         (lambda entry, path: spoilt(entry, cell=[1, 2]), "entry 1 cannot be read"),
         (lambda entry, path: [entry], "entry 1 cannot be read"),
         (lambda entry, path: spoilt(entry, tags=entry["tags"] + 1), "expected 0..2"),
-        (lambda entry, path: spoilt(entry, pos=entry["pos"] * np.nan), "a value nan"),
+        (times("pos", np.nan), "atom 0 has position [nan"),
+        (times("pos", 0), "atoms 0 and 1 are in one place"),
+        (times("pos", 0.1), "in nanometres?"),
+        (times("pos", 1.89), "are they in bohr?"),
+        (times("cell", 0), "span no cell"),
+        (times("cell", np.nan), "entry 1 cannot be read"),
+        (times("atomic_numbers", -1), "expected 1..118"),
+        (times("y_relaxed", np.inf), "graph 1: y has"),
     ],
 )
 def test_a_wrong_entry_is_one_line_and_nothing_runs(tmp_path, spoil, words):
