@@ -47,7 +47,10 @@ def test_equals_the_head_of_the_library(fitted):
     values, std = fitted.predict(NEW, return_std=True)
     np.testing.assert_allclose(values, expected.values[:, 0], rtol=1e-6)
     np.testing.assert_allclose(std, expected.std[:, 0], rtol=1e-5)
-    assert fitted.predictor_.targets == head.scaled_targets
+    targets = fitted.predictor_.targets
+    assert targets.raw() == head.targets
+    assert targets.mean == pytest.approx([Y.mean()])
+    assert targets.std == pytest.approx([Y.std()])
     assert fitted.score(SMILES, Y) > 0.9
 
 

@@ -12,7 +12,7 @@ that its vectors come from; a head beside another checkpoint is refused.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -118,14 +118,6 @@ class Head:
         return (
             f"Gaussian process on {' + '.join(self.blocks)} of {len(self):,} molecules"
         )
-
-    @property
-    def scaled_targets(self) -> TargetSchema:
-        """The targets with the mean and standard deviation of their labels."""
-        if self.targets.kind != "regression":
-            return self.targets
-        mean, std = (self.numbers[name].tolist() for name in ("offset", "scale"))
-        return replace(self.targets, mean=mean, std=std)
 
     @property
     def known_features(self) -> dict[str, NDArray]:

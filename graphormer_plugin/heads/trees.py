@@ -7,7 +7,7 @@ the file runs no code and predictions do not need LightGBM. Like a `Head`, they 
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,14 +59,6 @@ class Trees:
 
     def __str__(self) -> str:
         return f"boosted trees of {len(self.domain.molecules):,} molecules"
-
-    @property
-    def scaled_targets(self) -> TargetSchema:
-        """The targets with the mean and standard deviation of their labels."""
-        if self.targets.kind != "regression":
-            return self.targets
-        mean, std = (self.numbers[name].tolist() for name in ("offset", "scale"))
-        return replace(self.targets, mean=mean, std=std)
 
     @property
     def known_features(self) -> dict[str, NDArray]:

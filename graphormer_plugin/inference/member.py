@@ -1,7 +1,7 @@
 """A trained model that predicts and embeds molecules: one member of a predictor."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -65,7 +65,14 @@ class Member:
             names = self.schema.graph_features
             self.extra_columns = [n for n in names if not n.startswith(PREFIX)]
             return
-        self.targets = self.head.scaled_targets
+        self.targets = self.head.targets
+        if self.targets.kind == "regression":
+            numbers = self.head.numbers
+            self.targets = replace(
+                self.targets,
+                mean=numbers["offset"].tolist(),
+                std=numbers["scale"].tolist(),
+            )
         self.domain = self.head.domain
         self.extra_columns = self.head.extra_columns
 
