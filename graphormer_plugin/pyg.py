@@ -81,7 +81,7 @@ def build_model(
     """
     label_level = learned_level(level)
     kind = kind or ("multiclass" if label_level is Level.NODE else "regression")
-    chunk = _chunk(graphs, label_level, kind == "regression", edge_kind)
+    chunk = _chunk(graphs, label_level, kind != "multiclass", edge_kind)
     real = chunk.edge_attr is not None and chunk.edge_attr.dtype.kind == "f"
     bonds = BondColumns(bond_dims)
     bonds.add(None if real else chunk.edge_attr, int(chunk.num_edges.sum()))
@@ -132,7 +132,8 @@ def graph_loader(
     Returns:
         a `DataLoader` that yields pairs: the fields of a batch by name, which the model
         takes, and the labels. These are float64 [B, C], NaN where missing; of nodes int64
-        classes [B, N], -1 where missing or padding, or float64 values [B, N], NaN there.
+        classes [B, N], -1 where missing or padding, or float64 [B, N, C], NaN there, of a
+        single target [B, N].
 
     Raises:
         ValueError: a graph or label that does not fit the model.
@@ -210,29 +211,32 @@ def _prepared(
     if hasattr(graphs, "to_data_list"):  # a Batch
         graphs = graphs.to_data_list()
     labelled = any(getattr(graph, "y", None) is not None for graph in graphs)
-    values = targets.kind == "regression"
+    values = targets.kind != "multiclass"
     edge_kind = edge_kind_of(model.schema)
     chunk = _chunk(graphs, targets.level, values, edge_kind, labelled)
     if split and chunk.node_split is None:
         raise ValueError(f"split {split!r}, but the graphs have no train_mask")
     prepared = ModelGraphs(model, model.schema, chunk)
-    if chunk.target is not None:
-        width = chunk.target.shape[1]
-        if width != len(targets.names):
-            raise ValueError(
-                f"y has {width} numbers per graph, the model has targets "
-                f"{', '.join(targets.names)}"
-            )
-        targets.check(chunk.target)
-        prepared.target = chunk.target
-        prepared.level = targets.level
+    prepared.level = targets.level
+    if chunk.target is None:
+        rows = len(chunk) if targets.level is Level.GRAPH else len(chunk.x)
+        prepared.target = np.full((rows, len(targets.names)), np.nan)
+        return prepared
+    width = chunk.target.shape[1]
+    if width != len(targets.names):
+        raise ValueError(
+            f"y has {width} numbers per {targets.level}, the model has targets "
+            f"{', '.join(targets.names)}"
+        )
+    targets.check(chunk.target)
+    prepared.target = chunk.target
     return prepared
 
 
 def _collated(
     collator: GraphCollator, split: str, numbers: list[int]
 ) -> tuple[Batch, Tensor]:
-    """Fields and labels of some graphs; nodes have one target, without a dimension of it."""
+    """Fields and labels of some graphs; a single target of nodes has no dimension."""
     sample = collator(np.array(numbers), split)
     target = sample["target"]
     if collator.level is Level.NODE:

@@ -10,6 +10,7 @@ from torch_geometric.data import Data, HeteroData, InMemoryDataset
 from torch_geometric.loader import DataLoader
 
 from graphormer_plugin import hub, models
+from graphormer_plugin.criterions.binary_logloss import BinaryLogLoss
 from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.mse_loss import MSELoss
 from graphormer_plugin.criterions.multiclass_cross_entropy import MulticlassCrossEntropy
@@ -41,8 +42,9 @@ MODELS = {
 }
 
 
-def trees(level="graph"):
-    """Twelve random trees with symmetric categories of edges, as `Data`."""
+def trees(level="graph", kind="regression"):
+    """Twelve random trees with symmetric categories of edges, as `Data`. Numbers of nodes and
+    of graphs have two columns, with missing ones."""
     rng = np.random.default_rng(0)
     graphs = []
     for _ in range(12):
@@ -52,8 +54,12 @@ def trees(level="graph"):
         attr = np.tile(rng.integers(0, (3, 2), (n - 1, 2)), (2, 1))
         x = rng.integers(0, (7, 3), (n, 2))
         y = np.array([[n, 10.0 + x[:, 0].sum()]])
-        if level == "node":
+        if level == "node" and kind == "multiclass":
             y = rng.integers(-1, 3, n)
+        elif level == "node":
+            y = np.stack([x[:, 0], x[:, 1] + 5.0], 1)
+            y = y % 2 if kind == "binary" else y
+            y[rng.random(y.shape) < 0.3] = np.nan
         arrays = {"x": x, "edge_index": edge_index, "edge_attr": attr, "y": y}
         graphs.append(Data(**{k: torch.from_numpy(v) for k, v in arrays.items()}))
     return graphs
@@ -64,19 +70,29 @@ def made(arch, graphs, **options):
     return build_model(arch, graphs, **MODELS[arch], **options)
 
 
-@pytest.mark.parametrize("level", ["graph", "node"])
+@pytest.mark.parametrize(
+    "level, kind",
+    [
+        ("graph", "regression"),
+        ("node", "multiclass"),
+        ("node", "regression"),
+        ("node", "binary"),
+    ],
+)
 @pytest.mark.parametrize("arch", MODELS)
-def test_equals_a_store(arch, level, tmp_path):
-    graphs = trees(level=level)
-    graphs[3].y = torch.full_like(graphs[3].y, -1 if level == "node" else torch.nan)
-    kind = "regression" if level == "graph" else "multiclass"
-    chunks = chunks_of_graphs(graphs, level=Level(level), progress=False)
-    names = ["y0", "y1"] if level == "graph" else ["y"]
+def test_equals_a_store(arch, level, kind, tmp_path):
+    graphs = trees(level, kind)
+    classes = kind == "multiclass"
+    graphs[3].y = torch.full_like(graphs[3].y, -1 if classes else torch.nan)
+    chunks = chunks_of_graphs(
+        graphs, level=Level(level), values=not classes, progress=False
+    )
+    names = ["y"] if classes else ["y0", "y1"]
     splits = {"train": list(range(12)), "valid": [], "test": []}
     more = {"splits": splits, "target_names": names, "unit": "", "kind": kind}
     more["level"] = level
     store = write(tmp_path / "s", *chunks, **more)
-    model = made(arch, graphs, level=level)
+    model = made(arch, graphs, level=level, kind=kind)
     assert model.schema == store.schema
     assert model.targets == store.targets
     columns = store.columns | load_or_compute(store, model.batch_spec)
@@ -90,19 +106,17 @@ def test_equals_a_store(arch, level, tmp_path):
     )
     sample = collator(np.arange(12))
     ((batch, target),) = graph_loader(graphs, model, batch_size=12)
-    shape = (12, 2) if level == "graph" else (12, batch["x"].shape[1])
-    assert target.shape == shape
-    expected = sample["target"].nan_to_num(9).reshape(shape)
+    shape = [12] if level == "graph" else [12, batch["x"].shape[1]]
+    assert [*target.shape] == shape + [2] * (not classes)
+    expected = sample["target"].nan_to_num(9).reshape(target.shape)
     assert torch.equal(target.nan_to_num(9), expected)
     model.eval()
     output = model(batch)
     assert torch.equal(output, model(**sample["net_input"]))
     task = types.SimpleNamespace(targets=store.targets)
-    for loss, criterion in (
-        [(GraphLoss(model.targets), L1Loss), (GraphLoss(model.targets, "mse"), MSELoss)]
-        if level == "graph"
-        else [(GraphLoss(model.targets), MulticlassCrossEntropy)]
-    ):
+    criterions = {"multiclass": [MulticlassCrossEntropy], "binary": [BinaryLogLoss]}
+    for criterion in criterions.get(kind, [L1Loss, MSELoss]):
+        loss = GraphLoss(model.targets, getattr(criterion, "loss", "l1"))
         total, size, _ = criterion(task)(model, sample)
         assert loss(output, target).item() == pytest.approx((total / size).item())
 
@@ -189,11 +203,11 @@ def test_classes_of_graphs(kind):
     )
 
 
-def test_values_of_nodes():
-    graphs = trees()
+@pytest.mark.parametrize("columns", [1, 2])
+def test_values_of_nodes(columns):
+    graphs = trees("node")
     for graph in graphs:
-        graph.y = torch.arange(graph.num_nodes, dtype=torch.float)
-    graphs[0].y[1] = torch.nan
+        graph.y = graph.y[:, :columns].squeeze(1)
     model = made("gt_zinc", graphs, level="node", kind="regression").eval()
     losses = []
     for size in (1, 12):
@@ -205,13 +219,14 @@ def test_values_of_nodes():
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
-def test_without_labels():
-    graphs = trees()
-    model = made("grpe_small", graphs)
+@pytest.mark.parametrize("level", ["graph", "node"])
+def test_without_labels(level):
+    graphs = trees(level)
+    model = made("grpe_small", graphs, level=level, kind="regression")
     for graph in graphs:
         del graph.y
     ((batch, target),) = graph_loader(graphs, model, batch_size=12)
-    loss = GraphLoss(model.targets)(model(batch), target.expand(-1, 2))
+    loss = GraphLoss(model.targets)(model(batch), target)
     loss.backward()
     assert loss == 0 and target.isnan().all()
 
@@ -318,8 +333,8 @@ def test_wrong_arguments():
         build_model("grpe_small", [])
     with pytest.raises(ValueError, match="has no option 'num_layers'"):
         build_model("grpe_small", trees(), num_layers=3)
-    with pytest.raises(ValueError, match="kind must be multiclass"):
-        build_model("grpe_small", trees(level="node"), level="node", kind="binary")
+    with pytest.raises(ValueError, match="label 0 of y0 is 3, expected 0 or 1"):
+        build_model("grpe_small", trees("node"), level="node", kind="binary")
     one_hot = trees()
     for graph in one_hot:
         graph.y = torch.nn.functional.one_hot(torch.tensor([len(graph.x) % 3]), 3)

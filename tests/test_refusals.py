@@ -13,6 +13,7 @@ import pytest
 from rdkit import Chem
 
 from graphormer_plugin.cli.explain import MAX_MOLECULES
+from graphormer_plugin.data import DATASETS
 
 ALCOHOLS = [f"{'C' * n}O,{n}" for n in range(1, 31)]
 BUTANE = Chem.MolToMolBlock(Chem.MolFromSmiles("CCCC"))  # all z are 0
@@ -370,6 +371,32 @@ smiles,y;C,1;CC,2;&smiles,y;C,1;CC,high; | --test-file test.csv | test.csv: row 
 smiles,y;C,1;CC,2;&smiles,y;C,1;,2; | --test-file test.csv | test.csv: row 1 (line 3), column
 smiles,y;C,1;CC,2;&smiles,y;C,1;C(,2; | --test-file test.csv | row 1 of test.csv, 'C('
 """
+# Labels of a path of three nodes, what its source says, words of the line.
+NODES = """
+torch.zeros(2, 3) | kind="binary" | y has shape [2, 3] and dtype float32, expected values [3] or
+torch.zeros(3, 2, 1) | kind="regression" | expected values [3] or [3, C] of nodes, NaN for no label
+torch.zeros(3, 0) | kind="binary" | expected values [3] or [3, C] of nodes, NaN for no label
+torch.full((3,), 9e99, dtype=float) | kind="regression" | numbers that fit float32
+torch.full((3, 2), 2) | kind="binary" | label 0 of y0 is 2, expected 0 or 1
+torch.full((3, 2), torch.nan) | kind="regression" | no node has a label
+torch.zeros(3, 2) | kind="binary", target_names="a" | have shape [9, 2], expected [9 nodes, 1]
+torch.zeros(3, 2) | | expected integer classes [3] of nodes, -1 for no label
+torch.full((3,), -2) | | y has class -2, expected -1 and above
+"""
+SOURCE = """
+import torch
+from torch_geometric.data import Data
+
+from graphormer_plugin.data import DatasetSource, register_dataset
+
+
+@register_dataset("nodes")
+def nodes():
+    edges = torch.tensor([[0, 1], [1, 2]])
+    graph = Data(x=torch.ones(3, 1), edge_index=edges, y=Y)
+    splits = {"train": [0], "valid": [1], "test": [2]}
+    return DatasetSource(graphs=[graph] * 3, splits=splits, level="node", SOURCE)
+"""
 
 
 def rows_of(text):
@@ -423,6 +450,15 @@ def test_a_table(content, flags, words, check, root):
     Path("data.csv").write_text(content.replace(";", "\n"))
     check(f"preprocess --dataset-name data.csv --quiet {flags}", words)
     assert not any(path.is_dir() for path in root.glob("stores/*"))
+
+
+@pytest.mark.parametrize("labels, says, words", rows_of(NODES))
+def test_labels_of_nodes(labels, says, words, check, root):
+    (root / "nodes.py").write_text(
+        SOURCE.replace("Y)", f"{labels})", 1).replace("SOURCE", says)
+    )
+    DATASETS.pop("nodes", None)
+    check(f"preprocess --dataset-name nodes --user-data-dir {root} --quiet", words)
 
 
 @pytest.mark.parametrize("content, flags, words", rows_of(TRAININGS))

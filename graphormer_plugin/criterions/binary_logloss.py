@@ -43,8 +43,8 @@ class BinaryLogLoss(GraphCriterion):
         """``hits`` and ``labelled`` of each task, float64 ``[C]``."""
         hits = present & ((output > 0) == (labels > 0))
         return {
-            "hits": hits.sum(dim=0, dtype=torch.float64),
-            "labelled": present.sum(dim=0, dtype=torch.float64),
+            "hits": hits.flatten(0, -2).sum(dim=0, dtype=torch.float64),
+            "labelled": present.flatten(0, -2).sum(dim=0, dtype=torch.float64),
         }
 
     def log_metrics(

@@ -1,7 +1,7 @@
 """Outputs and targets of all graphs of a split, from all batches and processes."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,7 @@ from torch import Tensor
 from graphormer_plugin.processes import gather_objects, several_processes
 
 
-@dataclass
-class EvaluatedGraphs:
+class EvaluatedGraphs(NamedTuple):
     """Outputs and targets of some graphs of a split."""
 
     graph_ids: NDArray[np.int64]  # [B], numbers in the store
@@ -29,6 +28,15 @@ class Evaluation:
 
     batches: list[EvaluatedGraphs] = field(default_factory=list)
 
+    @property
+    def graphs(self) -> dict[int, tuple[NDArray, NDArray]]:
+        """Output and target of each graph by its number, sorted: [C], or [N, C] with padding."""
+        result: dict[int, tuple[NDArray, NDArray]] = {}
+        for batch in self.batches:
+            for graph, output, target in zip(*batch, strict=True):
+                result.setdefault(int(graph), (output, target))
+        return dict(sorted(result.items()))
+
     def add(self, graph_ids: Tensor, output: Tensor, target: Tensor) -> None:
         """Keep a batch, on the CPU."""
         tensors = (graph_ids, output, target)
@@ -42,14 +50,3 @@ class Evaluation:
         if several_processes():
             batches = [batch for part in gather_objects(batches) for batch in part]
         return Evaluation(batches)
-
-
-def joined(batches: Sequence[EvaluatedGraphs]) -> EvaluatedGraphs:
-    """All batches of a graph-level task joined, sorted by graph, each graph once."""
-    graph_ids = np.concatenate([batch.graph_ids for batch in batches])
-    graph_ids, first = np.unique(graph_ids, return_index=True)
-    return EvaluatedGraphs(
-        graph_ids,
-        np.concatenate([batch.output for batch in batches])[first],
-        np.concatenate([batch.target for batch in batches])[first],
-    )

@@ -69,7 +69,8 @@ class GraphCriterion(FairseqCriterion):
             self.class_weights = weight_table(class_weights, task)
 
     def labels(self, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Labels and mask of `present_labels`, of a sample's target ``[B, C]``."""
+        """Labels and mask of `present_labels`, of a sample's target ``[B, C]`` or, of nodes,
+        ``[B, N, C]``."""
         return present_labels(target)
 
     def output_shape(self, labels: Tensor) -> list[int]:
@@ -235,7 +236,7 @@ class RegressionCriterion(GraphCriterion):
     (``--target-scale none``). ``mae`` and ``rmse`` are over the whole split in the target's
     unit, e.g. eV: the mean of ``mae_<target>``, each over the rows that have that target.
     ``nrmse`` of several standardised targets is the mean of ``rmse_<target>`` divided by the
-    target's standard deviation in training. Labels of nodes are ``[B, N, 1]``, NaN where
+    target's standard deviation in training. Labels of nodes are ``[B, N, C]``, NaN where
     missing or padding.
     """
 

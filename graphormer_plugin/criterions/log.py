@@ -13,13 +13,14 @@ of them: only `whole_split` gets a metric that is expensive or has a value per t
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from fairseq.logging import metrics
 from fairseq.logging.meters import Meter, MetersDict
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphormer_plugin.criterions.evaluation import EvaluatedGraphs, Evaluation, joined
+from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.metrics import RANKING_METRICS, metric_names
 from graphormer_plugin.data.schema import mean_of_defined
 
@@ -166,25 +167,26 @@ class OutputsMeter(Meter):
 
     def reset(self) -> None:
         """Forget all outputs; see fairseq's `Meter`."""
-        self.batches: list[EvaluatedGraphs] = []
+        self.evaluation = Evaluation()
         self.cache: dict[str, float] = {}
 
     def update(self, evaluation: Evaluation) -> None:
         """Add the outputs of an evaluation."""
-        self.batches += evaluation.batches
+        self.evaluation.batches += evaluation.batches
         self.cache = {}
 
     def compute(self, function: Callable[[NDArray, NDArray], float]) -> float:
-        """``function(scores [n, C], targets [n, C])`` of all graphs, computed once."""
+        """``function(scores [n, C], targets [n, C])`` of all labelled rows, computed once."""
         if function.__name__ not in self.cache:
-            graphs = joined(self.batches)
-            self.cache[function.__name__] = function(graphs.output, graphs.target)
+            outputs, targets = zip(*self.evaluation.graphs.values())
+            values = function(np.vstack(outputs), np.vstack(targets))
+            self.cache[function.__name__] = values
         return self.cache[function.__name__]
 
     @property
     def smoothed_value(self) -> float:
         """Number of graphs, as fairseq logs the value of every meter."""
-        return float(len(joined(self.batches).graph_ids)) if self.batches else 0.0
+        return float(len(self.evaluation.graphs))
 
 
 def log_ranking(evaluation: Evaluation) -> None:

@@ -154,7 +154,7 @@ class TargetSchema:
     """Names, kind, unit and scale of the labels.
 
     Attributes:
-        names: names of the columns of a graph-level target [G, C], or of node labels.
+        names: names of the columns of the labels [rows of their level, C].
         unit: unit of what was measured for a regression, for example ``eV``; empty for
             classes. `units` has the unit of each target.
         kind: ``regression``, ``binary`` (0/1, a column per task) or ``multiclass``.

@@ -18,6 +18,7 @@ from graphormer_plugin.data.batches.buckets import (
     describe_graphs,
 )
 from graphormer_plugin.data.batches.collator import GraphCollator
+from graphormer_plugin.data.columns import is_missing
 from graphormer_plugin.data.errors import SHARED_MEMORY, counted
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.sharded_store import ShardedStore
@@ -163,11 +164,10 @@ def dataset_of_split(
     graph_ids = store.splits[split]
     if len(graph_ids) == 0:
         raise ValueError(f"split '{split}' of {name} is empty")
-    if split != "train" and store.targets.level == "graph":
-        if np.isnan(store.labels(graph_ids)).all():
-            logger.warning(
-                "split '%s' of %s has no labels: its metrics are undefined", split, name
-            )
+    if split != "train" and is_missing(store.labels(graph_ids)).all():
+        logger.warning(
+            "split '%s' of %s has no labels: its metrics are undefined", split, name
+        )
     order = {"shuffle": split == "train", "seed": seed, "bucket_ratio": bucket_ratio}
     dataset = GraphDataset(graph_ids, store.sizes, collator, split=split, **order)
     if max_nodes is not None:

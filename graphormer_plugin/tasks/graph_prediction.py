@@ -420,11 +420,9 @@ class GraphPredictionTask(FairseqTask):
         """Write the split that fairseq-validate loaded last to ``--results-path``."""
         outputs = {}
         sizes = self.store.sizes
-        for batch in evaluation.batches:
-            rows = zip(batch.graph_ids, batch.output, batch.target)
-            for graph, output, target in rows:
-                nodes = slice(sizes[graph] if self.level is Level.NODE else None)
-                outputs[int(graph)] = (output[nodes], target[nodes])
+        for graph, (output, target) in evaluation.graphs.items():
+            nodes = slice(sizes[graph] if self.level is Level.NODE else None)
+            outputs[graph] = (output[nodes], target[nodes])
         write_predictions(
             self.cfg.results_path,
             self.last_split,

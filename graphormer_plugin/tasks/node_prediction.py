@@ -1,4 +1,4 @@
-"""Predict a class or a value for every node of a graph."""
+"""Predict a class or numbers for every node of a graph."""
 
 from fairseq.tasks import register_task
 
@@ -9,12 +9,12 @@ from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
 
 @register_task("node_prediction", dataclass=GraphPredictionConfig)
 class NodePredictionTask(GraphPredictionTask):
-    """Predicts a class or a value for every node.
+    """Predicts a class, or values or binary classes of C targets, for every node.
 
     The encoders are those of `GraphPredictionTask`, with the head on each node: the model
-    returns ``[B, N, classes]``, or ``[B, N, 1]`` in regression. The target is ``[B, N, 1]``:
-    int64 classes or float64 values. Losses and metrics leave out padding and missing labels,
-    -1 or NaN.
+    returns ``[B, N, C]``, or ``[B, N, classes]``. The target is ``[B, N, C]`` float64, or
+    ``[B, N, 1]`` int64 classes. Losses and metrics leave out padding and missing labels, NaN
+    or -1.
     """
 
     level = Level.NODE

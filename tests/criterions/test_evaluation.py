@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import distributed as dist
 
-from graphormer_plugin.criterions.evaluation import Evaluation, joined
+from graphormer_plugin.criterions.evaluation import Evaluation
 from support.training import forked
 
 
@@ -17,10 +17,9 @@ def evaluate(rank, folder):
     graph = torch.tensor([rank, 4 + rank, 9])
     for part in graph.split(2 - rank):
         evaluation.add(part, part[:, None].float(), part[:, None].double() / 2)
-    rows = joined(evaluation.take().batches)
-    columns = rows.graph_ids, rows.output[:, 0], rows.target[:, 0]
-    text = " ".join(str(column.tolist()) for column in columns)
-    (folder / f"rank{rank}").write_text(text)
+    graphs = evaluation.take().graphs
+    numbers = [(graph, x.item(), y.item()) for graph, (x, y) in graphs.items()]
+    (folder / f"rank{rank}").write_text(str(numbers))
     assert evaluation.take().batches == []
     dist.destroy_process_group()
 
@@ -30,9 +29,8 @@ def test_a_graph_counts_once():
     for graphs in ([3, 1], [2], [3]):
         graph = torch.tensor(graphs)
         evaluation.add(graph, graph[:, None].float(), graph[:, None].double())
-    rows = joined(evaluation.take().batches)
-    assert rows.graph_ids.tolist() == [1, 2, 3]
-    assert rows.output[:, 0].tolist() == rows.target[:, 0].tolist() == [1.0, 2.0, 3.0]
+    graphs = evaluation.take().graphs
+    assert graphs == {graph: ([graph], [graph]) for graph in (1, 2, 3)}
     assert evaluation.batches == []
 
 
@@ -43,6 +41,5 @@ def test_all_processes_get_all_rows(tmp_path):
         process.join(timeout=3600)
         assert process.exitcode == 0
     outputs = [(tmp_path / f"rank{rank}").read_text() for rank in range(2)]
-    graphs = [0, 1, 4, 5, 9]
-    values, halves = [float(g) for g in graphs], [g / 2 for g in graphs]
-    assert outputs == [f"{graphs} {values} {halves}"] * 2
+    expected = [(graph, float(graph), graph / 2) for graph in (0, 1, 4, 5, 9)]
+    assert outputs == [str(expected)] * 2

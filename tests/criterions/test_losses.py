@@ -1,5 +1,6 @@
 """Losses against formulas: masking, class weights, dtypes, kinds of target."""
 
+import dataclasses
 import math
 from types import SimpleNamespace
 
@@ -22,7 +23,12 @@ VALUES = TargetSchema(["a", "b"], "eV", mean=[1.0, 2.0], std=[2.0, 4.0])
 TASKS = TargetSchema(["a", "b"], kind="binary")
 CLASSES = TargetSchema(["y"], kind="multiclass", num_classes=3)
 NODES = TargetSchema(["y"], kind="multiclass", level="node", num_classes=3)
+NODE_VALUES = dataclasses.replace(VALUES, level="node")
+NODE_TASKS = dataclasses.replace(TASKS, level="node")
 ALL = [
+    (L1Loss, NODE_VALUES),
+    (MSELoss, NODE_VALUES),
+    (BinaryLogLoss, NODE_TASKS),
     (L1Loss, VALUES),
     (MSELoss, VALUES),
     (BinaryLogLoss, TASKS),
@@ -47,7 +53,8 @@ class Fixed(torch.nn.Module):
 
 
 def run(loss_class, targets, output, target, training=True, **more):
-    """Criterion, model, loss, size, logs of one batch; labels of nodes are [B, N]."""
+    """Criterion, model, loss, size, logs of one batch; labels of nodes are [B, N] or
+    [B, N, C]."""
     criterion = loss_class(SimpleNamespace(targets=targets)).train(training)
     model = Fixed(output)
     classes = targets.level == "node" and targets.kind == "multiclass"
@@ -55,7 +62,7 @@ def run(loss_class, targets, output, target, training=True, **more):
     sample = {
         "id": torch.arange(len(target)),
         "net_input": {"batch": {}},
-        "target": target.unsqueeze(-1) if targets.level == "node" else target,
+        "target": target.reshape(*np.shape(output)[:-1], -1),
         "ntokens": 1,
         "nsamples": len(target),
         **more,
@@ -75,12 +82,11 @@ def random_batch(targets, rng, missing=0.3):
     graphs, nodes = 6, 5
     shape = [graphs, nodes] if targets.level == "node" else [graphs]
     output = rng.standard_normal([*shape, targets.num_outputs])
-    if targets.level == "node":
+    if targets is NODES:
         target = rng.integers(0, 3, shape)
         target[rng.random(shape) < missing] = -1
         return output, target
-    width = len(targets.names)
-    target = rng.integers(0, 2, [graphs, width]).astype(float)
+    target = rng.integers(0, 2, [*shape, len(targets.names)]).astype(float)
     target[rng.random(target.shape) < missing] = NAN
     return output, target
 
@@ -231,6 +237,54 @@ def test_values_of_nodes():
     values = reported(criterion, [logs])
     assert values["mae"] == pytest.approx((0 + 2 + 4) / 3)
     assert values["rmse"] == pytest.approx(math.sqrt((4 + 16) / 3))
+
+
+def naive_losses(loss_class, output, label):
+    """Loss, and error in the unit or whether the class is right, of a cell with two targets."""
+    if loss_class is BinaryLogLoss:
+        hit = (output > 0) == (label > 0)
+        return [np.log1p(np.exp(-x if y else x)) for x, y in zip(output, label)], hit
+    scale = np.array(VALUES.std)
+    error = output - (label - VALUES.mean) / scale
+    losses = error**2 if loss_class is MSELoss else np.abs(error)
+    return losses, np.abs(error) * scale
+
+
+@pytest.mark.parametrize("loss_class, targets", ALL[:3])
+def test_several_targets_of_nodes(loss_class, targets, rng):
+    """Against a loop in float64; nodes may have any order, and graphs any batch."""
+    output, target = random_batch(targets, rng)
+    cells = {name: [] for name in "ab"}
+    total = 0.0
+    for graph, node in np.ndindex(target.shape[:2]):
+        row = naive_losses(loss_class, output[graph, node], target[graph, node])
+        for name, label, loss, result in zip("ab", target[graph, node], *row):
+            if not math.isnan(label):
+                total += loss
+                cells[name].append(result)
+    criterion, model, loss, size, logs = run(loss_class, targets, output, target)
+    assert loss.item() == pytest.approx(total, rel=1e-5)
+    assert size.item() == len(cells["a"]) + len(cells["b"])
+    loss.backward()
+    missing = np.isnan(target)
+    assert missing.any() and not missing.all()
+    assert not model.output.grad[torch.as_tensor(missing)].any()
+    assert model.output.grad[torch.as_tensor(~missing)].all()
+    values = reported(criterion, [logs])
+    means = [np.mean(results) for results in cells.values()]
+    metric = "accuracy" if loss_class is BinaryLogLoss else "mae"
+    assert values[metric] == pytest.approx(np.mean(means), rel=1e-5)
+    if metric == "mae":
+        assert [values["mae_a"], values["mae_b"]] == pytest.approx(means, rel=1e-5)
+    order = rng.permutation(target.shape[1])
+    parts = [
+        run(loss_class, targets, output[i : i + 1, order], target[i : i + 1, order])
+        for i in range(len(target))
+    ]
+    losses, sizes, logs = zip(*(part[2:] for part in parts))
+    assert sum(losses).item() == pytest.approx(total, rel=1e-5)
+    assert sum(sizes) == size
+    assert reported(criterion, logs) == pytest.approx(values, rel=1e-5)
 
 
 def test_binary_logloss_is_the_mean_over_present_labels(rng):

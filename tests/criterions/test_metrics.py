@@ -142,6 +142,21 @@ def test_targets_that_are_left_out_are_counted(tasks, caplog):
     assert "mean over 7 of 8 targets" in caplog.text
 
 
+def test_rank_of_nodes(tasks, fresh_fairseq):
+    """Batches have their own padding, which is not ranked; a graph counts once."""
+    scores, targets = (array.reshape(30, 10, 8) for array in tasks)
+    small = slice(0, 12)
+    targets[small, 6:] = np.nan  # padding
+    with metrics.aggregate(new_root=True) as split:
+        for rows, nodes in ((small, 6), (slice(9, 12), 6), (slice(12, 30), 10)):
+            graphs = np.arange(30)[rows]
+            arrays = (scores[rows, :nodes], targets[rows, :nodes])
+            log_ranking(evaluation_of(*arrays, graphs))
+    values = split.get_smoothed_values()
+    assert values["roc_auc"] == roc_auc(*tasks)
+    assert values["ap"] == average_precision(*tasks)
+
+
 def test_a_diverged_model_has_no_rank(tasks, caplog):
     scores, targets = tasks
     scores[~np.isnan(targets[:, 2]), 2] = np.nan

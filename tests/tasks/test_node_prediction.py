@@ -1,4 +1,4 @@
-"""A value for every node: from a folder of a user to metrics and predictions."""
+"""Targets of every node: from a folder of a user to metrics and predictions."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 
 from graphormer_plugin import hub
+from graphormer_plugin.criterions.metrics import average_precision, roc_auc
 from graphormer_plugin.data import DATASETS, DatasetError, DatasetOptions, get_store
 from graphormer_plugin.tasks.graph_prediction import (
     GraphPredictionConfig,
@@ -23,16 +24,20 @@ from graphormer_plugin.data import DatasetSource, register_dataset
 
 @register_dataset("positions")
 def positions():
-    \"\"\"Paths; the value of a node is its number, missing in the middle.\"\"\"
+    \"\"\"Paths; the value of a node is its number, missing in the middle. Or the distance from
+    the nearest end, too, which misses more; or whether this is small.\"\"\"
     graphs = []
     for length in range(4, 34):
         nodes = torch.arange(length - 1)
         pairs = torch.stack([nodes, nodes + 1])
         y = torch.arange(length).double()
         y[2] = float("nan")
+        near = torch.minimum(y, y.flip(0))
+        values = torch.stack([y, near], 1)
+        classes = torch.stack([(near < 1) + 0 * y, (near < 2) + 0 * near], 1)
         graphs.append(
             Data(
-                x=torch.ones(length, 1, dtype=torch.long),
+                x=torch.arange(length)[:, None] % 5,
                 edge_index=torch.cat([pairs, pairs.flip(0)], dim=1),
                 y=Y,
             )
@@ -40,7 +45,7 @@ def positions():
     rows = list(range(30))
     splits = {"train": rows[:20], "valid": rows[20:25], "test": rows[25:]}
     return DatasetSource(
-        graphs=graphs, splits=splits, target_names=["place"], unit="nodes",
+        graphs=graphs, splits=splits, target_names=NAMES, unit="nodes",
         kind=KIND, level="node",
     )
 """
@@ -52,10 +57,11 @@ def forget():
     DATASETS.pop("positions", None)
 
 
-def folder_with(tmp_path, y="y", kind="'regression'"):
+def folder_with(tmp_path, y="y", kind="regression", names=("place",)):
     folder = tmp_path / "datasets"
     folder.mkdir(exist_ok=True)
-    code = DATASET.replace("Y,", f"{y},").replace("KIND", kind)
+    code = DATASET.replace("Y,", f"{y},").replace("KIND", repr(kind))
+    code = code.replace("NAMES", repr(names))
     (folder / "positions.py").write_text(code)
     return {"user_data_dir": str(folder), "data_root": str(tmp_path), "progress": False}
 
@@ -71,12 +77,29 @@ def test_store(tmp_path):
     assert store.manifest["counts"]["missing_labels"] == 30
 
 
+def test_store_of_several_targets(tmp_path):
+    """A column each, with its own missing cells; the first has the numbers it has alone."""
+    (tmp_path / "alone").mkdir()
+    alone = get_store(DatasetOptions("positions", **folder_with(tmp_path / "alone")))
+    DATASETS.pop("positions")
+    folder = folder_with(tmp_path, "values", names=("place", "near"))
+    store = get_store(DatasetOptions("positions", **folder))
+    assert np.load(alone.path / "target.npy").ndim == 1
+    assert np.load(store.path / "target.npy").shape == (len(alone.target), 2)
+    assert np.array_equal(store.target[:, :1], alone.target, equal_nan=True)
+    near = store.labels(store.splits["train"])[:, 1].astype(float)
+    assert store.targets.mean == [*alone.targets.mean, np.nanmean(near)]
+    assert store.targets.std == pytest.approx([*alone.targets.std, np.nanstd(near)])
+    missing = 30 + 59  # both ends of `near` but in the path of five nodes
+    assert store.manifest["counts"]["missing_labels"] == missing
+
+
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"y": "y[:-1]"}, "y has shape .3. .* expected 4 values"),
+        ({"y": "y[:-1]"}, r"y has shape \[3\] .* values \[4\] or \[4, C\] of nodes"),
         ({"y": "y * 1e39"}, "graph 0: y has .* fit float32"),
-        ({"kind": "'multiclass'"}, "expected 4 integer classes"),
+        ({"kind": "multiclass"}, r"expected integer classes \[4\] of nodes"),
     ],
 )
 def test_what_is_wrong_is_said(changes, message, tmp_path):
@@ -96,37 +119,66 @@ def test_labels_of_nodes_need_their_task(tmp_path):
         _ = task.store
 
 
+CASES = [
+    ("y", "regression", "l1_loss", ["place"]),
+    ("values", "regression", "mse_loss", ["place", "near"]),
+    ("classes", "binary", "binary_logloss", ["end", "near"]),
+]
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("fresh_fairseq")
-def test_training_and_predictions(tmp_path, monkeypatch):
-    folder_with(tmp_path)
-    shared = f"--user-dir {USER_DIR} --task node_prediction --batch-size 8 --cpu "
-    shared += "--log-format json --num-workers 0"
-    words = f"""{shared} --dataset-name positions --user-data-dir {tmp_path}/datasets
-        --data-root {tmp_path} --criterion l1_loss {TINY} --optimizer adam --lr 1e-3
-        --max-epoch 1 --best-checkpoint-metric mae --no-progress-bar
-        --save-dir {tmp_path}/run --required-batch-size-multiple 1"""
+@pytest.mark.parametrize("y, kind, loss, names", CASES)
+def test_training_and_predictions(y, kind, loss, names, tmp_path, monkeypatch):
+    folder = folder_with(tmp_path, y, kind, names)
+    shared = f"--user-dir {USER_DIR} --task node_prediction --cpu "
+    shared += f"--log-format json --num-workers 0 --data-root {tmp_path} "
+    shared += f"--user-data-dir {tmp_path}/datasets --required-batch-size-multiple 1"
+    words = f"""{shared} --dataset-name positions --criterion {loss} {TINY}
+        --optimizer adam --lr 1e-3 --max-epoch 3 --batch-size 8 --no-progress-bar
+        --save-dir {tmp_path}/run --best-checkpoint-metric loss"""
     log = run(fairseq_train.cli_main, words.split(), monkeypatch)
-    (valid,) = logged(log, "valid")
-    assert 0 < valid["valid_mae"] < valid["valid_rmse"] < 40
-    words = f"""{shared} --path {tmp_path}/run/checkpoint_best.pt --valid-subset test
-        --results-path {tmp_path} --data-root {tmp_path}
-        --user-data-dir {tmp_path}/datasets"""
-    log = run(fairseq_validate.cli_main, words.split(), monkeypatch)
-    (test,) = logged(log, "test")
-    rows = tables.rows(tmp_path / "predictions_test.csv")
+    losses = [epoch["train_loss"] for epoch in logged(log, "train")]
+    assert losses == sorted(losses, reverse=True)
+    tables_of_sizes = []
+    for size in (8, 1):
+        words = f"""{shared} --path {tmp_path}/run/checkpoint_best.pt --valid-subset test
+            --batch-size {size} --results-path {tmp_path}/{size}"""
+        log = run(fairseq_validate.cli_main, words.split(), monkeypatch)
+        (test,) = logged(log, "test")
+        rows = tables.rows(tmp_path / f"{size}/predictions_test.csv")
+        tables_of_sizes.append(rows)
     assert len(rows) == sum(range(29, 34))
-    assert rows[0].keys() == {"row", "node", "place", "place_target"}
-    assert [row["place_target"] for row in rows[:4]] == ["0", "1", "", "3"]
-    errors = [
-        abs(float(row["place"]) - float(row["place_target"]))
-        for row in rows
-        if row["place_target"]
-    ]
-    assert np.mean(errors) == pytest.approx(test["test_mae"], rel=1e-4)
-    model = hub.load(tmp_path / "run/checkpoint_best.pt")
-    store = get_store(DatasetOptions("positions", **folder_with(tmp_path)))
-    assert model.targets == store.targets
+    ends = ("", "_target")
+    columns = [f"{name}{end}" for end in ends for name in names]
+    assert [*rows[0]] == ["row", "node", *columns]
+    places = [row[f"{names[0]}_target"] for row in rows[:4]]
+    assert places == (
+        ["0", "1", "", "3"] if kind == "regression" else list("10") + ["", "0"]
+    )
+    values, labels = (
+        np.array([[float(row[f"{n}{end}"] or "nan") for n in names] for row in rows])
+        for end in ends
+    )
+    other = [[float(row[name]) for name in names] for row in tables_of_sizes[0]]
+    assert values == pytest.approx(np.array(other), abs=1e-5)
+    store = get_store(DatasetOptions("positions", **folder))
+    expected = store.labels(store.splits["test"])
+    assert labels == pytest.approx(expected, nan_ok=True)
+    if kind == "regression":
+        errors = np.nanmean(np.abs(values - labels), 0)
+        assert errors.mean() == pytest.approx(test["test_mae"], rel=1e-4)
+        for name, error in zip(names, errors if len(names) > 1 else ()):
+            assert error == pytest.approx(test[f"test_mae_{name}"], rel=1e-4)
+    else:
+        metrics = (roc_auc(values, labels), average_precision(values, labels))
+        logged_metrics = (test["test_roc_auc"], test["test_ap"])
+        assert logged_metrics == pytest.approx(metrics, abs=1e-6)  # as it is rounded
+    predictor = hub.load(tmp_path / "run/checkpoint_best.pt")
+    assert predictor.targets == store.targets
+    graphs = DATASETS["positions"].function().graphs[25:]
+    predicted = np.concatenate(predictor.predict(graphs))
+    assert predicted == pytest.approx(values, rel=1e-4, abs=1e-5)
 
 
 MASKED = """

@@ -56,7 +56,7 @@ class DatasetSource:
             options name, random by default.
         unit: unit of a regression target; empty selects the options' unit.
         kind: ``regression``, ``binary`` or ``multiclass``; empty selects the
-            options' kind.
+            options' kind, for nodes ``multiclass``.
         level: ``graph`` or ``node``, what has a label; SMILES have labels of graphs.
         num_classes: classes of a multiclass target; 0 takes them from the labels.
         class_names: names of the classes of each target; empty for numbers.
@@ -152,7 +152,9 @@ class RegisteredDataset:
         if not arguments:
             own_splits = source.splits is not None and not options.split_file
             settled = {"split": own_splits}
-            settled |= {"target_kind": source.kind, "target_unit": source.unit}
+            of_graphs = source.level is Level.GRAPH
+            settled |= {"target_kind": source.kind or not of_graphs}
+            settled |= {"target_unit": source.unit}
             settled |= {"smiles_column": True, "target_columns": True}
             self.refuse(
                 options, [name for name, is_settled in settled.items() if is_settled]

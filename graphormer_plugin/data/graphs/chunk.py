@@ -51,7 +51,7 @@ class GraphChunk:
         edge_attr: categories from 0 (integers) or features (floats) [sum e, columns];
             None if edges carry nothing.
         target: labels [rows of their level, C]: of graphs float, of nodes classes (int) or
-            values (float); None if given later.
+            numbers (float); None if given later.
         row: int [g] row of the source; None if it is the graph's number.
         node_split: uint8 [sum n] number in `NODE_SPLITS` of the split that the label of a
             node belongs to, 0 for none; None where splits are of graphs.

@@ -67,11 +67,12 @@ def chunks_of_graphs(
     Args:
         graphs: objects with ``x`` [n] or [n, F] (integers are categories from 0, floats
             are features), ``edge_index`` [2, E], and where wanted ``edge_attr`` [E] or
-            [E, columns], ``y`` (a number or C numbers; at node level classes or values
-            [n]), ``pos`` and ``forces`` [n, 3], and what registered fields read. All
-            graphs have the same columns. Other attributes are named in a warning.
+            [E, columns], ``y`` (a number or C numbers; at node level [n] or [n, C]),
+            ``pos`` and ``forces`` [n, 3], and what registered fields read. All graphs have
+            the same columns. Other attributes are named in a warning.
         level: graphs or nodes: what ``y`` labels.
-        values: at node level, labels are values, not classes.
+        values: at node level, labels are numbers, NaN where missing, not the integers of a
+            multiclass target, -1 where missing.
         masks: at node level, read ``train_mask``, ``val_mask`` and ``test_mask``, bool [n],
             where graphs have the first: the splits of the labels.
         edge_kind: ``category`` or ``real``: what ``edge_attr`` is; empty: floats are real
@@ -241,20 +242,23 @@ def _target(
     y: np.ndarray, name: str, level: Level, rows: int, values: bool
 ) -> np.ndarray:
     """Labels [rows, C] of a graph, or of its nodes: classes, or ``values``."""
-    one_row = level is not Level.GRAPH or math.prod(y.shape[:-1]) == 1
-    _check_array(y, name, one_row, "numbers [C] or [1, C]")
+    if level is Level.GRAPH:
+        dtype = np.float64
+        fits = math.prod(y.shape[:-1]) == 1
+        expected = "numbers [C] or [1, C]"
+    else:
+        dtype = np.float32 if values else np.int64
+        fits = y.ndim in (1, 2) and len(y) == rows and (values or y.dtype.kind != "f")
+        expected = f"integer classes [{rows}] of {level}s, -1 for no label"
+        if values:
+            expected = f"values [{rows}] or [{rows}, C] of {level}s, NaN for no label"
+    _check_array(y, name, fits and y.size > 0, expected)
     with np.errstate(over="ignore"):
         small = not np.isinf(y.astype(np.float32)).any()
     _check_array(y, name, small, "numbers that fit float32, NaN where missing")
-    if level is Level.GRAPH:
-        return y.reshape(1, -1).astype(np.float64)
-    kind, missing = ("values", "NaN") if values else ("integer classes", "-1")
-    fits = y.size == rows and (values or y.dtype.kind != "f")
-    if fits and not values and (y < -1).any():
+    if dtype is np.int64 and (y < -1).any():
         raise DatasetError(f"{name} has class {y.min()}, expected -1 and above")
-    expected = f"{rows} {kind} (one per node), {missing} for no label"
-    _check_array(y, name, fits, expected)
-    return y.reshape(-1, 1).astype(np.float32 if values else np.int64)
+    return y.reshape(rows, -1).astype(dtype)
 
 
 def as_array(values: Any) -> np.ndarray:

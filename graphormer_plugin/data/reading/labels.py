@@ -81,18 +81,12 @@ def describe_targets(
     """
     names, kind = schema.names, schema.kind
     of_nodes = schema.level is Level.NODE
-    real = values.dtype.kind == "f"
     ends = np.asarray(node_offset)
     count = int(ends[-1]) if of_nodes else len(ends) - 1
     if values.shape != (count, len(names)):
         raise ValueError(
             f"labels of {', '.join(names)} have shape {list(values.shape)}, expected "
             f"[{count} {schema.level}s, {len(names)}]"
-        )
-    if of_nodes and kind != ("regression" if real else "multiclass"):
-        raise ValueError(
-            f"labels of nodes are {'values' if real else 'classes'}: kind must be "
-            f"{'regression' if real else 'multiclass'}, not {kind}"
         )
     missing = is_missing(values)
     if of_nodes and missing.all():

@@ -83,7 +83,7 @@ class GraphStore:
     ) -> None:
         self.path = path
         self.manifest = manifest
-        labels = columns["target"]  # files have those of nodes in one dimension
+        labels = columns["target"]  # files of nodes may have one dimension
         self.columns = columns | {"target": labels.reshape(len(labels), -1)}
         self.splits = splits
         self.schema = FeatureSchema(**manifest["schema"])

@@ -367,7 +367,7 @@ def _build_from_graphs(
         for chunk in chunks_of_graphs(
             source.graphs,
             level=source.level,
-            values=source.kind == "regression",
+            values=source.kind != "multiclass",
             masks=splits is None and not options.split,
             edge_kind=source.edge_kind,
             progress=options.progress,

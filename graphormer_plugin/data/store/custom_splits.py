@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from graphormer_plugin.data.columns import Level
+from graphormer_plugin.data.columns import column_type, is_missing
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import npy_header
 from graphormer_plugin.data.reading.labels import describe_targets
@@ -40,12 +40,14 @@ def with_splits(store: GraphStore, file: Path, text: str) -> GraphStore:
     columns = {}
     schema = store.schema
     target = store.target
-    if store.targets.level is Level.GRAPH:
-        counted = store.columns.get("weight", np.ones(len(store)))[train] > 0
-        unlearned = np.isnan(target[train[counted]]).all(0)
-        if unlearned.any():
-            target = np.where(unlearned, np.float32(np.nan), target)
-            columns["target"] = target
+    counted = store.columns.get("weight", np.ones(len(store)))[train] > 0
+    unlearned = is_missing(store.labels(train[counted])).all(0)
+    if unlearned.all():
+        raise DatasetError(f"{file}: no label in split train")
+    if unlearned.any():
+        missing = column_type("target").filling(target.dtype)
+        target = np.where(unlearned, target.dtype.type(missing), target)
+        columns["target"] = target
     offset = store.columns["node_offset"]
     bounds = store.columns.get("bound")
     targets, missing = describe_targets(

@@ -122,7 +122,8 @@ class StoreWriter:
         if chunk.target is not None and self.level is Level.GRAPH:
             self._labels.append(chunk.target)
         elif chunk.target is not None:
-            measured["target"] = chunk.target.squeeze(1)  # as files have it
+            labels = chunk.target  # files have a single column in one dimension
+            measured["target"] = labels[:, 0] if labels.shape[1] == 1 else labels
         for name, values in measured.items():
             if values is not None:
                 dims = self.node_dims if name == "x" else None

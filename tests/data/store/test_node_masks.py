@@ -121,7 +121,7 @@ def test_splits_of_graphs_come_first():
         ({"test_mask": torch.arange(5)}, r"test_mask has shape \[5\] and dtype int64"),
         ({"val_mask": graph().train_mask}, "node 0 of val_mask is in another mask"),
         ({"train_mask": None}, "train_mask has no values, but graph 0 has 1 column"),
-        ({"y": graph().y.double()}, r"integer classes .one per node., -1 for no label"),
+        ({"y": graph().y.double()}, r"classes \[40\] of nodes, -1 for no label"),
     ],
 )
 def test_wrong_masks(change, message):

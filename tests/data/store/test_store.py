@@ -162,7 +162,7 @@ class TestBadGraphs:
     @pytest.mark.parametrize(
         ("kind", "label", "message"),
         [
-            ("binary", 1, "kind must be multiclass, not binary"),
+            ("binary", 2.0, "label 0 of gap is 2, expected 0 or 1"),
             ("multiclass", -1, "no node has a label"),
             ("regression", np.nan, "no node has a label"),
         ],
