@@ -138,7 +138,10 @@ def featuriser_named(name: str) -> Featuriser:
         return GraphsOnly()
     if name not in _FEATURISERS:
         expected = "|".join(list_featurisers())
-        raise ValueError(f"unknown featuriser {name!r}, expected {expected}")
+        raise ValueError(
+            f"unknown featuriser {name!r}, expected {expected}; or give the folder that "
+            "registers it as user_data_dir (--user-data-dir)"
+        )
     return _FEATURISERS[name]
 
 
