@@ -50,7 +50,7 @@ def write_predictions(
 
     Args:
         folder: created if missing; files of the same names are replaced.
-        outputs: output ``[C]`` or ``[n, C]`` and target ``[C]`` or ``[n]`` by graph.
+        outputs: output and target by graph, ``[C]`` or ``[n, C]``, where padding may follow.
         identity: names of the columns that identify a molecule, and their cells by row
             of the source.
     """
@@ -60,8 +60,10 @@ def write_predictions(
     rows = store.rows(np.array(graphs, dtype=np.int64)).tolist()
     path = folder / f"predictions_{split}.csv"
     columns, cells_of_row = identity
-    values = [outputs[graph][0].reshape(-1, targets.num_outputs) for graph in graphs]
-    labels = [outputs[graph][1].reshape(-1, len(targets.names)) for graph in graphs]
+    values, labels = (
+        [np.atleast_2d(outputs[graph][part])[: store.sizes[graph]] for graph in graphs]
+        for part in (0, 1)
+    )
     none = np.empty((0, targets.num_outputs))
     values_of_all = values_of(np.concatenate([none, *values]), targets)
     labels_of_all = np.concatenate(labels or [none[:, : len(targets.names)]])

@@ -413,24 +413,16 @@ class GraphPredictionTask(FairseqTask):
             evaluation = self.evaluation.take()
         if evaluation is not None and self.cfg.results_path and is_first_process():
             with one_line_errors():
-                self.write_predictions(evaluation)
+                options = self.dataset_options()
+                write_predictions(
+                    self.cfg.results_path,
+                    self.last_split,
+                    self.store,
+                    self.targets,
+                    evaluation.graphs,
+                    identities(options) if self.store.featuriser else ([], []),
+                )
         criterion.report(logging_outputs, evaluation)
-
-    def write_predictions(self, evaluation: Evaluation) -> None:
-        """Write the split that fairseq-validate loaded last to ``--results-path``."""
-        outputs = {}
-        sizes = self.store.sizes
-        for graph, (output, target) in evaluation.graphs.items():
-            nodes = slice(sizes[graph] if self.level is Level.NODE else None)
-            outputs[graph] = (output[nodes], target[nodes])
-        write_predictions(
-            self.cfg.results_path,
-            self.last_split,
-            self.store,
-            self.targets,
-            outputs,
-            identities(self.dataset_options()) if self.store.featuriser else ([], []),
-        )
 
     # Checkpoints
 

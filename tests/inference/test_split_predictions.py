@@ -1,6 +1,7 @@
 """Files of predictions: order, units, missing labels, OGB's own format."""
 
 import csv
+from collections import defaultdict
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,6 +18,7 @@ def store(splits, dataset="mine", rows=None):
         manifest={"dataset": dataset},
         splits={name: np.array(part) for name, part in splits.items()},
         rows=lambda graphs: graphs if rows is None else np.array(rows)[graphs],
+        sizes=defaultdict(lambda: 2),
     )
 
 
@@ -45,7 +47,8 @@ def test_values_are_in_the_order_of_the_split_and_in_the_unit(tmp_path):
 
 def test_nodes(tmp_path):
     targets = TargetSchema(["c"], kind="multiclass", level="node", num_classes=2)
-    outputs = {3: (np.array([[0.0, 0.0], [0.0, np.log(3)]]), np.array([-1, 1]))}
+    padded = np.array([[0.0, 0.0], [0.0, np.log(3)], [9.0, 9.0]])
+    outputs = {3: (padded, np.array([[-1], [1], [-1]]))}
     (path,) = write_predictions(
         tmp_path, "test", store({"test": [3]}), targets, outputs
     )
