@@ -19,7 +19,8 @@ from graphormer_plugin.heads.domain import Domain, ranges_of
 from graphormer_plugin.heads.kernels import Floats
 from graphormer_plugin.heads.solver import sample
 from graphormer_plugin.heads.trees import (
-    NODE,
+    LEAVES,
+    SPLIT,
     Trees,
     domain_vectors,
     feature_table,
@@ -31,7 +32,7 @@ FOLDS = 10  # a member is without one of them, half of the molecules are seen by
 # and in folds of the training molecules of Biogen's HLM clearance.
 OPTIONS = {
     "learning_rate": 0.1,
-    "num_leaves": 31,
+    "num_leaves": LEAVES,
     "min_data_in_leaf": 5,
     "feature_fraction": 0.3,
     "bagging_fraction": 0.7,
@@ -73,10 +74,10 @@ def fit_trees(
         weights = np.tile(weights, len(classes))
     labels = np.where(weights > 0, labels, np.nan)
     fold = rng.permutation(len(labels)) % FOLDS
-    boosting = Boosting(table, schema.kind, trees, seed)
+    boosting = Boosting(table, schema, trees, seed)
     numbers = [
-        boosting.fit(*columns, fold)
-        for columns in zip(labels.T, weights.T, strict=True)
+        boosting.fit(output, *columns, fold)
+        for output, columns in enumerate(zip(labels.T, weights.T, strict=True))
     ]
     extra = raw["extra"] if extra_columns else np.empty((len(labels), 0))
     near = sample(np.arange(len(labels)), MAX_ROWS, rng)
@@ -89,8 +90,8 @@ def fit_trees(
         schema,
         digest,
         domain,
-        np.array(boosting.nodes, NODE),
-        np.array(boosting.roots).reshape(-1, MEMBERS, trees).swapaxes(0, 1),
+        boosting.splits,
+        boosting.leaves,
         numbers=dict(zip(("offset", "scale", "noise"), np.array(numbers).T)),
         typical_extra=np.nanmean(extra, 0),
         extra_columns=list(extra_columns),
@@ -98,16 +99,16 @@ def fit_trees(
 
 
 class Boosting:
-    """Trees that grow on the same features, and all their nodes."""
+    """Trees that grow on the same features: ``splits`` and ``leaves`` of `Trees`."""
 
     def __init__(
-        self, table: NDArray[np.float32], kind: str, trees: int, seed: int
+        self, table: NDArray[np.float32], schema: TargetSchema, trees: int, seed: int
     ) -> None:
         import lightgbm  # not before: it takes a second, and predictions do not need it
 
         self.lightgbm = lightgbm
         self.table = csr_matrix(table)
-        self.is_regression = kind == "regression"
+        self.is_regression = schema.kind == "regression"
         self.trees = trees
         self.options = OPTIONS | {
             "objective": "regression" if self.is_regression else "binary",
@@ -121,14 +122,13 @@ class Boosting:
             self.table, params=self.options, free_raw_data=False
         ).construct()
         self.seed = seed
-        # The first is a leaf of value 0: a tree that did not grow.
-        self.nodes: list[tuple[int, float, tuple[int, int], float]] = [
-            (0, 0.0, (0, 0), 0.0)
-        ]
-        self.roots: list[list[int]] = []  # of each output and member
+        # All are a leaf of value 0: trees that did not grow.
+        shape = MEMBERS, schema.num_outputs, trees
+        self.splits = np.zeros((LEAVES - 1, *shape), SPLIT)
+        self.leaves = np.zeros((LEAVES, *shape))
 
     def fit(
-        self, labels: Floats, weights: Floats, fold: NDArray[np.int64]
+        self, output: int, labels: Floats, weights: Floats, fold: NDArray[np.int64]
     ) -> tuple[float, float, float]:
         """Grow the members of an output by labels and weights [n]; member k does not see the
         molecules of fold k.
@@ -140,7 +140,6 @@ class Boosting:
         rows = np.flatnonzero(~np.isnan(labels))
         y = labels[rows]
         if len(np.unique(y)) < 2:
-            self.roots += MEMBERS * [self.trees * [0]]
             value = y[0] if len(y) else np.nan
             return (value if self.is_regression else logit(value)), 1.0, 0.0
         mean = y.mean() if self.is_regression else 0.0
@@ -148,7 +147,7 @@ class Boosting:
         y = (y - mean) / std
         found = np.full(len(rows), np.nan)
 
-        def _grow(member: int) -> list[dict[str, Any]]:
+        def _grow(member: int) -> None:
             unseen = fold[rows] == member
             is_learned = ~unseen if len(np.unique(y[~unseen])) > 1 else unseen | True
             part = self.data.subset(rows[is_learned]).construct()
@@ -160,12 +159,16 @@ class Boosting:
                 found[unseen] = booster.predict(
                     self.table[rows[unseen]], raw_score=True, num_threads=1
                 )
-            return booster.dump_model()["tree_info"]
+            for number, tree in enumerate(booster.dump_model()["tree_info"]):
+                splits: list[tuple[int, float, int]] = []
+                leaves: list[float] = []
+                _flatten(tree["tree_structure"], splits, leaves)
+                self.splits[: len(splits), member, output, number] = splits
+                self.leaves[: len(leaves), member, output, number] = leaves
 
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            for grown in pool.map(_grow, range(MEMBERS)):
-                first = [self._add(tree["tree_structure"]) for tree in grown]
-                self.roots.append(first + (self.trees - len(first)) * [0])
+            for _ in pool.map(_grow, range(MEMBERS)):  # or its error
+                pass
         is_unseen = ~np.isnan(found)
         y = y[is_unseen]
         found = found[is_unseen]
@@ -181,13 +184,25 @@ class Boosting:
                 return platt.intercept_[0], platt.coef_[0, 0], 0.0
         return 0.0, 1.0, 0.0
 
-    def _add(self, node: dict[str, Any]) -> int:
-        """Add LightGBM's node and those below it; returns its number."""
-        at = len(self.nodes)
-        if "leaf_value" in node:
-            self.nodes.append((0, 0.0, (at, at), node["leaf_value"]))
-            return at
-        self.nodes.append(self.nodes[0])  # its place, before those below it
-        sides = (self._add(node["left_child"]), self._add(node["right_child"]))
-        self.nodes[at] = (node["split_feature"], node["threshold"], sides, 0.0)
-        return at
+
+def _flatten(
+    node: dict[str, Any], splits: list[tuple[int, float, int]], leaves: list[float]
+) -> None:
+    """Add the splits of LightGBM's node and of those below it, and their leaves from left to
+    right."""
+    if "leaf_value" in node:
+        leaves.append(node["leaf_value"])
+        return
+    first = len(leaves)
+    _flatten(node["left_child"], splits, leaves)
+    lost = 2 ** len(leaves) - 2**first
+    splits.append((node["split_feature"], _float32(node["threshold"]), lost))
+    _flatten(node["right_child"], splits, leaves)
+
+
+def _float32(threshold: float) -> np.float32:
+    """The largest float32 that is not above a threshold: the same float32 are above both."""
+    rounded = np.float32(threshold)
+    if float(rounded) > threshold:  # else numpy would round the threshold, too
+        return np.nextafter(rounded, np.float32(-np.inf))
+    return rounded

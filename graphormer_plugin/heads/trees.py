@@ -24,10 +24,8 @@ TREES = "trees"  # value of ``model`` in the file
 VERSION = 1
 BLOCKS = ("fingerprint", "descriptors")  # and extra, where it is given
 MISSING = -1e30  # in place of NaN; below all features
-NODES_AT_ONCE = 2_000_000  # molecules x trees in memory at a time
-NODE = np.dtype(
-    [("feature", "i4"), ("threshold", "f8"), ("sides", "i4", 2), ("value", "f8")]
-)
+LEAVES = 31  # most of a tree; their bits fit uint32
+SPLIT = np.dtype([("feature", "i4"), ("threshold", "f4"), ("lost", "u4")])
 _NUMBERS = ("offset", "scale", "noise")
 
 
@@ -37,10 +35,11 @@ class Trees:
     outputs: targets, or classes of a multiclass target.
 
     Attributes:
-        nodes: N nodes (`NODE`). A molecule goes to the first of the ``sides`` if its feature is
-            at most the threshold; these are nodes of larger numbers, of a leaf itself. A
-            member adds up the values of its leaves.
-        roots: first nodes [M, C, K].
+        splits: `SPLIT` of each tree [S, M, C, K]. A molecule whose feature is above the
+            threshold loses the leaves of the bits ``lost``; it is in the first leaf that
+            it does not lose (QuickScorer, Lucchese et al. 2015).
+        leaves: values of the leaves from left to right [S + 1, M, C, K], which a member adds
+            up over its trees.
         numbers: per output [C]: the value is ``offset + scale * sum``, the logit of a
             class; ``noise``, the standard deviation of its errors on other molecules.
         typical_extra: means of `extra_columns` over the training molecules.
@@ -49,8 +48,8 @@ class Trees:
     targets: TargetSchema
     checkpoint: str
     domain: Domain
-    nodes: NDArray
-    roots: NDArray[np.int64]
+    splits: NDArray
+    leaves: Floats
     numbers: dict[str, Floats]
     typical_extra: Floats
     extra_columns: Sequence[str] = ()
@@ -95,19 +94,15 @@ class Trees:
 
     def sums(self, table: NDArray[np.float32]) -> Floats:
         """Sum of the trees of each member [q, M, C] for features [q, F]."""
-        sums = np.zeros((len(table), *self.roots.shape[:2]))
-        step = max(1, NODES_AT_ONCE // self.roots.size)
-        for start in range(0, len(table), step):
-            part = table[start : start + step]
-            rows = np.arange(len(part)).reshape(-1, 1, 1, 1)
-            at = np.broadcast_to(self.roots, (len(part), *self.roots.shape))
-            before = None
-            while not np.array_equal(at, before):
-                before = at
-                node = self.nodes[at]
-                is_right = part[rows, node["feature"]] > node["threshold"]
-                at = np.where(is_right, node["sides"][..., 1], node["sides"][..., 0])
-            sums[start : start + step] = node["value"].sum(-1)
+        feature, threshold, lost = (
+            np.ascontiguousarray(self.splits[name]) for name in SPLIT.names
+        )
+        sums = np.zeros((len(table), *self.leaves.shape[1:3]))
+        for row, sums_of_row in zip(table, sums):
+            gone = np.bitwise_or.reduce(lost * (row.take(feature) > threshold))
+            leaf = np.bitwise_count(gone ^ (gone + 1)) - 1
+            values = np.take_along_axis(self.leaves, leaf[None], 0)
+            sums_of_row[:] = values[0].sum(-1)
         return sums
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -120,26 +115,29 @@ class Trees:
             "targets": self.targets.to_dict(),
             "extra_columns": list(self.extra_columns),
         }
-        arrays |= {"nodes": self.nodes, "roots": self.roots} | self.numbers
+        arrays |= {"splits": self.splits, "leaves": self.leaves} | self.numbers
         write_arrays(path, meta, arrays | {"typical_extra": self.typical_extra})
 
     @classmethod
     def from_contents(cls, meta: dict[str, Any], arrays: dict[str, NDArray]) -> "Trees":
-        """Inverse of `save`; ValueError for trees that would never end."""
-        sides = arrays["nodes"]["sides"]
-        if (sides < np.arange(len(sides))[:, None]).any():
-            raise ValueError("a node of a tree leads back to an earlier one")
+        """Inverse of `save`; ValueError for trees without a leaf for some molecules."""
+        splits = arrays["splits"]
+        leaves = arrays["leaves"]
+        if leaves[1:].shape != splits.shape or (splits["lost"] >> len(splits)).any():
+            raise ValueError(f"{leaves.shape} leaves do not fit the splits")
         targets = TargetSchema(**meta["targets"])
         numbers = {name: arrays[name] for name in _NUMBERS}
-        outputs = {len(x) for x in (arrays["roots"][0], *numbers.values())}
+        outputs = {len(x) for x in (leaves[0, 0], *numbers.values())}
         if outputs != {targets.num_outputs}:  # numpy would broadcast them
             raise ValueError(f"outputs {outputs}, expected {targets.num_outputs}")
         return cls(
             targets,
             meta["checkpoint"],
             Domain.from_contents(meta, arrays),
-            **{name: arrays[name] for name in ("nodes", "roots", "typical_extra")},
+            splits=splits,
+            leaves=leaves,
             numbers=numbers,
+            typical_extra=arrays["typical_extra"],
             extra_columns=meta["extra_columns"],
         )
 

@@ -33,10 +33,12 @@ def fit(raw, labels, kind="regression", **options):
 
 
 def test_sums_are_those_of_lightgbm(raw, monkeypatch):
-    """Also where descriptors are missing."""
+    """Also where descriptors are missing, or differ in the last bit of float32."""
     raw = {name: values.copy() for name, values in raw.items()}
     raw["descriptors"] = raw["descriptors"].astype(np.float32)
     raw["descriptors"][::3, :20] = np.nan
+    bits = LENGTHS.argsort(0).argsort(0).astype(np.int32)
+    raw["descriptors"][:, 20:] = (bits + 10**9).view(np.float32)
     boosters = {}
     train = lightgbm.train
 
@@ -121,17 +123,23 @@ def test_the_file_predicts_the_same(raw, tmp_path):
         read_head(tmp_path / "head.npz", "of another")
 
 
+def changed(splits, name, value):
+    splits[name] = value
+    return splits
+
+
 @pytest.mark.parametrize(
     "name, change",
     [
-        ("nodes", lambda x: x[::-1]),
-        ("nodes", lambda x: x[:2]),
-        ("roots", lambda x: x + 10**9),
+        ("splits", lambda x: x[:2]),
+        ("splits", lambda x: changed(x, "feature", 10**9)),
+        ("splits", lambda x: changed(x, "lost", 2**30)),
+        ("leaves", lambda x: x[:, :, :, :1]),
         ("offset", lambda x: x.repeat(3)),
     ],
 )
 def test_a_planted_file_is_refused(raw, tmp_path, name, change):
-    """Neither does it predict forever, nor read another's memory."""
+    """A feature that no molecule has, and molecules without a leaf, among others."""
     fit(raw, LENGTHS).save(tmp_path / "head.npz")
     with np.load(tmp_path / "head.npz") as file:
         arrays = dict(file)
