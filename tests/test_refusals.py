@@ -77,6 +77,7 @@ predict --batch-size=x | --batch-size: x, expected a whole number, 1 or more
 predict --layers=x | --layers: x, expected a whole number
 predict --workers=x | --workers: x, expected a whole number
 predict MODEL in.csv out.txt | out.txt: expected a name
+predict MODEL in.csv out.xyz | out.xyz: in.csv is no .xyz or .db; give another ending
 predict MODEL in.csv in.csv | in.csv exists already
 predict MODEL in.csv no/out.csv | no/out.csv: there is no folder
 predict MODEL gone.csv out.csv | gone.csv: No such file

@@ -40,14 +40,14 @@ def build_parser() -> argparse.ArgumentParser:
         "input",
         metavar="INPUT.csv",
         type=not_empty,
-        help="table of molecules: .csv, .tsv, .sdf or .smi, also with .gz, .xlsx or "
-        ".parquet, or a folder of .parquet files",
+        help="table of molecules: .csv, .tsv, .sdf, .smi or .xyz, also with .gz, .xlsx, .db "
+        "of ASE or .parquet, or a folder of .parquet files",
     )
     add(
         "output",
         metavar="OUTPUT.csv",
         type=not_empty,
-        help="file to write, .csv, .tsv, .sdf or .parquet; must not exist",
+        help="file to write, .csv, .tsv, .sdf, .parquet or, of .xyz and .db, .xyz; must not exist",
     )
     add(
         "--head",

@@ -14,7 +14,7 @@ from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.log import log_mean_error
 from graphormer_plugin.data.columns import FORCES
-from graphormer_plugin.modules.derivatives import output_and_forces
+from graphormer_plugin.modules.derivatives import beside_forces, output_and_forces
 
 
 @dataclass
@@ -29,6 +29,8 @@ class EnergyForcesConfig(FairseqDataclass):
 class EnergyForces(L1Loss):
     """L1 of the energy of a graph plus L1 of its forces -dE/dx, both divided by the
     `TargetSchema.std`. The loss of forces is the mean over the atoms and axes of a graph.
+
+    The outputs that an evaluation keeps are those of `beside_forces`.
 
     ``mae_per_atom`` is the mean error of energies, divided by the atoms of their graphs;
     ``force_mae`` that of all components of forces, in the energy's unit per angstrom;
@@ -60,7 +62,9 @@ class EnergyForces(L1Loss):
         target = sample["target"] - std * offset
         loss, size, log = self.output_loss(energies, {**sample, "target": target})
         if "outputs" in log:
-            log["outputs"] = (energies.detach() + offset, sample["target"])
+            outputs = energies.detach() + offset, std * forces.detach()
+            targets = sample["target"], sample["forces"]
+            log["outputs"] = beside_forces(*outputs), beside_forces(*targets)
         present = sample["forces"].isfinite().all(-1)
         true = sample["forces"].where(present.unsqueeze(-1), 0)
         share = present / present.sum(1, keepdim=True).clamp(min=1)

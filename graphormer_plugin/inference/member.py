@@ -23,7 +23,7 @@ from graphormer_plugin.inference.embedding import (
 from graphormer_plugin.inference.graphs import Batch, ModelGraphs, PerGraph
 from graphormer_plugin.inference.molecules import Molecules
 from graphormer_plugin.models import GraphModel
-from graphormer_plugin.modules.derivatives import output_and_forces
+from graphormer_plugin.modules.derivatives import beside_forces, output_and_forces
 
 # Vectors of heads that share a model, by model and layers.
 HeadVectors = dict[tuple[GraphModel, int], np.ndarray]
@@ -194,9 +194,8 @@ class Member:
         def _energies_beside_forces(batch: Batch) -> torch.Tensor:
             output, forces = output_and_forces(self.model, batch, create_graph=False)
             output = output.detach() + self.targets.atoms_output(batch)
-            energies = self.targets.restore(output.double()).unsqueeze(1)
-            energies = energies.expand(-1, forces.shape[1], 1)
-            return torch.cat([energies, scale * forces.double()], 2)
+            energies = self.targets.restore(output.double())
+            return beside_forces(energies, scale * forces.double())
 
         graphs = self.graphs(molecules)
         rows = graphs.collect(_energies_beside_forces, 4, batch_size, nodes=True)

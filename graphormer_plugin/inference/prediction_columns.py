@@ -1,13 +1,15 @@
 """Columns of predictions in every table that is written: their names, order and cells."""
 
 import itertools
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphormer_plugin.data.columns import FORCES
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.prediction import (
     IN_DOMAIN,
@@ -171,6 +173,15 @@ def _interval_columns(
             cells = number_cells(end, spreads[index])
             columns.append(OutputColumn(f"{names[index]}_{kind}{100 * share:g}", cells))
     return columns
+
+
+def forces_column(forces: Iterable[NDArray]) -> OutputColumn:
+    """Forces on the atoms of each molecule [N, 3], as lists in JSON."""
+    cells = [
+        json.dumps([[float(format_value(x)) for x in atom] for atom in one.tolist()])
+        for one in forces
+    ]
+    return OutputColumn(FORCES, cells, False)
 
 
 def describe(

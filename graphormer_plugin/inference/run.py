@@ -20,7 +20,11 @@ from tqdm import tqdm
 from graphormer_plugin.data.datasets.user_code import import_user_data
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.files import file_lock, file_sha256, folder_hash, home_path
-from graphormer_plugin.data.reading.formats import SmilesTable, write_table
+from graphormer_plugin.data.reading.formats import (
+    SmilesTable,
+    check_output,
+    write_table,
+)
 from graphormer_plugin.data.reading.rows import whole_columns
 from graphormer_plugin.data.reading.table import Table
 from graphormer_plugin.data.row_ranges import Shard
@@ -121,6 +125,7 @@ def predict_table(
     Args:
         outputs: the table to write, and a .npy file where the options ask for vectors.
     """
+    check_output(outputs[0], table)
     waiting = f"another process writes {outputs[0]}; waiting"
     with file_lock(outputs[0], lambda: lines.warning(waiting), keep=False):
         column = table.find_smiles(options.smiles_column)

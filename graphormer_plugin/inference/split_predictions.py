@@ -39,6 +39,7 @@ def write_predictions(
     targets: TargetSchema,
     outputs: dict[int, tuple[NDArray, NDArray]],
     identity: tuple[Sequence[str], Sequence[Sequence[str]]] = ((), ()),
+    kind: str = "predictions",
 ) -> list[Path]:
     """Write the predictions for a split.
 
@@ -53,12 +54,13 @@ def write_predictions(
         outputs: output and target by graph, ``[C]`` or ``[n, C]``, where padding may follow.
         identity: names of the columns that identify a molecule, and their cells by row
             of the source.
+        kind: begins the name of the file.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     graphs = [graph for graph in store.splits[split].tolist() if graph in outputs]
     rows = store.rows(np.array(graphs, dtype=np.int64)).tolist()
-    path = folder / f"predictions_{split}.csv"
+    path = folder / f"{kind}_{split}.csv"
     columns, cells_of_row = identity
     values, labels = (
         [np.atleast_2d(outputs[graph][part])[: store.sizes[graph]] for graph in graphs]

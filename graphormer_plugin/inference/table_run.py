@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from graphormer_plugin.data.columns import FORCES
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.graphs.smiles import SMILES
 from graphormer_plugin.data.reading.cells import number_in
@@ -19,6 +20,7 @@ from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.inference.prediction_columns import (
     OutputColumn,
+    forces_column,
     free_names,
     prediction_columns,
 )
@@ -140,8 +142,10 @@ class TableRun:
                 (none if per_target else none[:, 0]) if predictor.domains else None,
             )
         )
+        if predictor.targets.vector == FORCES:
+            columns.append(forces_column([]))
         names = [*(column.name for column in columns), REASON]
-        self.names = free_names(names, table.header)
+        self.names = free_names(names, table.taken)
         self.numbers = [*(column.is_number for column in columns), False]
 
     def smiles(self, block: RowBlock) -> list[str]:
@@ -170,10 +174,13 @@ class TableRun:
                     molecules, self.batch_size, extra=extra[rows]
                 )
                 embedded = self._embed(molecules)
+                forces = self._forces(molecules)
             except (RuntimeError, MemoryError) as error:
                 raise self._too_large(block, molecules, error) from error
             parts = [np.c_[part] for part in prediction if part is not None]
             finite = np.isfinite(np.concatenate(parts, 1)).all(1)
+            for number, of_atoms in enumerate(forces):
+                finite[number] &= np.isfinite(of_atoms).all()
             for row in rows[~finite].tolist():
                 reasons.setdefault(row, "the prediction is not finite")
             is_predicted = np.array(
@@ -186,6 +193,8 @@ class TableRun:
             values[rows] = prediction.values
             vectors[rows] = embedded[is_predicted]
             columns = self._columns(prediction)
+            if forces:
+                columns.append(forces_column(itertools.compress(forces, is_predicted)))
             cells[rows] = np.array([c.cells for c in columns], object).T
             if prediction.in_domain is not None:
                 mols = list(itertools.compress(molecules.described, is_predicted))
@@ -227,6 +236,12 @@ class TableRun:
             return np.empty((len(molecules), 0))
         options = {"batch_size": self.batch_size, "fingerprint": self.fingerprint}
         return self.predictor.embed(molecules, self.layers, **options)
+
+    def _forces(self, molecules: Molecules) -> list[np.ndarray]:
+        """Forces on the atoms of each molecule [N, 3], of a model that was trained on some."""
+        if self.predictor.targets.vector != FORCES:
+            return []
+        return self.predictor.energies_and_forces(molecules, self.batch_size)[1]
 
     def _columns(self, prediction: Prediction) -> list[OutputColumn]:
         """The new columns without the reason."""

@@ -71,3 +71,9 @@ def output_and_forces(
         output = model({**batch, "pos": pos})
         (slope,) = torch.autograd.grad(output.sum(), pos, create_graph=create_graph)
     return output, -slope
+
+
+def beside_forces(energies: Tensor, forces: Tensor) -> Tensor:
+    """Energies [B, 1] of graphs, repeated beside the forces on their atoms, [B, N, 4]."""
+    energies = energies.unsqueeze(1).expand(-1, forces.shape[1], 1)
+    return torch.cat([energies, forces], 2)

@@ -9,9 +9,11 @@ from fairseq.tasks import register_task
 from numpy.typing import NDArray
 
 from graphormer_plugin.compat.one_line_errors import one_line_errors
+from graphormer_plugin.criterions.evaluation import EvaluatedGraphs, Evaluation
 from graphormer_plugin.data.columns import FORCES, Level, rows_of_graphs
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.inference.split_predictions import write_predictions
 from graphormer_plugin.tasks._config import GraphPredictionConfig
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
 
@@ -42,6 +44,28 @@ class EnergyForcesTask(GraphPredictionTask):
                     "--pair-encodings gaussians or --length-kernels"
                 )
         return model
+
+    def write_predictions(self, evaluation: Evaluation) -> None:
+        """Write energies as `GraphPredictionTask`, and forces to ``forces_<split>.csv``, a
+        line for each atom."""
+        energies = Evaluation()
+        forces = {}
+        for ids, output, target in evaluation.batches:
+            first = output[:, 0, :1], target[:, 0, :1]
+            energies.batches.append(EvaluatedGraphs(ids, *first))
+            for graph, *of_atoms in zip(ids.tolist(), output, target):
+                atoms = slice(self.store.sizes[graph])
+                forces[graph] = tuple(array[atoms, 1:] for array in of_atoms)
+        super().write_predictions(energies)
+        names = [f"{self.vector}_{axis}" for axis in "xyz"]
+        write_predictions(
+            self.cfg.results_path,
+            self.last_split,
+            self.store,
+            TargetSchema(names, level=Level.NODE),
+            forces,
+            kind=self.vector,
+        )
 
     @cached_property
     def fitted_targets(self) -> TargetSchema:

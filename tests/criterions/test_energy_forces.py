@@ -164,8 +164,11 @@ def test_numbers():
     assert log["cosine"].item() == 1 - 1 and log["moved"].item() == 2
     assert log["abs_error"].item() == 1 + 3
     output, target = log["outputs"]
-    assert ENERGY.restore(output)[:, 0].tolist() == [5, 7]
-    assert target[:, 0].tolist() == [6, 4]
+    assert ENERGY.restore(output)[:, 0, 0].tolist() == [5, 7]
+    assert target[:, 0, 0].tolist() == [6, 4]
+    assert output[0, 1, 1:].tolist() == [-2, 0, 0]
+    assert output[1, 0, 1:].tolist() == [0, 0, -4]
+    assert target[0, 1, 1:].tolist() == [-1, 0, 0]
 
 
 def test_wrong_options():

@@ -1,6 +1,7 @@
 """The task energy_forces: a training on springs, its checkpoint, and wrong data."""
 
 import csv
+import json
 import re
 import shlex
 from pathlib import Path
@@ -12,6 +13,7 @@ from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 
 from graphormer_plugin import hub
+from graphormer_plugin.cli import predict
 from graphormer_plugin.data.graphs.conformers import atoms_text
 from support.springs import write_waters
 from support.training import (  # noqa: F401
@@ -23,6 +25,7 @@ from support.training import (  # noqa: F401
     run_once,
 )
 
+ase = pytest.importorskip("ase", reason="pip install ase")
 build = pytest.importorskip("ase.build", reason="pip install ase")
 io = pytest.importorskip("ase.io", reason="pip install ase")
 
@@ -77,6 +80,20 @@ def test_predictor(trained, monkeypatch, tmp_path):
     assert np.abs(energies - true).max() < 1
     for energy, line in zip(energies, lines, strict=True):
         assert float(line["energy"]) == pytest.approx(energy, abs=1e-3)
+    with open(tmp_path / "forces_valid.csv") as file:
+        lines = [*csv.DictReader(file)]
+    atoms = [(row, atom) for row in rows for atom in range(len(frames[row]))]
+    assert [(int(line["row"]), int(line["node"])) for line in lines] == atoms
+    for line, force, true in zip(
+        lines,
+        np.concatenate(forces),
+        np.concatenate([frames[row].get_forces() for row in rows]),
+        strict=True,
+    ):
+        for axis, *numbers in zip("xyz", force, true):
+            name = f"forces_{axis}"
+            written = [float(line[name]), float(line[f"{name}_target"])]
+            assert written == pytest.approx(numbers, abs=1e-4)
     errors = [f - frames[row].get_forces() for f, row in zip(forces, rows)]
     assert np.abs(np.concatenate(errors)).mean() == pytest.approx(
         valid["valid_force_mae"], abs=1e-3
@@ -87,6 +104,43 @@ def test_predictor(trained, monkeypatch, tmp_path):
     steps[1][1, 2] -= 1e-3
     high, low = predictor.predict([atoms_text(numbers, step) for step in steps])[:, 0]
     assert (low - high) / 2e-3 == pytest.approx(forces[0][1, 2], abs=1e-3)
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_predictions_of_a_file(trained, labelled, tmp_path, monkeypatch):
+    """A table has forces as lists, and xyz the frames of the input with both."""
+    folder, frames, _ = trained
+    path = folder / "springs.xyz"
+    ending = "_predicted" if labelled else ""
+    if not labelled:
+        path = tmp_path / "bare.xyz"
+        for atoms in frames[:5]:
+            bare = ase.Atoms(atoms.numbers, atoms.positions, cell=[9] * 3, pbc=True)
+            io.write(path, bare, append=True)
+    checkpoint = str(folder / "checkpoint_best.pt")
+    monkeypatch.chdir(tmp_path)
+    for output in ("out.csv", "out.xyz"):
+        predict.main([checkpoint, str(path), output, "--quiet", "--batch-size", "3"])
+    predicted = io.read("out.xyz", ":")
+    texts = [atoms_text(atoms.numbers, atoms.positions) for atoms in predicted]
+    energies, forces = hub.load(checkpoint).energies_and_forces(texts)
+    with open("out.csv") as file:
+        lines = [*csv.DictReader(file)]
+    assert len(lines) == len(predicted) == len(frames if labelled else frames[:5])
+    for number, (line, atoms) in enumerate(zip(lines, predicted)):
+        assert (line["atoms"], line["reason"]) == (atoms.get_chemical_formula(), "")
+        named = atoms.info | atoms.arrays | (atoms.calc.results if atoms.calc else {})
+        for values in (line, named):
+            energy = float(values[f"energy{ending}"])
+            assert energy == pytest.approx(energies[number], abs=1e-3)
+        listed = json.loads(line[f"forces{ending}"])
+        assert np.allclose(listed, forces[number], rtol=0, atol=1e-5)
+        assert np.allclose(named[f"forces{ending}"], forces[number], rtol=0, atol=1e-5)
+        assert np.allclose(atoms.positions, frames[number].positions)
+        if labelled:
+            assert np.allclose(atoms.get_forces(), frames[number].get_forces())
+        else:
+            assert atoms.pbc.all() and atoms.cell.volume == pytest.approx(729)
 
 
 def test_the_calculator_of_the_page_relaxes_a_molecule(trained, tmp_path, monkeypatch):

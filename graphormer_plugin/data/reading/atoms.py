@@ -1,11 +1,13 @@
 """Atoms with positions and without bonds: extended xyz, and databases of ASE."""
 
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from graphormer_plugin.data.columns import FORCES
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.graphs.conformers import ATOMS, NUM_TAGS, atoms_text
 from graphormer_plugin.data.reading.table import Table, readable
@@ -18,7 +20,8 @@ class Frame(NamedTuple):
     positions: np.ndarray
     arrays: dict[str, np.ndarray]
     values: dict[str, Any]
-    periodic: bool
+    cell: np.ndarray
+    pbc: np.ndarray
 
 
 class AtomsTable(Table):
@@ -50,7 +53,7 @@ class AtomsTable(Table):
                 raise self.error(f"{count} can be read, then {text}") from None
         if not self.frames:
             raise self.error(self.no_rows)
-        periodic = sum(frame.periodic for frame in self.frames)
+        periodic = sum(frame.pbc.any() for frame in self.frames)
         if periodic:
             cells = f"{counted(periodic, 'frame')} with periodic cells"
             self.notes[f"{cells}, whose images are not read"] = None
@@ -85,6 +88,11 @@ class AtomsTable(Table):
                 raise self.error(f"frame {number} has no {self.forces}, others have")
 
     @property
+    def taken(self) -> list[str]:
+        """See `Table.taken`."""
+        return [*self.header, *(n for frame in self.frames[:1] for n in frame.arrays)]
+
+    @property
     def usual_targets(self) -> list[str]:
         """See `Table.usual_targets`: energies."""
         likely = [name for name in self.header if "energy" in name.lower()]
@@ -115,7 +123,7 @@ class AtomsTable(Table):
         for atoms in ase.io.iread(self.path, ":", format="extxyz"):
             results = {} if atoms.calc is None else atoms.calc.results
             known = atoms.arrays | atoms.info | results
-            yield _frame(atoms.numbers, atoms.positions, known, atoms.pbc.any())
+            yield _frame(atoms, known)
 
     def _rows_of_database(self) -> Iterator[Frame]:
         """Yield the rows of a database."""
@@ -126,13 +134,43 @@ class AtomsTable(Table):
                 names = ("energy", "forces", "tags")
                 known = {name: row[name] for name in names if row.get(name) is not None}
                 known |= row.key_value_pairs | row.data
-                yield _frame(row.numbers, row.positions, known, row.pbc.any())
+                yield _frame(row, known)
 
 
-def _frame(
-    numbers: np.ndarray, positions: np.ndarray, known: Mapping[str, Any], periodic: bool
-) -> Frame:
-    """A frame of what is known of it, arrays of its atoms and values of the whole."""
+def write_frames(
+    out: IO[str],
+    rows: Iterator[list[str]],
+    table: AtomsTable,
+    numbers: Collection[str],
+    first: int,
+) -> None:
+    """Write a header and rows, from a ``first`` frame on, as extended xyz: the frames of the
+    table with all that is known of them, and new columns, of which ``forces`` are of atoms.
+    """
+    import ase
+    import ase.io
+
+    names = next(rows)[len(table.header) :]
+    for cells, frame in zip(rows, table.frames[first:]):
+        atoms = ase.Atoms(
+            frame.numbers, frame.positions, cell=frame.cell, pbc=frame.pbc
+        )
+        atoms.info |= frame.values
+        for name, array in frame.arrays.items():
+            if name not in atoms.arrays:
+                atoms.set_array(name, array)
+        for name, cell in zip(names, cells[len(table.header) :]):
+            if cell and name.startswith(FORCES):
+                atoms.set_array(name, np.array(json.loads(cell)))
+            elif cell:
+                atoms.info[name] = float(cell) if name in numbers else cell
+        ase.io.write(out, atoms, format="extxyz", write_results=False)
+
+
+def _frame(atoms: Any, known: Mapping[str, Any]) -> Frame:
+    """A frame of ASE's atoms, or row of a database, and of what is known of it, arrays of its
+    atoms and values of the whole."""
+    numbers = atoms.numbers
     if not len(numbers):
         raise ValueError("a frame without atoms")
     if not np.all(numbers):
@@ -150,4 +188,4 @@ def _frame(
     tags = arrays.get("tags")
     if tags is not None and not np.isin(tags, range(NUM_TAGS)).all():
         raise ValueError(f"tags {np.unique(tags).tolist()}, expected 0..{NUM_TAGS - 1}")
-    return Frame(numbers, positions, arrays, values, bool(periodic))
+    return Frame(numbers, atoms.positions, arrays, values, atoms.cell, atoms.pbc)

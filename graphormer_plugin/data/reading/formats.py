@@ -20,7 +20,7 @@ from graphormer_plugin.data.graphs.smiles import (
     is_molecule,
     mol_of_smiles,
 )
-from graphormer_plugin.data.reading.atoms import AtomsTable
+from graphormer_plugin.data.reading.atoms import AtomsTable, write_frames
 from graphormer_plugin.data.reading.cells import shown
 from graphormer_plugin.data.reading.excel import ExcelTable
 from graphormer_plugin.data.reading.parquet import ParquetTable, write_parquet
@@ -39,7 +39,6 @@ MOST_PLACED = 300  # atoms of the largest molecule that is drawn, which takes 20
 # A data item's first line: its name, or the number of a field.
 ITEM = re.compile(r">(?:.*?<(.+)>|\s+(DT\d+)\b)")
 
-ATOMS = (".xyz", ".extxyz", ".db")
 TEXTS = (
     ".csv .tsv .sdf .sd .mol .smi .smiles .ism .xyz .extxyz".split()
 )  # also with .gz
@@ -51,7 +50,9 @@ READABLE = (
     ".xlsm",
     ".db",
 )
-WRITABLE = (".csv", ".tsv", ".sdf", ".parquet")
+XYZ = (".xyz", ".extxyz")
+ATOMS = (*XYZ, ".db")
+WRITABLE = (".csv", ".tsv", ".sdf", ".parquet", *XYZ)
 REFUSED = {
     **dict.fromkeys((".mol2", ".pdb", ".cif"), "convert it to .sdf"),
     **dict.fromkeys((".bz2", ".xz", ".zst", ".zip"), "unpack it, or pack it as .gz"),
@@ -251,6 +252,14 @@ def smiles_of_record(record: Sequence[str]) -> str:
     return UNREADABLE + next(words, SdfTable.no_smiles)
 
 
+def check_output(output: Path, table: Table) -> None:
+    """Raise ValueError if an output has a format that the rows of a table do not have."""
+    if output.suffix.lower() in XYZ and not isinstance(table, AtomsTable):
+        raise ValueError(
+            f"{output}: {table.path} is no .xyz or .db; give another ending"
+        )
+
+
 def write_table(
     output: Path,
     rows: Iterator[list[str]],
@@ -265,6 +274,7 @@ def write_table(
 
     SDF repeats the records of an SDF input, with the new columns as data items; for other
     inputs the molecules of the ``column`` of SMILES are drawn, with all columns as items.
+    For extended xyz, see `write_frames`.
     Parquet keeps the types of a Parquet input; columns of other inputs are text, and an empty
     new cell is null.
     """
@@ -274,6 +284,9 @@ def write_table(
     elif suffix == ".sdf":
         with atomic_write(output, "w", encoding="utf-8") as out:
             _write_sdf(rows, out, table, column, first)
+    elif suffix in XYZ:
+        with atomic_write(output, "w", encoding="utf-8") as out:
+            write_frames(out, rows, table, numbers, first)
     else:
         write_csv(output, rows, delimiter="\t" if suffix == ".tsv" else ",")
 

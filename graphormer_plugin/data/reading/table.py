@@ -73,6 +73,11 @@ class Table:
         return DatasetError(f"{self.path}: {text}")
 
     @property
+    def taken(self) -> list[str]:
+        """Names that no new column can have."""
+        return self.header
+
+    @property
     def usual_targets(self) -> list[str]:
         """Columns that are the target if none is named, by their names."""
         return []
