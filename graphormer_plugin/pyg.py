@@ -37,7 +37,7 @@ from graphormer_plugin.data.reading.labels import (
     describe_targets,
     stored_labels,
 )
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.schema import DEFAULT_KINDS, TargetSchema
 from graphormer_plugin.data.store.ranges import BondColumns, Column
 from graphormer_plugin.inference.graphs import Batch, ModelGraphs
 
@@ -61,9 +61,9 @@ def build_model(
         graphs: the training graphs, a list or an `InMemoryDataset` of `Data`; see
             `data.graphs.pyg_graphs.chunks_of_graphs`. Vocabularies, and in regression mean and
             deviation of the labels, are theirs.
-        level: `graph` or `node`: what `y` labels.
-        kind: kind of the labels, `regression`, `binary` or `multiclass`; empty: regression of
-            graphs, classes of nodes.
+        level: `graph`, `node` or `edge`: what `y` labels.
+        kind: kind of the labels, `regression`, `binary` or `multiclass`; empty: see
+            `DEFAULT_KINDS`.
         num_classes: number of multiclass labels; 0: the largest label + 1.
         node_dims: number of values of each column of integers in `x`; None: the largest
             value + 1.
@@ -80,7 +80,7 @@ def build_model(
         ValueError: a wrong graph, label or option.
     """
     label_level = learned_level(level)
-    kind = kind or ("multiclass" if label_level is Level.NODE else "regression")
+    kind = kind or DEFAULT_KINDS[label_level]
     chunk = _chunk(graphs, label_level, kind != "multiclass", edge_kind)
     real = chunk.edge_attr is not None and chunk.edge_attr.dtype.kind == "f"
     bonds = BondColumns(bond_dims)
@@ -91,13 +91,13 @@ def build_model(
     schema = bonds.schema(chunk.x.shape[1], x.vocabularies(), width)
     labels = chunk.target
     names = default_names(labels.shape[1])
-    columns = {
-        "node_offset": np.cumsum([0, *chunk.num_nodes]),
-        "edge_offset": np.cumsum([0, *chunk.num_edges]),
-        "edge_dst": chunk.edge_index[1],
-    }
+    counts = {Level.NODE: chunk.num_nodes, Level.EDGE: chunk.num_edges}
+    if chunk.num_pairs is not None:
+        counts[Level.PAIR] = chunk.num_pairs
+    columns = {part.offset: np.cumsum([0, *n]) for part, n in counts.items()}
+    columns["edge_dst"] = chunk.edge_index[1]
     schema_of_labels = TargetSchema(names, "", kind, label_level, num_classes)
-    offset = columns["node_offset"]
+    offset = columns[label_level.counted_by]
     targets, _ = describe_targets(
         labels, schema_of_labels, offset, {}, chunk.node_split
     )
@@ -131,9 +131,9 @@ def graph_loader(
 
     Returns:
         a `DataLoader` that yields pairs: the fields of a batch by name, which the model
-        takes, and the labels. These are float64 [B, C], NaN where missing; of nodes int64
-        classes [B, N], -1 where missing or padding, or float64 [B, N, C], NaN there, of a
-        single target [B, N].
+        takes, and the labels. These are float64 [B, C], NaN where missing; of nodes, edges or
+        pairs int64 classes [B, N], -1 where missing or padding, or float64 [B, N, C], NaN
+        there, of a single target [B, N].
 
     Raises:
         ValueError: a graph or label that does not fit the model.
@@ -217,9 +217,8 @@ def _prepared(
     if split and chunk.node_split is None:
         raise ValueError(f"split {split!r}, but the graphs have no train_mask")
     prepared = ModelGraphs(model, model.schema, chunk)
-    prepared.level = targets.level
     if chunk.target is None:
-        rows = len(chunk) if targets.level is Level.GRAPH else len(chunk.x)
+        rows = len(prepared.target)
         prepared.target = np.full((rows, len(targets.names)), np.nan)
         return prepared
     width = chunk.target.shape[1]
@@ -236,10 +235,11 @@ def _prepared(
 def _collated(
     collator: GraphCollator, split: str, numbers: list[int]
 ) -> tuple[Batch, Tensor]:
-    """Fields and labels of some graphs; a single target of nodes has no dimension."""
+    """Fields and labels of some graphs; a single target of nodes, edges or pairs has no
+    dimension."""
     sample = collator(np.array(numbers), split)
     target = sample["target"]
-    if collator.level is Level.NODE:
+    if collator.level is not Level.GRAPH:
         target = target.squeeze(-1)
     return sample["net_input"]["batch"], target
 

@@ -242,7 +242,7 @@ def but_numbers(text):
 SLOW = """examples/multi_gpu/README.md examples/README.md examples/zinc/README.md
     examples/molhiv/README.md examples/extending/README.md examples/graphormer_train/README.md
     examples/speed/README.md examples/explaining/README.md examples/python/README.md
-    examples/models/README.md examples/node_level/README.md
+    examples/models/README.md examples/node_level/README.md examples/edge_level/README.md
     examples/own_dataset/README.md""".split()
 
 

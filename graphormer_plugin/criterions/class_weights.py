@@ -33,7 +33,8 @@ def weight_table(text: str, task: Any) -> Tensor:
     elif targets.level is Level.GRAPH:
         weights = np.array(task.balanced_class_weights())
     else:
-        raise ValueError("--class-weights balanced: classes of nodes take numbers")
+        level = targets.level
+        raise ValueError(f"--class-weights balanced: classes of {level}s take numbers")
     return torch.tensor(weights, dtype=torch.float32)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from cython_ext.columns import DTYPES, ranges
+from graphormer_plugin.choices import check_choice
 
 # Columns by name, or other arrays.
 Columns = dict[str, np.ndarray]
@@ -27,34 +28,40 @@ class Level(StrEnum):
     GRAPH = "graph"
     NODE = "node"
     EDGE = "edge"
-    PAIR = "pair"
+    PAIR = "pair"  # of nodes, joined or not, that has a label
+    MATRIX = "matrix"  # all pairs of nodes of a graph, in a row each
 
     __repr__ = str.__repr__  # messages show the word
-
-    @classmethod
-    def _missing_(cls, value: object) -> None:
-        raise ValueError(f"level {value!r}, expected {'|'.join(cls)}")
 
     @property
     def offset(self) -> str:
         """Column with the first row of each graph."""
         return f"{self}_offset"
 
+    @property
+    def counted_by(self) -> str:
+        """`offset`; of graphs that of their nodes, which counts the graphs as well."""
+        return Level.NODE.offset if self is Level.GRAPH else self.offset
+
+    @property
+    def task(self) -> str:
+        """The task that learns its labels."""
+        return f"{Level.EDGE if self is Level.PAIR else self}_prediction"
+
 
 # Vectors of nodes that are learned beside targets of graphs.
 DISPLACEMENT = "displacement"
 FORCES = "forces"
 VECTORS = (DISPLACEMENT, FORCES)
-LEARNED_LEVELS = (Level.GRAPH, Level.NODE)
+LEARNED_LEVELS = (Level.GRAPH, Level.NODE, Level.EDGE)
+OF_ENDS = (Level.EDGE, Level.PAIR)  # their labels have two nodes
+ENDS = ("label_src", "label_dst")
 
 
 def learned_level(word: str) -> Level:
-    """Level of labels; ValueError for an unknown level, and for one that no task learns."""
-    level = Level(word)
-    if level not in LEARNED_LEVELS:
-        expected = "|".join(LEARNED_LEVELS)
-        raise ValueError(f"no task learns labels of {level}s, expected {expected}")
-    return level
+    """Level of labels; ValueError for a word that is none."""
+    check_choice("level", word, LEARNED_LEVELS)
+    return Level(word)
 
 
 @dataclass(frozen=True)
@@ -151,6 +158,11 @@ def is_missing(labels: np.ndarray) -> np.ndarray:
     return np.isnan(labels) if labels.dtype.kind == "f" else labels < 0
 
 
+def ends_of(columns: Columns) -> np.ndarray:
+    """Nodes of labelled edges or pairs, int64 [..., 2]."""
+    return np.stack([columns[name] for name in ENDS], -1).astype(np.int64)
+
+
 def rows_of_graphs(columns: Columns, graph_ids: np.ndarray, level: Level) -> np.ndarray:
     """Rows of some graphs in columns of a level, graph after graph."""
     if level is Level.GRAPH:
@@ -182,7 +194,9 @@ _TABLE = {
     "num_edges": ColumnType(Level.GRAPH),
     "node_offset": _offsets("node_offset"),
     "edge_offset": _offsets("edge_offset"),
+    "num_pairs": ColumnType(Level.GRAPH),
     "pair_offset": ColumnType(Level.GRAPH, _types("int64"), is_offset=True),
+    "matrix_offset": ColumnType(Level.GRAPH, _types("int64"), is_offset=True),
     "row": ColumnType(Level.GRAPH, _types("uint8 uint16 int32")),
     "molecule": ColumnType(Level.GRAPH, _types("uint64")),
     "weight": ColumnType(Level.GRAPH, _FLOAT32),
@@ -190,6 +204,9 @@ _TABLE = {
     "graph_features": ColumnType(Level.GRAPH, _FLOAT32, can_lack=True),
     # Labels of graphs are float64 beside a large offset, see `labels.stored_labels`.
     "target": ColumnType(None, _types("int8 int16 int32 float32"), "y", can_lack=True),
+    # Nodes of each labelled edge or pair, in the order of the source; of a chunk, of a store.
+    "label_index": ColumnType(None, (), "edge_label_index", axis=1),
+    **{name: ColumnType(None, DTYPES["edge_src"]) for name in ENDS},
     "x": ColumnType(Level.NODE, DTYPES["x"], "x"),
     # In angstrom, centred: `graph_columns.flat_columns` subtracts the mean of a graph.
     "pos": ColumnType(Level.NODE, DTYPES["pos"], "pos", tail=(3,), is_attribute=True),

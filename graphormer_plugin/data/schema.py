@@ -27,6 +27,8 @@ LARGEST, SMALLEST = float(_FLOAT32.max), float(_FLOAT32.tiny)  # with all its di
 LOG = "log10 "  # begins the name of a target that is the decadic logarithm of a value
 
 TARGET_KINDS = ("regression", "binary", "multiclass")
+# Kind of labels whose kind is not said.
+DEFAULT_KINDS = dict(zip(Level, ("regression", "multiclass", "multiclass", "binary")))
 TARGET_SCALES = ("standardise", "none")  # of regression targets in training
 
 

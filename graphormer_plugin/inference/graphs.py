@@ -1,5 +1,6 @@
 """Graphs in batches for a model, and results of batches in the order of the graphs."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
@@ -10,7 +11,7 @@ from graphormer_plugin.choices import check_least
 from graphormer_plugin.data.batches.buckets import cut_batches
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields.field_cache import compute_columns
-from graphormer_plugin.data.columns import Columns, Level
+from graphormer_plugin.data.columns import OF_ENDS, Columns, Level
 from graphormer_plugin.data.graphs.chunk import GraphChunk
 from graphormer_plugin.data.graphs.graph_columns import columns_of_chunk
 from graphormer_plugin.data.schema import FeatureSchema
@@ -34,23 +35,28 @@ class ModelGraphs:
         columns: flat columns of the graphs, the format of a store. Features that join
             the output layer are the values of a typical molecule, until others come.
         target: labels of a `GraphCollator`, all missing at first.
-        level: what has a label.
+        level: what has a label. Without `GraphChunk.label_index`, a model of edges predicts
+            those of the graph, and one of pairs the pairs i < j (our choice).
     """
 
     def __init__(
         self, model: GraphModel, schema: FeatureSchema, chunk: GraphChunk | None
     ) -> None:
         self.device = next(model.parameters()).device
-        self.columns: Columns = {"node_offset": np.zeros(1, np.int64)}
+        self.level = Level(model.level)
+        self.columns: Columns = {self.level.counted_by: np.zeros(1, np.int64)}
         if chunk is not None and len(chunk):
+            if self.level in OF_ENDS and chunk.label_index is None:
+                chunk = dataclasses.replace(chunk, **_all_ends(chunk, self.level))
             self.columns = columns_of_chunk(chunk, schema)
             if schema.graph_features:
                 shape = len(chunk), len(schema.graph_features)
                 self.columns["graph_features"] = np.zeros(shape)
             self.columns |= compute_columns(self.columns, model.batch_spec)
-        self.sizes = np.diff(self.columns["node_offset"])
-        self.target = np.full((len(self.sizes), 1), np.nan)
-        self.level = Level.GRAPH
+        self.sizes = self.counts(Level.NODE)
+        of_graphs = self.level is Level.GRAPH
+        rows = len(self.sizes) if of_graphs else self.counts(self.level).sum()
+        self.target = np.full((rows, 1), np.nan)
         self._schema = schema
         self._spec = model.batch_spec
 
@@ -64,6 +70,10 @@ class ModelGraphs:
             num_bond_types=self._schema.num_bond_types,
             spec=self._spec,
         )
+
+    def counts(self, level: Level) -> np.ndarray:
+        """Nodes, edges or labelled pairs of each graph [G]."""
+        return np.diff(self.columns.get(level.offset, np.zeros(1, np.int64)))
 
     def batch(self, graph_ids: np.ndarray) -> Batch:
         """Fields of some graphs, on the model's device."""
@@ -85,11 +95,12 @@ class ModelGraphs:
         function: Callable[[Batch], torch.Tensor],
         width: int,
         batch_size: int,
-        nodes: bool = False,
+        level: Level = Level.GRAPH,
     ) -> PerGraph:
-        """Results of a function of batches, in the order of the graphs: [G, width], or with
-        ``nodes`` a list of [N, width]."""
+        """Results of a function of batches, in the order of the graphs: [G, width], or of
+        another level a list of [N, width]."""
         check_least("batch_size", batch_size, 1)
+        counts = None if level is Level.GRAPH else self.counts(level)
         results: list[np.ndarray] = [np.empty(0)] * len(self.sizes)
         is_cpu = self.device.type == "cpu"
         batches = cut_batches(
@@ -106,7 +117,16 @@ class ModelGraphs:
         for ids, tensor in results_of_batches:
             tensor = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
             for graph, values in zip(ids, tensor.numpy(force=True), strict=True):
-                results[graph] = values[: self.sizes[graph]] if nodes else values
-        if nodes:
+                results[graph] = values if counts is None else values[: counts[graph]]
+        if counts is not None:
             return results
         return np.stack(results) if results else np.empty((0, width))
+
+
+def _all_ends(chunk: GraphChunk, level: Level) -> Columns:
+    """Fields of a chunk that say what a model predicts; see `ModelGraphs`."""
+    if level is Level.EDGE:
+        return {"label_index": chunk.edge_index}
+    sizes = chunk.num_nodes.astype(np.int64)
+    ends = [np.stack(np.triu_indices(size, 1)) for size in sizes.tolist()]
+    return {"label_index": np.hstack(ends), "num_pairs": sizes * (sizes - 1) // 2}

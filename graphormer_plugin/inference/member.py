@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.graphs.descriptors import PREFIX, with_descriptors
 from graphormer_plugin.data.graphs.featurisers import Featuriser, GraphsOnly
 from graphormer_plugin.data.reading.options import MAX_ATOMS
@@ -153,7 +154,8 @@ class Member:
             return joined_vectors(self.model, batch, self.vector_parts)
 
         width = self.vector_width(layers)
-        return self.graphs(molecules).collect(_vectors, width, batch_size, nodes)
+        level = Level.NODE if nodes else Level.GRAPH
+        return self.graphs(molecules).collect(_vectors, width, batch_size, level)
 
     def own_layers(self, of_layers: bool = False) -> int:
         """Number of layers that `embed` takes by default; ``of_layers``: for vectors of
@@ -168,12 +170,12 @@ class Member:
 
     def values(self, graphs: ModelGraphs, batch_size: int) -> PerGraph:
         """Predictions of the model without head, see `Predictor.predict`."""
-        nodes = self.targets.level == "node"
+        level = self.targets.level
         width = self.targets.num_outputs
-        outputs = graphs.collect(self.output, width, batch_size, nodes)
-        if nodes:
-            return [values_of(output, self.targets) for output in outputs]
-        return values_of(outputs, self.targets)
+        outputs = graphs.collect(self.output, width, batch_size, level)
+        if level is Level.GRAPH:
+            return values_of(outputs, self.targets)
+        return [values_of(output, self.targets) for output in outputs]
 
     def output(self, batch: Batch) -> torch.Tensor:
         """Output of the model, with the energies of atoms that it did not learn."""
@@ -198,7 +200,7 @@ class Member:
             return beside_forces(energies, scale * forces.double())
 
         graphs = self.graphs(molecules)
-        rows = graphs.collect(_energies_beside_forces, 4, batch_size, nodes=True)
+        rows = graphs.collect(_energies_beside_forces, 4, batch_size, Level.NODE)
         return np.array([atoms[0, 0] for atoms in rows]), [
             atoms[:, 1:] for atoms in rows
         ]

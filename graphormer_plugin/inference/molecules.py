@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.errors import user_code_errors
 from graphormer_plugin.data.graphs.chunk import GraphChunk, MoleculeGraph
 from graphormer_plugin.data.graphs.conformers import atoms_text
@@ -144,10 +145,13 @@ def written_order(mol: Chem.Mol) -> NDArray:
 
 
 def read(
-    inputs: Sequence[Any] | GraphChunk, featuriser: Featuriser, edge_kind: str = ""
+    inputs: Sequence[Any] | GraphChunk,
+    featuriser: Featuriser,
+    edge_kind: str = "",
+    level: Level = Level.GRAPH,
 ) -> Molecules:
-    """Read molecules and graphs for models of a featuriser; see `chunks_of_graphs` for
-    ``edge_kind``."""
+    """Read molecules and graphs for models of a featuriser that predict a ``level``; see
+    `chunks_of_graphs` for ``edge_kind``."""
     if isinstance(inputs, str):
         raise ValueError(f"expected a list of SMILES, got one: give [{inputs!r}]")
     if isinstance(inputs, GraphChunk):
@@ -183,6 +187,8 @@ def read(
             graphs.append(graph)
             parsed.append(mol)
     options = {"edge_kind": edge_kind, "with_target": False, "progress": False}
+    if any(getattr(graph, "edge_label_index", None) is not None for graph in graphs):
+        options["level"] = level
     chunks = list(chunks_of_graphs(graphs, **options))
     chunk = GraphChunk.joined(chunks) if chunks else None
     return Molecules(chunk, inputs, featuriser, parsed)

@@ -147,7 +147,7 @@ class Predictor:
         if isinstance(inputs, Molecules):
             return inputs
         edge_kind = edge_kind_of(self.members[0].schema)
-        molecules = read(inputs, self.featuriser, edge_kind)
+        molecules = read(inputs, self.featuriser, edge_kind, self.targets.level)
         if smiles is None:
             return molecules
         return replace(molecules, sources=smiles, parsed=())
@@ -166,7 +166,9 @@ class Predictor:
         Returns:
             float64 [len(inputs), C], rows in input order: values in the targets' unit
             for regression, else probabilities (per class for a multiclass target). A
-            model of nodes returns a list with an array [N, C] per graph.
+            model of nodes returns a list with an array [N, C] per graph, and one of edges
+            or pairs with rows for ``edge_index`` or ``edge_label_index`` (see `ModelGraphs`
+            for graphs without it).
 
         Raises:
             ValueError: RDKit refuses a molecule, features are outside the vocabularies or
@@ -210,7 +212,8 @@ class Predictor:
         """Predict, with the spread of a head or of several models, and the likeness to the
         training molecules; see `predict` and `read` for the arguments and errors."""
         if self.targets.level != "graph":
-            raise ValueError("predictions of nodes have neither spread nor domain")
+            level = self.targets.level
+            raise ValueError(f"predictions of {level}s have neither spread nor domain")
         molecules = self.read(inputs, smiles)
         return self._together(molecules, batch_size, extra, True)
 

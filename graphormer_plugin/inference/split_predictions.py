@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from graphormer_plugin.data.columns import OF_ENDS
 from graphormer_plugin.data.files import PathName, atomic_write, write_csv
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store import GraphStore
@@ -43,11 +44,11 @@ def write_predictions(
 ) -> list[Path]:
     """Write the predictions for a split.
 
-    ``predictions_<split>.csv`` has a line for every graph (at node level for every
-    node), in the order of the split. Columns: ``row`` of the source, SMILES and name
-    where the source has them, ``node`` at node level, and `prediction_columns`. A split
-    with hidden labels has the file that OGB's website takes, too, if every graph was
-    predicted.
+    ``predictions_<split>.csv`` has a line for every graph, or for each of its nodes, edges
+    or pairs, in the order of the split. Columns: ``row`` of the source, SMILES and name
+    where the source has them, ``node``, or ``source`` and ``target`` of an edge or pair,
+    and `prediction_columns`. A split with hidden labels has the file that OGB's website
+    takes, too, if every graph was predicted.
 
     Args:
         folder: created if missing; files of the same names are replaced.
@@ -62,8 +63,9 @@ def write_predictions(
     rows = store.rows(np.array(graphs, dtype=np.int64)).tolist()
     path = folder / f"{kind}_{split}.csv"
     columns, cells_of_row = identity
+    counts = store.label_counts
     values, labels = (
-        [np.atleast_2d(outputs[graph][part])[: store.sizes[graph]] for graph in graphs]
+        [np.atleast_2d(outputs[graph][part])[: counts[graph]] for graph in graphs]
         for part in (0, 1)
     )
     none = np.empty((0, targets.num_outputs))
@@ -76,10 +78,15 @@ def write_predictions(
     first = [[row, *(cells_of_row[row] if columns else [])] for row in rows]
     if targets.level == "node":
         header.append("node")
+        parts = [[[node] for node in range(len(of_graph))] for of_graph in values]
+    elif targets.level in OF_ENDS:
+        header += ["source", "target"]
+        parts = [store.label_ends(np.array([graph])).tolist() for graph in graphs]
+    if targets.level != "graph":
         first = [
-            [*cells, node]
-            for cells, of_graph in zip(first, values, strict=True)
-            for node in range(len(of_graph))
+            [*cells, *part]
+            for cells, of_graph in zip(first, parts, strict=True)
+            for part in of_graph
         ]
     cells = zip(*(column.cells for column in predicted), strict=True)
     lines = ([*left, *right] for left, right in zip(first, cells, strict=True))

@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from graphormer_plugin.choices import check_choice
 from graphormer_plugin.data.batches.fields import BatchSpec
+from graphormer_plugin.data.columns import OF_ENDS
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.modules.encoder import Encoder
 from graphormer_plugin.modules.encoder_config import (
@@ -72,16 +74,18 @@ class PairConfig(PairTransformerConfig, TransformerConfig):
 
 
 class GraphModel(nn.Module):
-    """An encoder of nodes, and a head on graphs or on each node.
+    """An encoder of nodes, and a head on graphs, on each node, or on edges or pairs of nodes.
 
     Every architecture derives from it. Graphs are read out at the virtual node or, without
-    it, from their nodes.
+    it, from their nodes. An edge or pair has the product of the vectors of its nodes behind
+    a linear layer, so that both directions are predicted alike (our choice); a linear head
+    then makes a weighted dot product.
 
     Args:
         encoder: see `Encoder`.
         head: [..., D] -> [..., C], C targets or classes, with `output_names`: its
             weights that belong to single outputs, the matrix first.
-        level: `graph` or `node`, which have the targets.
+        level: the `Level` that has the targets.
         readout: `mean`, `sum` or `max` over the nodes of a graph without virtual node.
 
     Attributes:
@@ -107,13 +111,17 @@ class GraphModel(nn.Module):
         fields = encoder.required_fields
         if level == "graph" and not encoder.has_virtual_node:
             fields |= {"node_mask"}
+        if level in OF_ENDS:
+            self.project = nn.Linear(encoder.embed_dim, encoder.embed_dim)
+            fields |= {"ends"}
         self.batch_spec = BatchSpec(fields, **encoder.field_options)
         self.translate: Callable[[Mapping[str, Tensor]], Any] | None = None
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
-        """Predict [B, C], or [B, N, C] at node level, where padded nodes have any values.
+        """Predict [B, C], or of nodes [B, N, C], and of edges or pairs [B, P, C] for `ends`
+        [B, P, 2], where padding has any values.
 
         Regression has the scale of training (standardised, or the target's unit).
         `perturb` [B, N, D] is added to the encoded node features (FLAG).
@@ -126,6 +134,8 @@ class GraphModel(nn.Module):
         x = self.encoder(batch, perturb)
         if self.level == "node":
             return self.head(self.nodes(x))
+        if self.level in OF_ENDS:
+            return self.pairs(self.nodes(x), batch["ends"])
         return self.head(self.graphs(x, batch["node_mask"]))
 
     @property
@@ -141,6 +151,14 @@ class GraphModel(nn.Module):
     def nodes(self, x: Tensor) -> Tensor:
         """Output of the encoder [B, T, D] -> vectors of nodes [B, N, D]."""
         return x[:, 1:] if self.virtual_node else x
+
+    def pairs(self, nodes: Tensor, ends: Tensor) -> Tensor:
+        """Predict edges or pairs [B, P, C] of `ends` [B, P, 2], from vectors of nodes
+        [B, N, D]."""
+        graphs = torch.arange(len(nodes), device=nodes.device).unsqueeze(1)
+        nodes = self.project(nodes)
+        first, second = ends.unbind(-1)
+        return self.head(nodes[graphs, first] * nodes[graphs, second])
 
     def graphs(self, x: Tensor, node_mask: Tensor) -> Tensor:
         """Output of the encoder [B, T, D] -> vectors of graphs [B, D]."""

@@ -39,4 +39,4 @@ def _add(
 ) -> Tensor:
     batch = arguments[0] if arguments else options["batch"]
     joined = model.joined(batch[FIELD].to(model.joined.weight.dtype))
-    return output + (joined.unsqueeze(1) if model.level == "node" else joined)
+    return output + (joined.unsqueeze(1) if model.level != "graph" else joined)

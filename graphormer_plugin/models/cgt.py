@@ -114,7 +114,7 @@ class CGTModel(GraphModel):
         encoder = CGTEncoder(task.schema, cfg)
         width, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
         level = task.targets.level
-        if level == "node":
+        if level != "graph":
             widths = [width, width, width, outputs]
             head = MLPHead(widths, cfg.activation_fn, not cfg.no_head_unit_norm)
         else:
@@ -127,7 +127,7 @@ class CGTModel(GraphModel):
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """See `GraphModel`."""
-        if self.level == "node":
+        if self.level != "graph":
             return super().forward(batch, perturb)
         x = self.encoder(batch, perturb)
         if self.head_before_readout:

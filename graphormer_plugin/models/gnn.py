@@ -40,6 +40,7 @@ import torch
 from torch import Tensor, nn
 
 from graphormer_plugin.choices import check_choice, check_least
+from graphormer_plugin.data.columns import OF_ENDS
 from graphormer_plugin.models._base import EncoderConfig, GraphModel
 from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import (
@@ -83,7 +84,7 @@ class MessagePassingConfig(MessagePassingEncoderConfig, EncoderConfig):
     head_style: str = option(
         "mlp",
         "mlp, with hidden layers of D / 2 and D / 4; linear; or layers, a linear map "
-        "of the output of every layer",
+        "of the output of every layer, for edges and pairs of the last",
     )
     clamp_max: float = option(
         0.0,
@@ -119,7 +120,7 @@ class MessagePassingModel(GraphModel):
         head: nn.Module = LinearHead(dim, outputs)
         if cfg.head_style == "mlp":
             head = MLPHead.halving(dim, 2, outputs)
-        elif cfg.head_style == "layers":
+        elif cfg.head_style == "layers" and task.targets.level not in OF_ENDS:
             head = LayersHead(dim, cfg.encoder_layers, outputs)
         check_least("clamp_max", cfg.clamp_max, 0)
         model = cls(encoder, head, task.targets.level, cfg.readout)

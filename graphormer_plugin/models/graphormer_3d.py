@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from graphormer_plugin.data.columns import DISPLACEMENT
+from graphormer_plugin.data.columns import DISPLACEMENT, OF_ENDS
 from graphormer_plugin.data.graphs.periodic import IMAGE, TAG, TAGS, counted_atoms
 from graphormer_plugin.models._base import GraphModel, TransformerConfig
 from graphormer_plugin.models._registry import register_model
@@ -77,7 +77,10 @@ class Graphormer3DModel(GraphModel):
                 schema, node_dims=dims, num_node_features=len(dims)
             )
         encoder = Graphormer3DEncoder(schema, cfg)
-        head = AtomHead(cfg.encoder_embed_dim, targets.num_outputs)
+        width, outputs = cfg.encoder_embed_dim, targets.num_outputs
+        head: nn.Module = AtomHead(width, outputs)
+        if targets.level in OF_ENDS:
+            head = MLPHead([width, width, outputs], "gelu")
         model = cls(encoder, head, targets.level, "sum")
         heads = cfg.encoder_attention_heads
         model.vector = None
@@ -89,6 +92,8 @@ class Graphormer3DModel(GraphModel):
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor | tuple[Tensor, Tensor]:
         """See `GraphModel`."""
+        if self.level in OF_ENDS:
+            return super().forward(batch, perturb)
         x, attn_bias = self.encoder.encode(batch, perturb)
         counted = batch["node_mask"]
         tags = counted.long()

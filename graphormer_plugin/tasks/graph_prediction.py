@@ -95,7 +95,7 @@ class GraphPredictionTask(FairseqTask):
     use `load_split`, which raises ``ValueError`` and ``OSError``.
     """
 
-    level = Level.GRAPH
+    levels = (Level.GRAPH,)
     vector = ""  # see `TargetSchema`
 
     def __init__(self, cfg: GraphPredictionConfig, **kwargs: Any) -> None:
@@ -141,9 +141,9 @@ class GraphPredictionTask(FairseqTask):
                 raise ValueError("no dataset: give --dataset-name")
             store = open_stores(self.dataset_options())
             name, level = self.cfg.dataset_name, store.targets.level
-            if level is not self.level:
+            if level not in self.levels:
                 raise ValueError(
-                    f"{name} has labels of {level}s; use --task {level}_prediction"
+                    f"{name} has labels of {level}s; use --task {level.task}"
                 )
             if self.vector and self.vector not in store.columns:
                 text = f"{name} has no {self.vector}; use --task graph_prediction"
@@ -236,7 +236,7 @@ class GraphPredictionTask(FairseqTask):
                 columns,
                 target,
                 spec=self.batch_spec,
-                level=self.level,
+                level=self.store.targets.level,
                 num_bond_types=self.schema.num_bond_types,
                 max_nodes=self.cfg.max_nodes,
             )

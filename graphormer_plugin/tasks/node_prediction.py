@@ -17,4 +17,4 @@ class NodePredictionTask(GraphPredictionTask):
     or -1.
     """
 
-    level = Level.NODE
+    levels = (Level.NODE,)

@@ -46,18 +46,12 @@ def test_targets_have_one_of_four_levels():
         assert TargetSchema(**stored) == targets
 
 
-@pytest.mark.parametrize("level", ["edge", "pair"])
-def test_levels_that_no_task_learns(level):
-    message = f"no task learns labels of {level}s, expected graph.node"
-    with pytest.raises(DatasetError, match=f"dataset 'temporary': {message}"):
-        store_of(DatasetSource(graphs=[data()], level=level))
-    with pytest.raises(ValueError, match=message):
-        build_model("grpe_tiny", [data()], level=level)
-
-
 def test_unknown_level():
-    with pytest.raises(DatasetError, match="level 'atom', expected graph.node.edge"):
+    message = "unknown level 'atom', expected graph.node.edge"
+    with pytest.raises(DatasetError, match=message):
         store_of(DatasetSource(graphs=[data()], level="atom"))
+    with pytest.raises(ValueError, match=message):
+        build_model("grpe_tiny", [data()], level="atom")
 
 
 def test_molecules_have_labels_of_graphs():
@@ -83,7 +77,7 @@ def test_a_column_has_one_level():
 
 def test_users_columns_say_their_level():
     """Also in a process that has not registered them."""
-    assert column_type("pair.resistance").level is Level.PAIR
+    assert column_type("matrix.resistance").level is Level.MATRIX
     assert column_type("edge.edge_weight").level is Level.EDGE
     with pytest.raises(KeyError, match="unheard"):
         column_type("unheard")

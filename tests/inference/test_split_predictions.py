@@ -18,7 +18,7 @@ def store(splits, dataset="mine", rows=None):
         manifest={"dataset": dataset},
         splits={name: np.array(part) for name, part in splits.items()},
         rows=lambda graphs: graphs if rows is None else np.array(rows)[graphs],
-        sizes=defaultdict(lambda: 2),
+        label_counts=defaultdict(lambda: 2),
     )
 
 

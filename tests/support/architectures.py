@@ -173,7 +173,7 @@ def batch_of(columns, ids, spec, schema):
     arrays = build_batch(
         columns,
         np.asarray(ids),
-        spec.fields,
+        spec.fields - {"ends"},
         num_bond_types=schema.num_bond_types,
         max_hop=spec.max_hop,
         max_dist=spec.max_dist,

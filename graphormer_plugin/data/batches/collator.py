@@ -15,10 +15,12 @@ from cython_ext import bond_dtype, build_batch
 from cython_ext.columns import ranges
 from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.columns import (
+    ENDS,
     VECTORS,
     Columns,
     Level,
     column_type,
+    ends_of,
     rows_of_graphs,
     user_column,
 )
@@ -78,8 +80,8 @@ class GraphCollator:
             - ``net_input`` with the ``batch`` of fields;
             - ``target`` float64 ``[B, C]``, NaN where missing. fairseq's ``--fp16`` halves
               float32 tensors, and a half rounds 2,049 and turns 70,000 into infinity.
-              For nodes ``[B, N, C]``: classes int64, -1 where missing or padding; values
-              float64, NaN there;
+              For nodes, edges and pairs ``[B, N, C]``, N the most in a graph: classes int64,
+              -1 where missing or padding; values float64, NaN there;
             - ``weight`` float64 ``[B]``, ``bound`` int8 ``[B, C]`` and `VECTORS`
               float64 ``[B, N, 3]``, NaN where missing or padding, if the store has them.
 
@@ -109,7 +111,7 @@ class GraphCollator:
         arrays = build_batch(
             columns,
             ids,
-            self.spec.fields - {"graph_features"} - registered.keys(),
+            self.spec.fields - {"graph_features", "ends"} - registered.keys(),
             num_bond_types=num_bond_types,
             max_nodes=self.max_nodes,
             max_dist=self.spec.max_dist,
@@ -123,6 +125,9 @@ class GraphCollator:
         for name in ("x", "pos", "edge_attr", "graph_features"):
             if name in arrays and arrays[name].dtype == np.float32:
                 arrays[name] = arrays[name].astype(np.float64)
+        if "ends" in self.spec.fields:
+            padded = {n: padded_rows(columns, self.level, n, ids) for n in ENDS}
+            arrays["ends"] = ends_of(padded)
         for name, level in registered.items():
             arrays[name] = padded_rows(columns, level, user_column(level, name), ids)
         if self.spec.number_edges:
@@ -217,14 +222,16 @@ def padded_rows(
     name: str,
     ids: NDArray[np.int64],
 ) -> NDArray:
-    """A column of some graphs: [B, ...] of graphs, [B, N, ...] of nodes or [B, N, N, ...] of
-    pairs, with the `ColumnType.filling` at padding."""
+    """A column of some graphs: [B, ...] of graphs, [B, N, ...] of nodes, edges or labelled
+    pairs, N the most in a graph, or [B, N, N, ...] of all pairs of nodes, with the
+    `ColumnType.filling` at padding."""
     rows = columns[name][rows_of_graphs(columns, ids, level)]
     if level is Level.GRAPH:
         return rows
-    sizes = columns["node_offset"][ids + 1] - columns["node_offset"][ids]
+    offset = columns[(Level.NODE if level is Level.MATRIX else level).offset]
+    sizes = offset[ids + 1] - offset[ids]
     real = np.arange(sizes.max()) < sizes[:, None]
-    if level is Level.PAIR:
+    if level is Level.MATRIX:
         real = real[:, :, None] & real[:, None]
     filling = column_type(name).filling(rows.dtype)
     padded = np.full((*real.shape, *rows.shape[1:]), filling, rows.dtype)

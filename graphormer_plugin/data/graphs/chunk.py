@@ -50,8 +50,11 @@ class GraphChunk:
         edge_index: int [2, sum e], node numbers within each graph.
         edge_attr: categories from 0 (integers) or features (floats) [sum e, columns];
             None if edges carry nothing.
-        target: labels [rows of their level, C]: of graphs float, of nodes classes (int) or
+        target: labels [rows of their level, C]: of graphs float, of others classes (int) or
             numbers (float); None if given later.
+        label_index: int [2, rows of labels], numbers within each graph of the two nodes that a
+            label of an edge or pair has; None of other labels.
+        num_pairs: int [g], labels of pairs; None of other labels.
         row: int [g] row of the source; None if it is the graph's number.
         node_split: uint8 [sum n] number in `NODE_SPLITS` of the split that the label of a
             node belongs to, 0 for none; None where splits are of graphs.
@@ -65,6 +68,8 @@ class GraphChunk:
     edge_index: np.ndarray
     edge_attr: np.ndarray | None = None
     target: np.ndarray | None = None
+    label_index: np.ndarray | None = None
+    num_pairs: np.ndarray | None = None
     row: np.ndarray | None = None
     node_split: np.ndarray | None = None
     attributes: Columns = field(default_factory=dict)
@@ -109,7 +114,10 @@ class GraphChunk:
             Level.NODE: np.repeat(np.arange(len(self)), self.num_nodes),
             Level.EDGE: np.repeat(np.arange(len(self)), self.num_edges),
         }
-        self._check_ends(graphs_of_rows[Level.EDGE], first)
+        self._check_ends("edge_index", graphs_of_rows[Level.EDGE], first)
+        if self.num_pairs is not None:
+            graphs = np.repeat(np.arange(len(self)), self.num_pairs)
+            self._check_ends("label_index", graphs, first)
         tables = {"x": self.x, "edge_attr": self.edge_attr}
         for name, values in self.attributes.items():
             tables[name] = values.reshape(len(values), row_width(values))
@@ -118,13 +126,14 @@ class GraphChunk:
                 graphs = graphs_of_rows[column_type(name).level]
                 _check_table(name, table, graphs, first)
 
-    def _check_ends(self, graphs: np.ndarray, first: int) -> None:
-        """Edges join nodes of their graph."""
-        ends = self.edge_index
+    def _check_ends(self, name: str, graphs: np.ndarray, first: int) -> None:
+        """Edges, or pairs, join nodes of their graph."""
+        ends = getattr(self, name)
+        name = column_type(name).attribute
         has_integers = ends.size == 0 or ends.dtype.kind in "iu"
         if ends.shape != (2, len(graphs)) or not has_integers:
             raise ValueError(
-                f"edge_index has shape {list(ends.shape)} and dtype {ends.dtype}, "
+                f"{name} has shape {list(ends.shape)} and dtype {ends.dtype}, "
                 f"expected [2, {len(graphs)}] of integers"
             )
         num_nodes = self.num_nodes[graphs]
@@ -132,7 +141,7 @@ class GraphChunk:
         if outside.any():
             edge, end = np.argwhere(outside.T)[0]
             raise ValueError(
-                f"graph {first + graphs[edge]}: edge_index names node {ends[end, edge]}, "
+                f"graph {first + graphs[edge]}: {name} names node {ends[end, edge]}, "
                 f"expected 0..{num_nodes[edge] - 1}"
             )
 
@@ -219,7 +228,7 @@ class FeaturisedRows:
         rest = json.loads(arrays.pop("rest").tobytes())
         rest["failures"] = [tuple(failure) for failure in rest["failures"]]
         rest["descriptors"] = arrays.pop("descriptors", None)
-        for name in arrays.keys() & {"num_nodes", "num_edges", "row"}:
+        for name in arrays.keys() & {"num_nodes", "num_edges", "num_pairs", "row"}:
             arrays[name] = arrays[name].astype(np.int64)
         return cls(GraphChunk.from_arrays(arrays) if arrays else None, **rest)
 

@@ -27,7 +27,9 @@ from graphormer_plugin.data.schema import FeatureSchema
 
 logger = logging.getLogger(__name__)
 
+_LABELS_OF_PAIRS = ("edge_label_index", "edge_label")
 _READ = ("x", "edge_index", "edge_attr", "y", *NODE_SPLITS.values(), "num_nodes")
+_READ += _LABELS_OF_PAIRS
 # Instead of them, edge_attr is read.
 _OF_EDGES = ("edge_weight", "edge_type")
 
@@ -67,12 +69,14 @@ def chunks_of_graphs(
     Args:
         graphs: objects with ``x`` [n] or [n, F] (integers are categories from 0, floats
             are features), ``edge_index`` [2, E], and where wanted ``edge_attr`` [E] or
-            [E, columns], ``y`` (a number or C numbers; at node level [n] or [n, C]),
-            ``pos`` and ``forces`` [n, 3], and what registered fields read. All graphs have
-            the same columns. Other attributes are named in a warning.
-        level: graphs or nodes: what ``y`` labels.
-        values: at node level, labels are numbers, NaN where missing, not the integers of a
-            multiclass target, -1 where missing.
+            [E, columns], ``y`` (a number or C numbers; at other levels a row or number for
+            each node or edge), ``pos`` and ``forces`` [n, 3], and what registered fields read.
+            All graphs have the same columns. Other attributes are named in a warning.
+        level: what ``y`` labels: graphs, nodes or the edges of ``edge_index``. At pair level
+            ``edge_label`` [P] or [P, C] labels the pairs of nodes ``edge_label_index`` [2, P],
+            as PyG's link loaders write them.
+        values: at other levels than graphs, labels are numbers, NaN where missing, not the
+            integers of a multiclass target, -1 where missing.
         masks: at node level, read ``train_mask``, ``val_mask`` and ``test_mask``, bool [n],
             where graphs have the first: the splits of the labels.
         edge_kind: ``category`` or ``real``: what ``edge_attr`` is; empty: floats are real
@@ -175,7 +179,10 @@ def _arrays(
 ) -> Columns:
     """Arrays of a graph in the shapes of a `GraphChunk`, which checks their values."""
     arrays = {}
-    for name in ("x", "edge_index", *["y"] * with_target, "edge_attr"):
+    labels = ["y"] * with_target
+    if level is Level.PAIR:
+        labels = list(_LABELS_OF_PAIRS[: 1 + with_target])
+    for name in ("x", "edge_index", *labels, "edge_attr"):
         value = getattr(data, name, None)
         if isinstance(value, tuple):
             raise DatasetError(
@@ -199,9 +206,7 @@ def _arrays(
     _require("x", x.ndim == 2 and len(x) > 0, "[nodes >= 1, features] of numbers")
     if edge_index.size == 0:
         edge_index = np.zeros((2, 0), dtype=np.int64)
-    is_pair = edge_index.ndim == 2 and len(edge_index) == 2
-    integers = edge_index.dtype.kind in "iu"
-    _require("edge_index", is_pair and integers, "[2, E] integers")
+    _require("edge_index", _are_ends(edge_index), "[2, E] integers")
     edges = edge_index.shape[1]
     result = {"num_nodes": np.array([len(x)]), "num_edges": np.array([edges])}
     result |= {"x": x, "edge_index": edge_index}
@@ -223,10 +228,23 @@ def _arrays(
             tail = "..." if tail is None else ", ".join(map(str, tail))
             _require(name, fits, f"[{rows}, {tail}] of numbers")
             result[column] = arrays[name].astype(np.float64)
+    if level is Level.EDGE:
+        result["label_index"] = edge_index
+    elif level is Level.PAIR:
+        pairs = arrays["edge_label_index"]
+        _require("edge_label_index", _are_ends(pairs), "[2, P] integers")
+        counts[level] = pairs.shape[1]
+        result |= {"label_index": pairs, "num_pairs": np.array([pairs.shape[1]])}
     if with_target:
-        label = f"graph {number}: y"
-        result["target"] = _target(arrays["y"], label, level, counts[level], values)
+        label = f"graph {number}: {labels[-1]}"
+        y = arrays[labels[-1]]
+        result["target"] = _target(y, label, level, counts[level], values)
     return result
+
+
+def _are_ends(pairs: np.ndarray) -> bool:
+    """Whether an array has two nodes of each edge or pair."""
+    return pairs.ndim == 2 and len(pairs) == 2 and pairs.dtype.kind in "iu"
 
 
 def _check_array(array: np.ndarray, name: str, fits: bool, expected: str) -> None:
@@ -241,7 +259,7 @@ def _check_array(array: np.ndarray, name: str, fits: bool, expected: str) -> Non
 def _target(
     y: np.ndarray, name: str, level: Level, rows: int, values: bool
 ) -> np.ndarray:
-    """Labels [rows, C] of a graph, or of its nodes: classes, or ``values``."""
+    """Labels [rows, C] of a graph, or of its nodes, edges or pairs: classes, or ``values``."""
     if level is Level.GRAPH:
         dtype = np.float64
         fits = math.prod(y.shape[:-1]) == 1
@@ -252,13 +270,15 @@ def _target(
         expected = f"integer classes [{rows}] of {level}s, -1 for no label"
         if values:
             expected = f"values [{rows}] or [{rows}, C] of {level}s, NaN for no label"
-    _check_array(y, name, fits and y.size > 0, expected)
+    _check_array(y, name, fits and (y.size or not rows), expected)
     with np.errstate(over="ignore"):
         small = not np.isinf(y.astype(np.float32)).any()
     _check_array(y, name, small, "numbers that fit float32, NaN where missing")
     if dtype is np.int64 and (y < -1).any():
         raise DatasetError(f"{name} has class {y.min()}, expected -1 and above")
-    return y.reshape(rows, -1).astype(dtype)
+    if level is Level.GRAPH:
+        y = y.reshape(1, -1)
+    return y.astype(dtype).reshape(rows, *y.shape[1:] or (1,))
 
 
 def as_array(values: Any) -> np.ndarray:

@@ -64,7 +64,7 @@ def exact_labels(labels: np.ndarray, bounds: np.ndarray | None) -> np.ndarray:
 def describe_targets(
     values: np.ndarray,
     schema: TargetSchema,
-    node_offset: np.ndarray,
+    offset: np.ndarray,
     splits: Split,
     node_split: np.ndarray | None = None,
     bounds: np.ndarray | None = None,
@@ -76,21 +76,22 @@ def describe_targets(
         values: labels [rows of their level, C].
         schema: names, kind and level of the targets; with 0 classes, a multiclass target has
             the largest label + 1.
+        offset: first label of each graph, [G + 1]; of graphs any offset of theirs.
         splits: graph ids by split name; without ``train``, the statistics are of all graphs.
         node_split: see `GraphChunk`; it gives the training nodes.
     """
     names, kind = schema.names, schema.kind
-    of_nodes = schema.level is Level.NODE
-    ends = np.asarray(node_offset)
-    count = int(ends[-1]) if of_nodes else len(ends) - 1
+    several = schema.level is not Level.GRAPH
+    ends = np.asarray(offset)
+    count = int(ends[-1]) if several else len(ends) - 1
     if values.shape != (count, len(names)):
         raise ValueError(
             f"labels of {', '.join(names)} have shape {list(values.shape)}, expected "
             f"[{count} {schema.level}s, {len(names)}]"
         )
     missing = is_missing(values)
-    if of_nodes and missing.all():
-        raise ValueError("no node has a label")
+    if several and missing.all():
+        raise ValueError(f"no {schema.level} has a label")
     num_classes = schema.num_classes if kind == "multiclass" else 0
     targets = dataclasses.replace(schema, num_classes=num_classes)
     targets.check(values)
@@ -99,7 +100,7 @@ def describe_targets(
         targets = dataclasses.replace(targets, num_classes=largest + 1)
     if kind == "regression":
         rows = splits.get("train", np.arange(len(ends) - 1))
-        if of_nodes:
+        if several:
             training = np.zeros(len(ends) - 1, dtype=bool)
             training[rows] = True
             training = np.repeat(training, np.diff(ends))

@@ -13,8 +13,11 @@ column and split, and a ``manifest.json``:
 | `edge_bond` | [sum E] uint8 or uint16 | bond type from 1 |
 | `edge_attr` | [sum E, F] float32 | real features of edges, if the source has them |
 | `target` | [G, C] float32, or float64 beside a large offset | NaN = missing |
-| | or [sum N] int8, int16 or int32 | classes of nodes, -1 = missing |
-| | or [sum N] float32 | values of nodes, NaN = missing |
+| | or [labels] int8, int16 or int32 | classes of nodes, edges or pairs, -1 = missing |
+| | or [labels] float32 | their values, NaN = missing |
+| `label_src` | [labels] uint8, uint16 or int32 | a node of each labelled edge or pair |
+| `label_dst` | [labels], the same | the other, in the order of the source |
+| `pair_offset` | [G+1] int64 | first label of each graph, if labels are of pairs |
 | `row` | [G] uint8, uint16 or int32 | row of the source; absent if it is the graph id |
 | `molecule` | [G] uint64 | `molecule_key`, if the graphs are of SMILES |
 | `pos` | [sum N, 3] float32 | coordinates, if the source has them |
@@ -41,7 +44,7 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.columns import Columns, rows_of_graphs
+from graphormer_plugin.data.columns import ENDS, Columns, Level, ends_of, rows_of_graphs
 from graphormer_plugin.data.errors import (
     NewerStoreError,
     StoreError,
@@ -141,9 +144,22 @@ class GraphStore:
         """Rows of the labels of graphs."""
         return rows_of_graphs(self.columns, graph_ids, self.targets.level)
 
+    @cached_property
+    def label_counts(self) -> np.ndarray:
+        """Rows of labels of each graph [G]."""
+        level = self.targets.level
+        if level is Level.GRAPH:
+            return np.ones(len(self), np.int64)
+        return np.diff(self.columns[level.offset])
+
     def labels(self, graph_ids: np.ndarray) -> np.ndarray:
-        """Labels of graphs, or of their nodes, [n, C]."""
+        """Labels of graphs, or of their nodes, edges or pairs, [n, C]."""
         return np.asarray(self.target[self.label_rows(graph_ids)])
+
+    def label_ends(self, graph_ids: np.ndarray) -> np.ndarray:
+        """Nodes of the labelled edges or pairs of graphs, int64 [n, 2]."""
+        rows = self.label_rows(graph_ids)
+        return ends_of({name: self.columns[name][rows] for name in ENDS})
 
     def rows(self, graph_ids: np.ndarray) -> np.ndarray:
         """Rows (from 0) of the source that graphs come from.

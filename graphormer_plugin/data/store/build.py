@@ -40,7 +40,7 @@ from graphormer_plugin.data.reading.labels import (
     stored_labels,
 )
 from graphormer_plugin.data.reading.options import DatasetOptions
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.schema import DEFAULT_KINDS, TargetSchema
 from graphormer_plugin.data.splits import (
     checked_splits,
     random_split,
@@ -144,7 +144,8 @@ def _with_defaults(
     source: DatasetSource, name: str, options: DatasetOptions
 ) -> DatasetSource:
     """A source with the choices of the options where it makes none."""
-    kind = "multiclass" if source.level is Level.NODE else options.target_kind
+    of_graphs = source.level is Level.GRAPH
+    kind = options.target_kind if of_graphs else DEFAULT_KINDS[source.level]
     changed: dict[str, Any] = {
         "label": source.label or name,
         "unit": source.unit or options.target_unit,

@@ -48,7 +48,7 @@ def with_splits(store: GraphStore, file: Path, text: str) -> GraphStore:
         missing = column_type("target").filling(target.dtype)
         target = np.where(unlearned, target.dtype.type(missing), target)
         columns["target"] = target
-    offset = store.columns["node_offset"]
+    offset = store.columns[store.targets.level.counted_by]
     bounds = store.columns.get("bound")
     targets, missing = describe_targets(
         target, store.targets, offset, splits, bounds=bounds

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from graphormer_plugin.data.columns import ENDS, Columns, ends_of
 from graphormer_plugin.data.datasets.csv_file import TableDataset
 from graphormer_plugin.data.datasets.locate import find_dataset
 from graphormer_plugin.data.datasets.registry import DATASETS
@@ -114,12 +115,24 @@ class ShardedStore:
         mean, std = pooled_statistics(len(targets.names), _labels)
         return dataclasses.replace(targets, mean=mean, std=std)
 
+    @cached_property
+    def label_counts(self) -> np.ndarray:
+        """See `GraphStore`."""
+        return np.concatenate([store.label_counts for store in self.stores])
+
     def labels(self, graph_ids: np.ndarray) -> np.ndarray:
-        """Labels of graphs, or of their nodes, [n, C]."""
+        """See `GraphStore`."""
+        return self._label_columns(graph_ids, "target")["target"]
+
+    def label_ends(self, graph_ids: np.ndarray) -> np.ndarray:
+        """See `GraphStore`."""
+        return ends_of(self._label_columns(graph_ids, *ENDS))
+
+    def _label_columns(self, graph_ids: np.ndarray, *names: str) -> Columns:
         level = self.targets.level
-        names = {"target", level.offset} & self.stores[0].columns.keys()
+        names = {*names, level.offset} & self.stores[0].columns.keys()
         shards = [{n: store.columns[n] for n in names} for store in self.stores]
-        return ShardColumns(shards, self.first, level).of_graphs(graph_ids)["target"]
+        return ShardColumns(shards, self.first, level).of_graphs(graph_ids)
 
     @cached_property
     def columns(self) -> ShardColumns:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from cython_ext import bond_dtype
-from graphormer_plugin.data.columns import Columns, Level, as_rows, column_type
+from graphormer_plugin.data.columns import ENDS, Columns, Level, as_rows, column_type
 from graphormer_plugin.data.datasets.registry import DatasetSource
 from graphormer_plugin.data.errors import StoreError, counted, named_in_errors
 from graphormer_plugin.data.files import (
@@ -119,6 +119,8 @@ class StoreWriter:
         measured = {"x": chunk.x, "row": chunk.row}
         measured |= {"edge_attr": attr if real else None} | chunk.attributes
         measured["node_split"] = chunk.node_split
+        if chunk.label_index is not None:
+            measured |= zip(ENDS, chunk.label_index)
         if chunk.target is not None and self.level is Level.GRAPH:
             self._labels.append(chunk.target)
         elif chunk.target is not None:
@@ -182,7 +184,7 @@ class StoreWriter:
         targets, missing = describe_targets(
             as_rows(self._array("target")),
             TargetSchema(names, source.unit, source.kind, self.level, classes),
-            self._array("node_offset"),
+            self._array(self.level.counted_by),
             splits,
             self._array("node_split"),
             source.bounds,
@@ -264,6 +266,10 @@ class StoreWriter:
                 dtype = column.dtype(column_type(name).dtypes)
                 files[name] = self._create(name, dtype, (column.rows, *column.tail))
         last = {"node_offset": 0, "edge_offset": 0}
+        if self.level is Level.PAIR:
+            offset = self.level.offset
+            files[offset] = self._create(offset, "<i8", (graphs + 1,))
+            last[offset] = 0
         written = 0
         self.parts.flush()
         for chunk in filter(None, (rows.chunk for rows in self.parts)):

@@ -89,7 +89,7 @@ def test_shards_are_the_whole(folder, whole, shards):
     assert found.fingerprint == opened(folder, shards).fingerprint
 
 
-OTHERS = {"pos", "edge_attr", "graph_features"}  # molecules have none
+OTHERS = {"ends", "pos", "edge_attr", "graph_features"}  # molecules have none
 
 
 def test_batches_are_those_of_one_store(folder, whole, shards):

@@ -41,8 +41,9 @@ Function = Callable[[SimpleNamespace], Any]
 _SHAPES = {
     Level.GRAPH: "[B, ...]",
     Level.NODE: "[B, N, ...]",
-    Level.PAIR: "[B, N, N, ...]",
+    Level.MATRIX: "[B, N, N, ...]",
 }
+_LEVELS = dict(zip(("graph", "node", "pair"), _SHAPES))
 # Columns that the function gets if the data have them.
 _FEATURES = ("x", "pos", "edge_attr", "edge_bond")
 _functions: dict[str, Function] = {}
@@ -66,13 +67,13 @@ def register_field(
     ``edge`` is in the name (``edge_weight``), else per node. Data are prepared with them while
     the field is registered.
     """
-    if per not in _SHAPES or not name.isidentifier():
+    if per not in _LEVELS or not name.isidentifier():
         raise ValueError(
             f"field {name!r} per {per!r}: expected letters, digits and _ per "
-            f"{'|'.join(_SHAPES)}"
+            f"{'|'.join(_LEVELS)}"
         )
 
-    level = Level(per)
+    level = _LEVELS[per]
 
     def _register(function: Function) -> Function:
         earlier = _functions.get(name)
@@ -86,7 +87,7 @@ def register_field(
         FIELDS[name] = Field(_SHAPES[level], "float32", "0", meaning, level)
         code = code_hash(function)
         columns = [user_column(level, name)]
-        if level is Level.PAIR:
+        if level is Level.MATRIX:
             columns.append(level.offset)
         CACHED_FIELDS[name] = CachedField(
             key=lambda spec: f"field.{name}",
@@ -150,6 +151,6 @@ def _compute(
             rows = np.empty((int(offset[-1]), *rest), np.float32)
         rows[offset[graph] : offset[graph + 1]] = values.reshape(-1, *rest)
     computed = {user_column(level, field): rows}
-    if level is Level.PAIR:
+    if level is Level.MATRIX:
         computed[level.offset] = offset
     return computed

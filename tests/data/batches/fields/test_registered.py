@@ -102,18 +102,18 @@ def test_batches(calls, store):
         check(batch_of(columns, list(ids), store.target), store, list(ids))
     assert set(calls.values()) == {6}
     field = FIELDS["product"]
-    assert field.meaning == "Products of positions." and field.per == "pair"
+    assert field.meaning == "Products of positions." and field.per == "matrix"
     assert str(batch_of(columns, [0], store.target)["size"].dtype) == "torch.float32"
 
 
 def test_kept_until_the_code_changes(calls, store, monkeypatch):
     first = load_or_compute(store, spec())
     folder = store.path.with_name("store.field.product")
-    files = {"pair.product.npy", "pair_offset.npy", "record.json"}
+    files = {"matrix.product.npy", "matrix_offset.npy", "record.json"}
     assert {file.name for file in folder.iterdir()} == files
     again = load_or_compute(store, spec())
     in_memory = compute_columns(store.columns, spec())
-    for name in ("graph.size", "node.degree", "pair.product"):
+    for name in ("graph.size", "node.degree", "matrix.product"):
         assert isinstance(again[name], np.memmap)
         assert np.array_equal(first[name], again[name])
         assert np.array_equal(first[name], in_memory[name])
