@@ -28,7 +28,8 @@ from graphormer_plugin.inference.scores import MAIN, is_defined
 # Labels of test lie elsewhere if their distribution function and that of train and valid are
 # farther apart than this, and chance explains it with less than this probability (our choice).
 SHIFTED, CHANCE = 0.3, 1e-3
-MOST_TAUTOMERS, FEWEST_TAUTOMERS = 0.05, 200  # molecules with a canonical tautomer
+MOST_TAUTOMERS = 100  # of a molecule
+TAUTOMERS_A_ROW, FEWEST_TAUTOMERS = 0.5, 2000  # of a table (our choice)
 
 
 def experiment_warnings(
@@ -146,8 +147,9 @@ def tautomer_keys(
     """Keys of the molecules that their tautomers share, for molecules with the formula and
     the skeleton of another; their `constitutions` for all others.
 
-    RDKit's canonical tautomer takes about as long as all features of a molecule. Only a
-    share `MOST_TAUTOMERS` of the molecules, at least `FEWEST_TAUTOMERS`, gets one.
+    RDKit takes half a second for the canonical tautomer of a peptide, which has a thousand.
+    So the first `MOST_TAUTOMERS` of a molecule count, and molecules get one until
+    `TAUTOMERS_A_ROW` of the table have been made, or `FEWEST_TAUTOMERS`.
     """
     keys = np.array(table.constitutions, np.uint64)
     rows_of: dict[tuple[str, str], list[int]] = {}
@@ -158,11 +160,16 @@ def tautomer_keys(
             skeleton = MolHash(Chem.Mol(mol), HashFunction.ElementGraph)
             rows_of.setdefault((CalcMolFormula(mol), skeleton), []).append(row)
         shared = [rows for rows in rows_of.values() if len({*keys[rows].tolist()}) > 1]
-        canonicalize = TautomerEnumerator().Canonicalize
-        most = max(FEWEST_TAUTOMERS, int(MOST_TAUTOMERS * len(table)))
-        for row in [row for rows in shared for row in rows][:most]:
+        enumerator = TautomerEnumerator()
+        enumerator.SetMaxTautomers(MOST_TAUTOMERS)
+        left = max(FEWEST_TAUTOMERS, TAUTOMERS_A_ROW * len(table))
+        for row in [row for rows in shared for row in rows]:
+            if left <= 0:
+                break
             with contextlib.suppress(ValueError):  # RDKit may refuse a rare valence
-                mol = canonicalize(mols[row])
+                tautomers = enumerator.Enumerate(mols[row])
+                left -= len(tautomers)
+                mol = enumerator.PickCanonical(tautomers)
                 keys[row] = molecule_key(Chem.MolToSmiles(mol, isomericSmiles=False))
     return keys
 

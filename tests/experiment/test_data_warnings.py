@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from graphormer_plugin.experiment import data_warnings
 from graphormer_plugin.experiment.data_warnings import experiment_warnings
 from graphormer_plugin.experiment.labelled_molecules import read_table
 from graphormer_plugin.experiment.split_labels import SplitLabels
@@ -115,3 +116,16 @@ def test_tautomers_in_two_splits(write):
     lines = experiment_warnings(table, splits_of(table, asked), asked)
     (line,) = [line for line in lines if "tautomer" in line]
     assert line.startswith("4 of 6 rows of test have a tautomer in train or valid, ")
+
+
+@pytest.mark.parametrize("count, found", [(250, True), (150, False)])
+def test_few_tautomers_of_large_molecules(write, monkeypatch, count, found):
+    """Both forms of a peptide have a thousand, of which a hundred count."""
+    monkeypatch.setattr(data_warnings, "FEWEST_TAUTOMERS", count)
+    rows = [("CC(=O)" + 12 * "NCC(=O)" + "O", 1, "train")]
+    rows += [("CC(O)=NCC(=O)" + 11 * "NCC(=O)" + "O", 2, "valid")]
+    rows += [("CC1=CNC(=O)C=C1", 3, "train"), ("Cc1cnc(O)cc1", 4, "test")]
+    asked = settings(write(rows, ["smiles", "y", "part"]), split="column:part")
+    table = read_table(asked)
+    lines = experiment_warnings(table, splits_of(table, asked), asked)
+    assert any("1 of 1 row of test has a tautomer" in line for line in lines) == found
