@@ -166,7 +166,8 @@ preprocess --dataset-name t.csv --dataset-source ogb | --dataset-source csv, not
 preprocess --dataset-name t.csv --positions 3d | --positions 3d: expected none
 preprocess --dataset-name t.csv --positions file | expected mol blocks with positions; --pos
 preprocess --dataset-name t.csv --forces-column f | --forces-column is for .xyz and .db files
-preprocess --dataset-name nci --positions rdkit | 'nci' does not read --positions
+preprocess --dataset-name zinc --positions rdkit | 'zinc' does not read --positions
+preprocess --dataset-name nci --positions file | 'nci': --positions file, expected none
 preprocess --dataset-name flat.sdf --positions file --canonical-smiles | leave out --canon
 preprocess --dataset-name flat.sdf --positions file | 1 row cannot be split
 preprocess --dataset-name flat.sdf --positions file --split scaffold --quiet | it is a drawing

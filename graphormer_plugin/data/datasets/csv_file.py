@@ -9,6 +9,7 @@ import numpy as np
 
 from graphormer_plugin.data.datasets.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.errors import DatasetError, agreed, counted, listed
+from graphormer_plugin.data.graphs.smiles import POSITIONS
 from graphormer_plugin.data.reading.cells import ParsedColumn, matches, shown
 from graphormer_plugin.data.reading.class_names import are_nearly_opposites
 from graphormer_plugin.data.reading.formats import open_table, stem
@@ -47,6 +48,7 @@ class TableDataset(RegisteredDataset):
             function=lambda options: _source(table, options),
             source="csv",
             options=DECISIVE,
+            positions=POSITIONS,
             content=lambda options: {"file": table.digest},
             resolve=partial(with_split, table),
             table=table,

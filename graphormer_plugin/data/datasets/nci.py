@@ -14,11 +14,11 @@ from graphormer_plugin.data.datasets.registry import DatasetSource, register_dat
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.graphs.chunk import MoleculeGraph
 from graphormer_plugin.data.graphs.smiles import (
-    feature_dims,
-    graph_of_mol,
+    OGBFeaturiser,
     module_in,
     mol_of_smiles,
 )
+from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.splits import Split
 
 # Rows (from 0) of the file that RDKit's valence rules refuse: oxo-mercury nitrate and
@@ -34,10 +34,10 @@ def nci_file() -> Path:
 @register_dataset(
     "nci",
     source="rdkit",
-    options=(),
+    options=("positions",),
     content=lambda options: {"file": file_sha256(nci_file())},
 )
-def nci() -> DatasetSource:
+def nci(options: DatasetOptions) -> DatasetSource:
     """The 4,999 NCI molecules in RDKit's wheel, with ZINC's constrained solubility.
 
     target = z(logP) - z(SA) - z(cyc), dimensionless, higher is better. logP is
@@ -52,12 +52,13 @@ def nci() -> DatasetSource:
     """
     lines = nci_file().read_text(encoding="utf-8").splitlines()
     rows = np.arange(len(lines))
+    featuriser = OGBFeaturiser(positions=options.positions)
     return DatasetSource(
         smiles=[line.split()[0] for line in lines],
-        parser=_parse_with_solubility,
-        node_dims=feature_dims()[0],
-        bond_dims=feature_dims()[1],
-        featuriser="ogb",
+        parser=functools.partial(_parse_with_solubility, positions=options.positions),
+        node_dims=featuriser.dims[0],
+        bond_dims=featuriser.dims[1],
+        featuriser=featuriser.name,
         targets=_standardised_solubility,
         target_names=["penalised_logp"],
         unit="dimensionless",
@@ -71,9 +72,10 @@ def nci() -> DatasetSource:
     )
 
 
-def _parse_with_solubility(smiles: str) -> MoleculeGraph:
+def _parse_with_solubility(smiles: str, positions: str) -> MoleculeGraph:
     mol = mol_of_smiles(smiles)
-    return graph_of_mol(mol)._replace(extras={"terms": solubility_terms(mol)})
+    graph = OGBFeaturiser(positions=positions).graph(mol)
+    return graph._replace(extras={"terms": solubility_terms(mol)})
 
 
 def solubility_terms(mol: Any) -> tuple[float, float, float]:

@@ -5,6 +5,7 @@ official ones, read from the files that OGB publishes.
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,11 @@ from graphormer_plugin.data.datasets.official import BenchmarkFiles
 from graphormer_plugin.data.datasets.pickles import load_torch
 from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.graphs.pyg_graphs import MappedGraphs
-from graphormer_plugin.data.graphs.smiles import feature_dims, parse_any_smiles
+from graphormer_plugin.data.graphs.smiles import (
+    OGBFeaturiser,
+    feature_dims,
+    parse_any_smiles,
+)
 from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.splits import (
     SPLITS,
@@ -48,19 +53,19 @@ PCQM4MV2 = BenchmarkFiles(
 )
 
 
-def _register(name: str, files: BenchmarkFiles):
-    """Decorator of a dataset that is read from these files. Graphormer v2's source ``pyg``
-    means the same files as ``ogb``."""
+def _register(name: str, files: BenchmarkFiles, *options: str):
+    """Decorator of a dataset that is read from these files, with some ``options``. Graphormer
+    v2's source ``pyg`` means the same files as ``ogb``."""
     return register_dataset(
         name,
         source="ogb",
         sources=("pyg",),
-        options=(),
+        options=options,
         content=lambda options: {"files": files.content(options)},
     )
 
 
-@_register("pcqm4m", PCQM4M)
+@_register("pcqm4m", PCQM4M, "positions")
 def pcqm4m(options: DatasetOptions) -> DatasetSource:
     """PCQM4M of the KDD Cup 2021: 3,803,453 molecules, HOMO-LUMO gap in eV.
 
@@ -69,7 +74,7 @@ def pcqm4m(options: DatasetOptions) -> DatasetSource:
     return _pcqm(PCQM4M, SPLITS, options)
 
 
-@_register("pcqm4mv2", PCQM4MV2)
+@_register("pcqm4mv2", PCQM4MV2, "positions")
 def pcqm4mv2(options: DatasetOptions) -> DatasetSource:
     """PCQM4Mv2: 3,746,620 molecules, HOMO-LUMO gap in eV (DFT, B3LYP/6-31G*).
 
@@ -79,7 +84,7 @@ def pcqm4mv2(options: DatasetOptions) -> DatasetSource:
     return _pcqm(PCQM4MV2, names, options)
 
 
-@_register("pcqm4mv2-graphgps", PCQM4MV2)
+@_register("pcqm4mv2-graphgps", PCQM4MV2, "positions")
 def pcqm4mv2_graphgps(options: DatasetOptions) -> DatasetSource:
     """PCQM4Mv2 as GraphGPS and Menegaux et al. 2023 (hal-04105101) split it.
 
@@ -89,7 +94,7 @@ def pcqm4mv2_graphgps(options: DatasetOptions) -> DatasetSource:
     return _held_out(pcqm4mv2(options), subset=False)
 
 
-@_register("pcqm4mv2-subset", PCQM4MV2)
+@_register("pcqm4mv2-subset", PCQM4MV2, "positions")
 def pcqm4mv2_subset(options: DatasetOptions) -> DatasetSource:
     """A tenth of PCQM4Mv2, for the ablations of Menegaux et al. 2023, section 4.1.
 
@@ -148,15 +153,16 @@ def _pcqm(
         unit="eV",
         kind="regression",
         splits=splits,
-        parser=parse_any_smiles,
-        **_as_ogb(),
+        parser=functools.partial(parse_any_smiles, positions=options.positions),
+        **_as_ogb(options.positions),
     )
 
 
-def _as_ogb() -> dict[str, Any]:
+def _as_ogb(positions: str = "none") -> dict[str, Any]:
     """How the molecules of OGB's benchmarks become graphs."""
     node_dims, bond_dims = feature_dims()
-    return dict(node_dims=node_dims, bond_dims=bond_dims, featuriser="ogb")
+    featuriser = OGBFeaturiser(positions=positions).name
+    return dict(node_dims=node_dims, bond_dims=bond_dims, featuriser=featuriser)
 
 
 # ------------------------------------------------------ ogbg-molhiv and ogbg-molpcba

@@ -66,9 +66,11 @@ def _package_files() -> list[Path]:
 
 
 def _source(options: DatasetOptions) -> DatasetOptions:
-    """Options with the source that is there: PyG's files, or else qm9pack."""
+    """Options with the source that is there: PyG's files, or else qm9pack. Both have
+    positions."""
     found = "qm9pack" if RAW.missing(options) and _package_files() else "pyg"
-    return dataclasses.replace(options, source=options.source or found)
+    source = options.source or found
+    return dataclasses.replace(options, source=source, positions="none")
 
 
 def _content(options: DatasetOptions) -> dict[str, Any]:
@@ -81,7 +83,8 @@ def _content(options: DatasetOptions) -> dict[str, Any]:
     "qm9",
     source="qm9pack",
     sources=("pyg",),
-    options=("source", "seed", "target_columns"),
+    options=("source", "seed", "target_columns", "positions"),
+    positions=("none", "file"),
     content=_content,
     resolve=_source,
 )

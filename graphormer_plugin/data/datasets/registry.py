@@ -118,6 +118,7 @@ class RegisteredDataset:
         sources: words of ``--dataset-source``, which a colon may follow; empty accepts
             everything (users' own datasets).
         resolve: returns the options with the source that ``--dataset-source`` means.
+        positions: words of ``--positions``, where it is among the ``options``.
     """
 
     name: str
@@ -127,6 +128,7 @@ class RegisteredDataset:
     content: Callable[[DatasetOptions], dict[str, Any]]
     sources: tuple[str, ...] = ()
     resolve: Callable[[DatasetOptions], DatasetOptions] | None = None
+    positions: tuple[str, ...] = ("none", "rdkit")
 
     def origin(self, options: DatasetOptions) -> dict[str, Any]:
         """Where a store comes from, as its manifest records it."""
@@ -156,6 +158,7 @@ class RegisteredDataset:
             settled |= {"target_kind": source.kind or not of_graphs}
             settled |= {"target_unit": source.unit}
             settled |= {"smiles_column": True, "target_columns": True}
+            settled |= {"positions": source.smiles is None or source.parser is not None}
             self.refuse(
                 options, [name for name, is_settled in settled.items() if is_settled]
             )
@@ -168,12 +171,17 @@ class RegisteredDataset:
                 raise DatasetError(
                     f"dataset {self.name!r} does not read {flag_of(name)}; leave it out"
                 )
+        if options.positions not in self.positions:
+            raise DatasetError(
+                f"dataset {self.name!r}: --positions {options.positions}, expected "
+                f"{'|'.join(self.positions)}"
+            )
 
 
 DATASETS: dict[str, RegisteredDataset] = {}
 # Options that a user's own dataset may read.
 USER_OPTIONS = tuple(
-    "seed split smiles_column target_columns target_kind target_unit".split()
+    "seed split smiles_column target_columns target_kind target_unit positions".split()
 )
 
 
@@ -186,6 +194,7 @@ def register_dataset(
     files: Sequence[PathName] = (),
     sources: Sequence[str] = (),
     resolve: Callable[[DatasetOptions], DatasetOptions] | None = None,
+    positions: tuple[str, ...] = ("none", "rdkit"),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that registers a function as a dataset; see the module's text.
 
@@ -225,6 +234,7 @@ def register_dataset(
             _content,
             sources=() if source == "user" else (source, *sources),
             resolve=resolve,
+            positions=positions,
         )
         return function
 

@@ -236,9 +236,10 @@ def parse_smiles(
     return graph._replace(extras=graph.extras | extras)
 
 
-def parse_any_smiles(smiles: str) -> MoleculeGraph:
-    """`parse_smiles` for benchmarks; see `mol_of_any_smiles`."""
-    return graph_of_mol(mol_of_any_smiles(smiles))
+def parse_any_smiles(smiles: str, positions: str = "none") -> MoleculeGraph:
+    """`parse_smiles` for benchmarks, with ``positions`` of `POSITIONS`; see
+    `mol_of_any_smiles`."""
+    return OGBFeaturiser(positions=positions).graph(mol_of_any_smiles(smiles))
 
 
 def mol_of_any_smiles(smiles: str) -> Any:

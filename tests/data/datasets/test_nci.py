@@ -7,6 +7,7 @@ from rdkit import Chem
 from graphormer_plugin.data.datasets import nci
 from graphormer_plugin.data.datasets.nci import longest_cycle, solubility_terms
 from graphormer_plugin.data.graphs.smiles import parse_smiles
+from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.reading.table import CsvTable
 from graphormer_plugin.data.store.featurise import featurise
 
@@ -51,13 +52,18 @@ class TestSolubility:
         assert solubility_terms(Chem.MolFromSmiles(smiles))[2] == penalty
 
     def test_nci_source(self):
-        source = nci.nci()
+        source = nci.nci(DatasetOptions())
         assert len(source.smiles) == 4999
         used = np.concatenate(list(source.splits.values()))
         assert np.array_equal(np.sort(used), np.arange(4999))
         refused = [source.smiles[row] for row in nci.NCI_REFUSED]
         pieces = featurise(refused, parse_smiles, progress=False)
         assert sum(len(piece.failures) for piece in pieces) == 8  # all of them
+
+    def test_positions(self):
+        source = nci.nci(DatasetOptions(positions="rdkit"))
+        assert source.featuriser == "ogb_rdkit"
+        assert source.parser("CCO").pos.shape == (3, 3)
 
     def test_targets_are_standardised_on_the_training_split(self, rng):
         terms = rng.normal([2, 3, 0], [1, 2, 3], (50, 3))

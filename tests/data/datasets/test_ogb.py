@@ -9,6 +9,7 @@ import torch
 
 from graphormer_plugin.data import DatasetError, DatasetSource, describe, get_store
 from graphormer_plugin.data.datasets import ogb
+from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.data.graphs.smiles import (
     feature_dims,
     parse_any_smiles,
@@ -56,6 +57,23 @@ def test_pcqm(tmp_path, options, version, source, caplog):
     caplog.clear()
     assert get_store(options(name)).fingerprint == store.fingerprint
     assert caplog.text == ""  # a store that is there says nothing again
+
+
+def test_conformers_of_pcqm(tmp_path, options):
+    write_pcqm(tmp_path)
+    plain, placed = (
+        get_store(options("pcqm4mv2", positions=positions, skip_invalid=True))
+        for positions in ("none", "rdkit")
+    )
+    assert plain.featuriser == "ogb" and placed.featuriser == "ogb_rdkit"
+    assert plain.fingerprint != placed.fingerprint and "pos" not in plain.columns
+    for number in range(0, len(placed), 7):
+        smiles = SMILES[placed.rows(np.array([number]))[0]]
+        pos = featuriser_named("ogb_rdkit").read(smiles).pos
+        found = placed.columns["pos"][
+            slice(*placed.columns["node_offset"][number:][:2])
+        ]
+        np.testing.assert_allclose(found, pos - pos.mean(0), atol=1e-5)
 
 
 @pytest.mark.long

@@ -90,6 +90,13 @@ def test_the_package(package, tmp_path):
     assert store.schema.node_dims == feature_dims()[0]
 
 
+def test_positions_are_those_of_the_files(package, tmp_path):
+    same = prepare(tmp_path, positions="file").fingerprint
+    assert same == prepare(tmp_path).fingerprint
+    with pytest.raises(DatasetError, match=r"--positions rdkit, expected none\|file"):
+        prepare(tmp_path, positions="rdkit")
+
+
 def test_other_seeds_are_other_splits(package, tmp_path):
     splits = [prepare(tmp_path, seed=seed).splits["train"] for seed in (1, 2)]
     assert not np.array_equal(*splits)

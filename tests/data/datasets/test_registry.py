@@ -5,6 +5,7 @@ import importlib
 import linecache
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -20,6 +21,7 @@ from graphormer_plugin.data import (
 from graphormer_plugin.data.datasets import registry
 from graphormer_plugin.data.datasets.locate import locate
 from graphormer_plugin.data.datasets.registry import code_hash
+from graphormer_plugin.data.graphs.smiles import parse_smiles
 
 
 def test_data_root(tmp_path):
@@ -35,6 +37,26 @@ def cell():
     builds.append({number})
     return DatasetSource(graphs=[GRAPH] * 10)
 """
+
+
+def test_positions_of_smiles(tmp_path):
+    """Conformers of SMILES that the package parses; nothing else can read the option."""
+    table = {"smiles": ["CCO"] * 10, "targets": np.arange(10.0), "target_names": ["y"]}
+    sources = {
+        "parsed here": lambda: DatasetSource(**table),
+        "parsed there": lambda: DatasetSource(**table, parser=parse_smiles),
+        "graphs": lambda: DatasetSource(graphs=[GRAPH] * 10),
+    }
+    stores = {}
+    for name, source in sources.items():
+        register_dataset(name)(source)
+        try:
+            stores[name] = get_store(DatasetOptions(name=name, positions="rdkit"))
+        except DatasetError as error:
+            assert f"{name!r} does not read --positions" in str(error)
+    assert {name: len(store.columns["pos"]) for name, store in stores.items()} == {
+        "parsed here": 30
+    }
 
 
 def test_files_and_content_make_a_store_stale(tmp_path):
