@@ -44,6 +44,9 @@ cgt_zinc encoder_ffn_embed_dim=9 | encoder.layers.0.fc1.out_features
 cgt_zinc own_edge_encoding | encoder.projections.1.att.out_features -> 64
 cgt_zinc attention_memory=lean | encoder.attention_memory
 
+graphormer3d_small gaussian_start=even | encoder.kernels.kernels.floor -> 0.01
+graphormer3d_small head_dropout=0.3 | head.dropout.p
+
 gps_zinc dropout=0.3 | encoder.layers.0.dropout.p
 gps_zinc dropout=0.3 | encoder.layers.0.local.dropout.p
 gps_zinc act_dropout=0.3 | encoder.layers.0.act_dropout.p

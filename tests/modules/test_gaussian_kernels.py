@@ -31,6 +31,8 @@ def test_starts():
     for weight in (narrow.centre, narrow.width):
         assert abs(weight.mean()) < 0.002 and abs(weight.std() - 0.02) < 0.001
     assert (wide.floor, narrow.floor) == (1e-5, 1e-2)
+    even = GaussianKernels(4, "even")
+    assert even.centre.tolist() == [0, 2, 4, 6] and even.width.tolist() == [2] * 4
 
 
 @pytest.mark.parametrize("start", ["uniform", "normal"])
