@@ -58,9 +58,9 @@ def peptides_func(options: DatasetOptions) -> DatasetSource:
     with PEPTIDES.reading(folder):
         table = pandas.read_csv(folder / _TABLE)
         labels = [json.loads(text) for text in table["labels"]]
-        targets = np.array(labels, dtype=float).reshape(-1, len(CLASSES))
+        targets = np.array(labels, dtype=float).reshape(len(table), len(CLASSES))
         rows = load_pickle((folder / _SPLIT).read_bytes())
-        splits = {name.replace("val", "valid"): rows[name] for name in rows}
+        splits = {"train": rows["train"], "valid": rows["val"], "test": rows["test"]}
         splits = checked_splits(splits, len(table), "row")
     PEPTIDES.check_count(len(table))
     return DatasetSource(
