@@ -164,7 +164,8 @@ predict MODEL csv.smi out.csv | heading 'smiles;y'; save it with commas
 preprocess --dataset-name t.csv --dataset-source ogb | --dataset-source csv, not 'ogb'
 
 preprocess --dataset-name t.csv --positions 3d | --positions 3d: expected none
-preprocess --dataset-name t.csv --positions file | expected mol blocks with positions; --pos
+preprocess --dataset-name t.csv --positions file --quiet | it has no mol block with
+preprocess --dataset-name few.smi --positions file | expected mol blocks with positions; --pos
 preprocess --dataset-name t.csv --forces-column f | --forces-column is for .xyz and .db files
 preprocess --dataset-name zinc --positions rdkit | 'zinc' does not read --positions
 preprocess --dataset-name nci --positions file | 'nci': --positions file, expected none
@@ -191,11 +192,15 @@ preprocess --dataset-name two.xyz --positions file --target-columns e | no colum
 preprocess --dataset-name two.xyz --positions file --forces-column f | no forces 'f', atoms have
 preprocess --dataset-name nm.xyz --positions file --split scaffold | have no scaffold; give
 explain MODEL nan.xyz a.html | nan.xyz: has atoms, expected SMILES
-train nan.xyz | nan.xyz: has atoms, expected SMILES
+train nan.xyz | nan.xyz: fairseq-train learns atoms without bonds
 predict MODEL nan.xyz out.csv | nan.xyz: has atoms, expected SMILES
 
 train '' | TABLE: it is empty
-train t.csv --positions file | --positions file and --forces-column are for fairseq-train
+train t.csv --positions file --model scratch | it has no mol block with positions
+train t.csv --forces-column f | t.csv: fairseq-train learns atoms without bonds, and forces
+train nan.xyz --positions file | nan.xyz: fairseq-train learns atoms without bonds
+train flat.sdf --positions file --largest-fragment | leave out --largest-fragment
+train t.csv --positions rdkit --model finetune | the start grpe_minimol does not read them
 train gone.csv | gone.csv: No such file or directory
 train t.csv --ratios 1,1 | --ratios 1,1: expected three numbers
 train t.csv --smiles-column x | no column 'x', the header has

@@ -245,7 +245,7 @@ class Experiment:
     @cached_property
     def molecules(self) -> Molecules:
         """Graphs and RDKit's molecules, parsed once for all models."""
-        return self.parsed or read(self.table.smiles, self.settings.featuriser)
+        return self.parsed or read(self.table.texts, self.settings.featuriser)
 
     @cached_property
     def features(self) -> dict[str, np.ndarray]:

@@ -43,6 +43,7 @@ class LabelledMolecules:
     """Molecules that can be trained on, and their labels.
 
     Attributes:
+        blocks: what a model reads in place of the SMILES, see `Table.give`; empty: those.
         labels: float64 [n, T], NaN where missing; classes by number.
         bounds: int8 [n, T], 1 for a label that its value is above, -1 below, 0 for an exact
             one; None if all are exact.
@@ -63,6 +64,7 @@ class LabelledMolecules:
     """
 
     smiles: list[str]
+    blocks: Sequence[str] = ()
     smiles_column: str = SMILES_COLUMN
     labels: np.ndarray
     targets: TargetSchema
@@ -96,6 +98,11 @@ class LabelledMolecules:
 
     def __len__(self) -> int:
         return len(self.smiles)
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """What a model reads of each molecule."""
+        return self.blocks or self.smiles
 
     def without(self, names: Collection[str], reason: str) -> "LabelledMolecules":
         """Demote targets to extra columns and add a warning with the reason.
@@ -205,8 +212,10 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     if bounds is not None:
         count = counted(np.count_nonzero(bounds), "label", "are")
         read.warnings.append(f"{count} bounds, which no metric counts")
+    texts = [source.smiles[row] for row in rows]
     return LabelledMolecules(
-        smiles=[source.smiles[row] for row in rows],
+        smiles=[text.split("\n", 1)[0] for text in texts],
+        blocks=texts if settings.positions == "file" else (),
         smiles_column=options.smiles_column,
         labels=labels,
         bounds=bounds,
@@ -279,7 +288,7 @@ def parse_molecules(
             number = int(row - numbers[0])
             first = of is read.parts[0][0]
             name = number if first else f"{number} of {of.path.name}"
-            failures.append((name, smiles, reason))
+            failures.append((name, smiles.split("\n", 1)[0], reason))
         if piece.chunk is not None:
             rows += piece.chunk.row.tolist()
             for name, values in parsed.items():

@@ -116,6 +116,12 @@ def prepare(
 ) -> Experiment:
     """The experiment: its molecules, splits and start, checked before anything is
     written."""
+    if settings.positions != "none" and settings.ignores_positions:
+        warn(
+            "--positions: heads and trees do not read them; --model scratch trains a model "
+            "that does"
+        )
+        settings = dataclasses.replace(settings, positions="none")
     table = learned_targets(read_table(settings, progress), settings)
     folds = {"folds": len(table.folds), "fold_column": True} if table.folds else {}
     settings = dataclasses.replace(settings, split=table.split, **folds)

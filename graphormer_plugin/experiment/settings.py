@@ -11,6 +11,7 @@ from typing import Any
 from graphormer_plugin.choices import option
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import home_path, read_text, write_text
+from graphormer_plugin.data.reading.formats import ATOMS, ending
 from graphormer_plugin.data.reading.options import (
     CLASS_WEIGHTS,
     TableOptions,
@@ -223,6 +224,7 @@ class Settings(TableOptions, Places):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "canonical_smiles", self.positions != "file")
         for path in (self.table, self.folder):
             if not is_unicode(path):
                 raise DatasetError(f"{path}: expected a name in UTF-8")
@@ -230,9 +232,13 @@ class Settings(TableOptions, Places):
         of_column = self.split.startswith("column:")
         conditions = [
             (
-                self.positions == "file" or self.forces_column,
-                "--positions file and --forces-column are for fairseq-train; this command "
-                "keeps molecules as SMILES, of which --positions rdkit makes conformers",
+                self.forces_column or ending(self.path) in ATOMS,
+                f"{self.table}: fairseq-train learns atoms without bonds, and forces; this "
+                "command makes fingerprints, scaffolds and pictures of molecules",
+            ),
+            (
+                self.positions == "file" and self.largest_fragment,
+                "--positions file reads atoms as written; leave out --largest-fragment",
             ),
             (
                 self.seed > MOST_SEED,
@@ -292,6 +298,11 @@ class Settings(TableOptions, Places):
                 raise DatasetError(text)
 
     @property
+    def path(self) -> Path:
+        """See `TableOptions`."""
+        return home_path(self.table)
+
+    @property
     def part_files(self) -> dict[str, str]:
         """Tables of parts of the split, beside the table of the others, by part."""
         files = {part: getattr(self, name) for part, name in PART_FILES.items()}
@@ -308,6 +319,11 @@ class Settings(TableOptions, Places):
         """Given options that only a training has."""
         names = (*TRAINING_OPTIONS, "ensemble", "trials", "descriptors")
         return [flag_of(n) for n in names if getattr(self, n) != getattr(Settings, n)]
+
+    @property
+    def ignores_positions(self) -> bool:
+        """Whether the models are heads or trees, of SMILES."""
+        return self.model in FITTED or self.model == AUTO and not self.training_flags
 
     @property
     def runs(self) -> int:

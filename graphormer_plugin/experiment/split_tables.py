@@ -168,8 +168,8 @@ def write_molecules(
     extra = {name: cells for name, cells in extra.items() if name not in header}
     header += extra
     labels = map(table.label_cells, range(len(table)))
-    cells = zip(table.smiles, labels, *extra.values(), strict=True)
-    rows = ([smiles, *label, *rest] for smiles, label, *rest in cells)
+    cells = zip(table.texts, labels, *extra.values(), strict=True)
+    rows = ([text, *label, *rest] for text, label, *rest in cells)
     write_csv(folder / MOLECULES_FILE, [header, *rows])
     for run, split in enumerate(splits):
         numbers = {name: split[name].tolist() for name in SPLITS}

@@ -9,7 +9,7 @@ from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256, home_path
-from graphormer_plugin.data.graphs.featurisers import featuriser_named
+from graphormer_plugin.data.graphs.featurisers import Featuriser, featuriser_named
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 from graphormer_plugin.experiment.settings import SCRATCH, TREES, Settings
 from graphormer_plugin.finetune.importers import checkpoint_of, import_published
@@ -47,12 +47,22 @@ class Start:
         return self.options.get("pretrained_model_name") or self.path.name
 
     @property
+    def featuriser(self) -> Featuriser:
+        """Reader of the molecules that the weights were trained on."""
+        if self.published is not None:
+            return OGBFeaturiser()
+        name = read_checkpoint(self.path).state["task_state"].get("featuriser", "")
+        return featuriser_named(name)
+
+    @property
     def reads_ogb(self) -> bool:
         """Whether the weights are for graphs with OGB's features."""
-        if self.published is not None:
-            return True
-        name = read_checkpoint(self.path).state["task_state"].get("featuriser", "")
-        return isinstance(featuriser_named(name), OGBFeaturiser)
+        return isinstance(self.featuriser, OGBFeaturiser)
+
+    @property
+    def reads_positions(self) -> bool:
+        """Whether the weights were trained on graphs with positions."""
+        return self.reads_ogb and self.featuriser.positions != "none"
 
     @functools.cached_property
     def sha256(self) -> str:
@@ -97,7 +107,14 @@ def find_start(settings: Settings) -> Start | None:
         if size in options and options[size] != preset.get(size):
             flags[size] = options[size]
     layers = int(options["encoder_layers"])
-    return Start(flags, Path(pretrained.path), arch, layers, published)
+    start = Start(flags, Path(pretrained.path), arch, layers, published)
+    positions = settings.positions
+    if positions != "none" and not start.reads_positions:
+        raise DatasetError(
+            f"--positions {positions}: the start {name} does not read them; give --model "
+            "scratch"
+        )
+    return start
 
 
 def start_state(start: Start | None) -> dict[str, Any]:

@@ -73,6 +73,8 @@ def fairseq_arguments(experiment: Experiment, member: ModelRun) -> dict[str, Any
         **table_flags(settings, targets, split_file(member.run)),
         "arch": start.arch if start else settings.arch,
     }
+    if settings.positions != "none" and not start:
+        options |= distance_options(settings.arch)
     if start:
         options |= start.options
         if training.frozen:
@@ -109,6 +111,15 @@ def fairseq_arguments(experiment: Experiment, member: ModelRun) -> dict[str, Any
         "cpu": settings.device == "cpu",
     }
     return {name: x for name, x in options.items() if x is not False and x != ""}
+
+
+def distance_options(arch: str) -> dict[str, Any]:
+    """Options with which an architecture reads distances of atoms (our choice); empty if it
+    has none, as Graphormer-3D, which always does."""
+    known = ARCHITECTURES[arch].options()
+    if "pair_encodings" in known:
+        return {"pair_encodings": "gaussians"}
+    return {"length_kernels": 32} if "length_kernels" in known else {}
 
 
 def table_flags(

@@ -118,7 +118,7 @@ def fit_head(
 
 def save_training_domain(
     checkpoint: PathName,
-    smiles: Sequence[str],
+    texts: Sequence[str],
     device: torch.device | str = "cpu",
     labelled: NDArray[np.bool_] | None = None,
     extra: NDArray | None = None,
@@ -127,19 +127,19 @@ def save_training_domain(
     predictions say how like them a molecule is (see `Domain`).
 
     Args:
-        smiles: training molecules; of more than `MAX_ROWS` a sample.
+        texts: training molecules, as the checkpoint reads them; of more than `MAX_ROWS` a sample.
         labelled: which labels [n, T] they have; None: all.
         extra: numbers [n, K] of the model's `extra_columns`.
     """
-    rows = sample(np.arange(len(smiles)), MAX_ROWS, np.random.default_rng(1))
+    rows = sample(np.arange(len(texts)), MAX_ROWS, np.random.default_rng(1))
     predictor = load(checkpoint, head=None, domain=False).to(device)
-    molecules = predictor.read([smiles[row] for row in rows])
+    molecules = predictor.read([texts[row] for row in rows])
     vectors = predictor.embed(molecules, layers=1)  # predictions have the same
     labelled = None if labelled is None else labelled[rows]
     domain = Domain.of(vectors, molecules.described, labelled)
-    if len(rows) < len(smiles):
+    if len(rows) < len(texts):
         domain.molecules = np.unique(
-            [*map(identity_of, predictor.read(smiles).described)]
+            [*map(identity_of, predictor.read(texts).described)]
         )
     if extra is not None:
         domain.ranges = ranges_of(extra)

@@ -65,7 +65,7 @@ class Molecules:
 
     @cached_property
     def described(self) -> list[Chem.Mol]:
-        """Molecules for descriptors, fingerprints and domains.
+        """Molecules for descriptors, fingerprints and domains, without hydrogens as atoms.
 
         The largest fragment is read again from its own SMILES, as in training: the last
         bits of a descriptor depend on the order of the atoms.
@@ -74,6 +74,7 @@ class Molecules:
             raise ValueError("the model reads descriptors: give SMILES of the graphs")
         parsed: Sequence[Chem.Mol | None] = self.parsed
         read_again = self.is_partial and not self.is_canonical
+        read_again |= self.featuriser.text == BLOCK
         if read_again or not parsed:
             parsed = [None] * len(self)
         if None not in parsed:
@@ -276,7 +277,7 @@ def smiles_of(inputs: Sequence[Any], featuriser: Featuriser) -> list[str]:
         text = item if isinstance(item, str) else getattr(item, "smiles", None)
         if not isinstance(text, str):
             raise ValueError(f"input {number} does not say which molecule it is")
-        texts.append(text)
+        texts.append(text.split("\n", 1)[0])
     if featuriser == featuriser.plain().whole():
         return texts
     return [Chem.MolToSmiles(_mol_as_written(text, featuriser)) for text in texts]

@@ -356,6 +356,10 @@ def mol_of_block(text: str) -> Any:
     smiles, _, block = text.partition("\n")
     if smiles.startswith(UNREADABLE):
         raise ValueError(smiles.removeprefix(UNREADABLE))
+    if not block:
+        raise ValueError(
+            "it has no mol block with positions; --positions rdkit makes conformers"
+        )
     mol = Chem.MolFromMolBlock("\n" + block, removeHs=False)
     if mol is None:
         raise ValueError("RDKit refuses it")

@@ -175,6 +175,11 @@ class TableOptions:
         return OGBFeaturiser(*how, self.positions)
 
     @property
+    def path(self) -> Path:
+        """The file or folder that the options name."""
+        raise NotImplementedError
+
+    @property
     def split_file(self) -> Path | None:
         """The file of ``--split rows:FILE``; None for other splits."""
         names_file = self.split.startswith(ROWS)

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
 from graphormer_plugin.data.files import file_sha256, open_to_read
-from graphormer_plugin.data.graphs.smiles import SMILES
+from graphormer_plugin.data.graphs.smiles import BLOCK, SMILES
 from graphormer_plugin.data.reading.cells import shown
 
 # Row from 0, line of the file from 1, and cells of some columns, of each row.
@@ -199,10 +199,13 @@ class CsvTable(TextTable):
     pandas fills short rows with NaN and renames repeated columns without a word, and its
     errors do not give row and line. Blank lines and rows of empty cells are skipped.
 
-    Cells are separated by tabs in a ``.tsv``, else by commas; or by the character that a first
+    Cells of molecules may have mol blocks below their SMILES, see `Table.give`. Cells are
+    separated by tabs in a ``.tsv``, else by commas; or by the character that a first
     line such as ``sep=;`` names; or by another of `SEPARATORS` if the header would be a single
     cell.
     """
+
+    texts = (SMILES, BLOCK)
 
     def _read_header(self) -> Sequence[str]:
         tabs = self.path.name.lower().removesuffix(".gz").endswith(".tsv")
