@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphormer_plugin.choices import option
-from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.reading.options import CLASS_WEIGHTS
 from graphormer_plugin.data.schema import TargetSchema
 
@@ -27,14 +26,10 @@ class ClassWeightsConfig(FairseqDataclass):
 def weight_table(text: str, task: Any) -> Tensor:
     """Weights of the classes of each target, float32 [C, classes], from the option
     `CLASS_WEIGHTS`; a task has ``targets`` and ``balanced_class_weights``."""
-    targets = task.targets
-    if text != BALANCED:
-        weights = class_weights(text, targets, np.empty((0, len(targets.names))))
-    elif targets.level is Level.GRAPH:
-        weights = np.array(task.balanced_class_weights())
+    if text == BALANCED:
+        weights = task.balanced_class_weights()
     else:
-        level = targets.level
-        raise ValueError(f"--class-weights balanced: classes of {level}s take numbers")
+        weights = class_weights(text, task.targets, np.empty(0))
     return torch.tensor(weights, dtype=torch.float32)
 
 

@@ -55,7 +55,7 @@ def average_precision(
     scores: NDArray[np.floating], targets: NDArray[np.floating]
 ) -> float:
     """Average precision, the mean over targets that have both classes: the metric of
-    ogbg-molpcba, with the arguments of `roc_auc`."""
+    ogbg-molpcba and of LRGB's Peptides-func, with the arguments of `roc_auc`."""
     from sklearn.metrics import average_precision_score
 
     return _mean_over_tasks("ap", average_precision_score, scores, targets)

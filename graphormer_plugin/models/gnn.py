@@ -27,6 +27,10 @@ Xavier-uniform, no residual connections, no ReLU after the last layer, sums and 
 head; `--virtual-node` adds the "VN" of their tables. In evaluation OGB clamps its
 predictions, `--clamp-max` (0..50 eV for PCQM4M, 0..20 eV for PCQM4Mv2).
 
+`gcn_peptides` is the GCN that Tönshoff et al. 2023 tuned for Peptides-func
+(toenshoff/LRGB): six layers of width 235 with symmetric degrees, GELU and no norm. Its
+head is GraphGym's, with ReLU.
+
 `pna_simple` has the simple layer of PNA's released code: no towers, maps of messages or
 bonds, and dropout on the sum of a layer and its input. `pna_molhiv` is the model that OGB's
 leaderboard has for molhiv, with 4 layers of width 80 and OGB's tables of atoms: 326,161
@@ -54,7 +58,7 @@ from graphormer_plugin.modules import (
     option,
 )
 
-HEAD_STYLES = ("mlp", "linear", "layers")
+HEAD_STYLES = ("mlp", "wide", "linear", "layers")
 # Options of a convolution, and the fields of a config that have them.
 OPTIONS = {
     "hidden_dim": "encoder_ffn_embed_dim",
@@ -83,8 +87,9 @@ class MessagePassingConfig(MessagePassingEncoderConfig, EncoderConfig):
     readout: str = option("mean", "read-out of the nodes of a graph: mean, sum or max")
     head_style: str = option(
         "mlp",
-        "mlp, with hidden layers of D / 2 and D / 4; linear; or layers, a linear map "
-        "of the output of every layer, for edges and pairs of the last",
+        "mlp, with hidden layers of D / 2 and D / 4; wide, with two of D, divided by "
+        "their L2 norm; linear; or layers, a linear map of the output of every layer, for "
+        "edges and pairs of the last",
     )
     clamp_max: float = option(
         0.0,
@@ -107,6 +112,12 @@ class MessagePassingModel(GraphModel):
         check_choice("head_style", cfg.head_style, HEAD_STYLES)
         with_bonds = getattr(cfg, "edge_features", False)  # an option of GCN and GAT
         conv = f"{cls.conv}_bonds" if with_bonds else cls.conv
+        if getattr(cfg, "symmetric", False):  # an option of GCN
+            if with_bonds:
+                raise ValueError(
+                    "symmetric: edge_features has symmetric degrees already"
+                )
+            conv = "gcn_symmetric"
         names = CONVOLUTIONS[conv].options
         options = {
             name: getattr(cfg, field)
@@ -120,6 +131,8 @@ class MessagePassingModel(GraphModel):
         head: nn.Module = LinearHead(dim, outputs)
         if cfg.head_style == "mlp":
             head = MLPHead.halving(dim, 2, outputs)
+        elif cfg.head_style == "wide":
+            head = MLPHead([dim, dim, dim, outputs], unit_norm=True)
         elif cfg.head_style == "layers" and task.targets.level not in OF_ENDS:
             head = LayersHead(dim, cfg.encoder_layers, outputs)
         check_least("clamp_max", cfg.clamp_max, 0)
@@ -162,9 +175,29 @@ class GCNConfig(MessagePassingConfig):
     edge_features: bool = option(
         False, "OGB's GCN: bonds in the messages, symmetric degrees"
     )
+    symmetric: bool = option(
+        False,
+        "GCN as first published: symmetric degrees, the node among its neighbours",
+    )
 
 
-@register_model("gcn", GCNConfig, gcn_pcqm4m={**_PCQM4M, "edge_features": True})
+@register_model(
+    "gcn",
+    GCNConfig,
+    gcn_pcqm4m={**_PCQM4M, "edge_features": True},
+    gcn_peptides={
+        "encoder_layers": 6,
+        "encoder_embed_dim": 235,
+        "symmetric": True,
+        "norm": "none",
+        "activation_fn": "gelu",
+        "dropout": 0.1,
+        "node_encodings": "random_walks:20",
+        "node_encoding_dim": 28,
+        "head_style": "wide",
+        "xavier_embeddings": True,
+    },
+)
 class GCNModel(MessagePassingModel):
     """Graph convolutional network: the mean of the neighbours."""
 
@@ -177,7 +210,7 @@ class GINConfig(MessagePassingConfig):
     """Options of GIN and GINE."""
 
     encoder_ffn_embed_dim: int = option(124, "inner width of the network in a layer")
-    head_style: str = option("layers", "mlp, linear or layers (see gcn)")
+    head_style: str = option("layers", "mlp, wide, linear or layers (see gcn)")
 
 
 @register_model("gin", GINConfig)

@@ -15,12 +15,16 @@ Differences from the released code:
   both, as in the released layer. `pna_simple` has dropout on its sum with the nodes.
 - The bonds of a molecule with several columns have the sum of a vector per column.
 
+GELU and a head of width D are those of the GPS that Tönshoff et al. 2023 tuned for
+Peptides-func (toenshoff/LRGB), whose head, GraphGym's, has ReLU.
+
 Our choice, where the sources leave it open: the head of ZINC everywhere, ReLU, 16 channels
 of eigenvectors in `gps_peptides`, and no dropout but that of ZINC's attention.
 """
 
 from dataclasses import dataclass
 
+from graphormer_plugin.choices import check_choice
 from graphormer_plugin.models._base import GraphModel, TransformerConfig
 from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import GPSEncoder, GPSEncoderConfig, MLPHead, option
@@ -31,6 +35,11 @@ class GPSConfig(GPSEncoderConfig, TransformerConfig):
     """Options of GPS's encoder and read-out."""
 
     readout: str = option("sum", "read-out of the nodes of a graph: mean, sum or max")
+    head_style: str = option(
+        "mlp",
+        "mlp, with hidden layers of D / 2 and D / 4; or wide, with one of D, divided by "
+        "its L2 norm",
+    )
 
 
 _GATED = {"local_part": "gatedgcn", "readout": "mean", "attention_dropout": 0.0}
@@ -56,11 +65,15 @@ _GATED = {"local_part": "gatedgcn", "readout": "mean", "attention_dropout": 0.0}
     },
 )
 class GPSModel(GraphModel):
-    """`GPSEncoder` with a network of widths D, D / 2 and D / 4 on graphs or nodes."""
+    """`GPSEncoder` with a network on graphs or nodes."""
 
     @classmethod
     def build_model(cls, cfg: GPSConfig, task) -> "GPSModel":
         """The model of a config, for a task's schema and targets (see `ModelTask`)."""
         encoder = GPSEncoder(task.schema, cfg, task.mean_log_degree)
-        head = MLPHead.halving(cfg.encoder_embed_dim, 2, task.targets.num_outputs)
+        check_choice("head_style", cfg.head_style, ("mlp", "wide"))
+        dim, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
+        head = MLPHead.halving(dim, 2, outputs)
+        if cfg.head_style == "wide":
+            head = MLPHead([dim, dim, outputs], unit_norm=True)
         return cls(encoder, head, task.targets.level, cfg.readout)

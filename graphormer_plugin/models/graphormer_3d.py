@@ -25,20 +25,25 @@ from graphormer_plugin.modules import (
     Graphormer3DEncoderConfig,
     MLPHead,
     VectorHead,
+    option,
 )
 
 
 @dataclass
 class Graphormer3DConfig(Graphormer3DEncoderConfig, TransformerConfig):
-    """Options of Graphormer-3D's encoder."""
+    """Options of Graphormer-3D's encoder and head."""
+
+    head_dropout: float = option(
+        0.1, "dropout before the head of each atom, 0 <= p < 1"
+    )
 
 
 class AtomHead(MLPHead):
-    """Dropout of 0.1, a network of widths D, D and C, and a factor by the tag of the atom."""
+    """Dropout, a network of widths D, D and C, and a factor by the tag of the atom."""
 
-    def __init__(self, embed_dim: int, num_outputs: int) -> None:
+    def __init__(self, embed_dim: int, num_outputs: int, dropout: float) -> None:
         super().__init__([embed_dim, embed_dim, num_outputs], "gelu")
-        self.dropout = Dropout(0.1)
+        self.dropout = Dropout(dropout)
         self.factor = nn.Embedding(TAGS, 1)
         nn.init.normal_(self.factor.weight, std=0.01)
 
@@ -78,7 +83,7 @@ class Graphormer3DModel(GraphModel):
             )
         encoder = Graphormer3DEncoder(schema, cfg)
         width, outputs = cfg.encoder_embed_dim, targets.num_outputs
-        head: nn.Module = AtomHead(width, outputs)
+        head: nn.Module = AtomHead(width, outputs, cfg.head_dropout)
         if targets.level in OF_ENDS:
             head = MLPHead([width, width, outputs], "gelu")
         model = cls(encoder, head, targets.level, "sum")

@@ -22,6 +22,7 @@ from graphormer_plugin.modules.edge_statistics import (
     message_statistics,
     scatter_max,
 )
+from graphormer_plugin.modules.encoder_layer import ACTIVATIONS
 from graphormer_plugin.modules.sparse import scatter_sum
 
 GATE_EPSILON = 1e-6  # added to a sum of gates, as in the released code
@@ -63,6 +64,7 @@ class LayerSettings(NamedTuple):
         dropout: rate on the output.
         bonds: vectors of bond types that only this layer has.
         edge_vectors: the layer reads `Edges.state` instead of vectors of its own.
+        activation: `relu` or `gelu`; empty: that of the convolution.
     """
 
     embed_dim: int
@@ -72,6 +74,7 @@ class LayerSettings(NamedTuple):
     last: bool = False
     bonds: EdgeVectors | None = None
     edge_vectors: bool = False
+    activation: str = ""
 
     @property
     def reads_edges(self) -> bool:
@@ -113,6 +116,14 @@ def gcn(layer: LayerSettings) -> nn.Module:
 
     dim = layer.embed_dim
     return PyGConvolution(SAGEConv(dim, dim, aggr="mean", root_weight=False), layer)
+
+
+def symmetric_gcn(layer: LayerSettings) -> nn.Module:
+    """The sum of W x_j / sqrt(d_i d_j) over a node and its neighbours, d being one more than
+    a degree: the GCN of Kipf & Welling 2017 as it was published."""
+    from torch_geometric.nn import GCNConv
+
+    return PyGConvolution(GCNConv(layer.embed_dim, layer.embed_dim), layer)
 
 
 class BondGraphConvolution(nn.Module):
@@ -220,6 +231,7 @@ class GatedGraphConvolution(nn.Module):
         self.target = nn.Linear(embed_dim, embed_dim)
         self.norm = None if layer.last else NORMS[layer.norm](embed_dim)
         self.residual = layer.residual
+        self.activation = ACTIVATIONS[layer.activation or "relu"]
         self.dropout = Dropout(layer.dropout)
 
     def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
@@ -232,7 +244,7 @@ class GatedGraphConvolution(nn.Module):
         mixed = scatter_sum(message, target, x.shape[0])
         mixed = mixed / (scatter_sum(gate, target, x.shape[0]) + GATE_EPSILON)
         if self.norm is not None:
-            state = self.dropout(self.norm(state).relu())
+            state = self.dropout(self.activation(self.norm(state)))
             state = edges.state + state if self.residual else state
             edges = edges._replace(state=state)
         return self.own(x) + mixed.to(x.dtype), edges

@@ -115,8 +115,8 @@ class PairTransformerConfig(TransformerEncoderConfig):
     )
     gaussian_start: str = option(
         "uniform",
-        "start of these kernels: uniform, U(0, 3) (Graphormer-3D), or normal, N(0, 0.02) "
-        "and widths of 0.01 or more (Transformer-M)",
+        "start of these kernels: uniform, U(0, 3) (Graphormer-3D); normal, N(0, 0.02) and "
+        "widths of 0.01 or more (Transformer-M); or even, steps from 0 to 6 angstrom (SchNet)",
     )
     gaussian_node_factor: float = option(
         0.0,

@@ -1,6 +1,7 @@
 """Distances of atoms in a basis of Gaussians: Graphormer-3D and Transformer-M.
 
-Sources: the released code of both, microsoft/Graphormer and lsj2408/Transformer-M.
+Sources: the released code of both, microsoft/Graphormer and lsj2408/Transformer-M; and
+schnetpack, whose kernels start evenly.
 """
 
 import torch
@@ -10,9 +11,10 @@ from torch.nn import functional as F
 from graphormer_plugin.choices import check_choice, check_least
 
 PAIR_TYPES = ("none", "ordered", "sum")
-STARTS = ("uniform", "normal")
+STARTS = ("uniform", "normal", "even")
 PI = 3.14159  # in the released code
-FLOORS = {"uniform": 1e-5, "normal": 1e-2}  # of widths
+FLOORS = {"uniform": 1e-5, "normal": 1e-2, "even": 1e-2}  # of widths
+EVEN_END = 6.0  # angstrom, the last centre (our choice)
 
 
 class GaussianKernels(nn.Module):
@@ -22,7 +24,8 @@ class GaussianKernels(nn.Module):
     Args:
         num_kernels: K, at least 1.
         start: "uniform", c_k and w_k start from U(0, 3) and the floor is 1e-5
-            (Graphormer-3D); or "normal", from N(0, 0.02) and 0.01 (Transformer-M).
+            (Graphormer-3D); "normal", from N(0, 0.02) and 0.01 (Transformer-M); or "even",
+            c_k from 0 to 6 angstrom in equal steps, w_k = such a step, as SchNet's, and 0.01.
     """
 
     def __init__(self, num_kernels: int, start: str = "uniform") -> None:
@@ -32,6 +35,10 @@ class GaussianKernels(nn.Module):
         self.floor = FLOORS[start]
         self.centre = nn.Parameter(torch.empty(num_kernels))
         self.width = nn.Parameter(torch.empty(num_kernels))
+        if start == "even":
+            self.centre.data = torch.linspace(0, EVEN_END, num_kernels)
+            self.width.data.fill_(EVEN_END / max(num_kernels - 1, 1))
+            return
         for weight in (self.centre, self.width):
             if start == "uniform":
                 nn.init.uniform_(weight, 0, 3)
@@ -56,7 +63,7 @@ class DistanceKernels(nn.Module):
             one for each two atoms in their order (Graphormer-3D); "sum", factor and shift
             are sums of a number of either atom (Transformer-M).
         num_atoms: atoms are 0..num_atoms - 1.
-        start: see `GaussianKernels`. With "uniform", factors are 1 and shifts 0.
+        start: see `GaussianKernels`. Factors are 1 and shifts 0, but for "normal".
     """
 
     def __init__(

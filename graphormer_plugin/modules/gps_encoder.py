@@ -30,7 +30,11 @@ from graphormer_plugin.modules.encoder_config import (
 )
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.grpe_encoder import RelationEncoding
-from graphormer_plugin.modules.message_passing import CONVOLUTIONS, MessagePassingLayer
+from graphormer_plugin.modules.message_passing import (
+    ACTIVATION_NAMES,
+    CONVOLUTIONS,
+    MessagePassingLayer,
+)
 from graphormer_plugin.modules.node_encoder import NodeEncoder
 from graphormer_plugin.modules.pair_encodings import PairInput, make_pair_terms
 from graphormer_plugin.modules.relative_attention import RelativeAttention
@@ -48,7 +52,7 @@ NORM_NAMES = ("batch", "layer")
 class GPSLayer(EncoderLayer):
     """h' = norm(l) + norm(h + dropout(A(h))) and h'' = norm(h' + FFN(h')) with the local part
     l = h + dropout(MPNN(h, e)), the layer of GraphGPS. GatedGCN has an activation and a norm
-    before its residual, l = h + dropout(ReLU(norm(MPNN(h, e)))), and updates e.
+    before its residual, l = h + dropout(activation(norm(MPNN(h, e)))), and updates e.
 
     Args:
         local: l of nodes [S, D], None and edges.
@@ -116,6 +120,9 @@ class GPSEncoderConfig(PairTransformerConfig, SpatialEdgesConfig):
         5, "largest distance of --attention relations with a vector of its own, 1..253"
     )
     norm: str = option("batch", "normalisation: batch or layer")
+    activation_fn: str = option(
+        "relu", "activation of the feed-forward networks and of gatedgcn: relu or gelu"
+    )
 
 
 class GPSEncoder(SparseEncoder):
@@ -144,6 +151,7 @@ class GPSEncoder(SparseEncoder):
         check_choice("local_part", config.local_part, CONVOLUTIONS)
         check_choice("attention", config.attention, ATTENTIONS)
         check_choice("norm", config.norm, NORM_NAMES)
+        check_choice("activation_fn", config.activation_fn, ACTIVATION_NAMES)
         embed_dim = config.encoder_embed_dim
         num_heads = config.encoder_attention_heads
         owner = CONVOLUTIONS[config.local_part].bonds
@@ -218,6 +226,7 @@ class GPSEncoder(SparseEncoder):
             dropout=config.dropout,
             last=last and whole,
             edge_vectors=convolution.bonds in ("layer", "state"),
+            activation=config.activation_fn if whole else "",
         )
         local = MessagePassingLayer(
             config.local_part,
@@ -233,7 +242,7 @@ class GPSEncoder(SparseEncoder):
             ffn_dim=config.encoder_ffn_embed_dim or 2 * dim,
             dropout=config.dropout,
             act_dropout=config.act_dropout,
-            activation="relu",
+            activation=config.activation_fn,
             norm=NORMS[config.norm],
         )
 

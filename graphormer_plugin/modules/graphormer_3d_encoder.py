@@ -11,6 +11,7 @@ from graphormer_plugin.modules.biased_attention import BiasedAttention
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.encoder import Encoder
 from graphormer_plugin.modules.encoder_config import (
+    PairTransformerConfig,
     TransformerEncoderConfig,
     check_layers,
     option,
@@ -35,6 +36,7 @@ class Graphormer3DEncoderConfig(TransformerEncoderConfig):
     gaussian_kernels: int = option(
         128, "Gaussians of a distance, >= 1", argparse_alias="--num-kernel"
     )
+    gaussian_start: str = redefault(PairTransformerConfig, "gaussian_start", "uniform")
 
 
 class Graphormer3DEncoder(Encoder):
@@ -67,7 +69,8 @@ class Graphormer3DEncoder(Encoder):
         self.blocks = config.blocks
         self.node_encoder = NodeEncoder(vocabularies, config)
         num_types = self.node_encoder.table_rows[0]
-        self.kernels = DistanceKernels(kernels, "ordered", num_types)
+        start = config.gaussian_start
+        self.kernels = DistanceKernels(kernels, "ordered", num_types, start)
         self.bias = MLPHead([kernels, kernels, num_heads], "gelu")
         self.neighbours = nn.Linear(kernels, embed_dim)
         self.input_dropout = Dropout(config.input_dropout)

@@ -23,6 +23,7 @@ from graphormer_plugin.modules.convolutions import (
     gcn,
     gin,
     graphsage,
+    symmetric_gcn,
 )
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.edge_input import EdgeInput
@@ -34,6 +35,7 @@ from graphormer_plugin.modules.encoder_config import (
     defaults,
     option,
 )
+from graphormer_plugin.modules.encoder_layer import ACTIVATIONS
 from graphormer_plugin.modules.init import init_columns
 from graphormer_plugin.modules.node_encoder import NodeEncoder
 from graphormer_plugin.modules.sparse import NodeLayout, scatter_sum
@@ -63,10 +65,12 @@ class Convolution(NamedTuple):
     options: tuple[str, ...] = ()
 
 
+ACTIVATION_NAMES = ("relu", "gelu")
 TOWERS = ("edge_dim", "num_towers")
 GAT_OPTIONS = ("num_heads", "attention_dropout")
 CONVOLUTIONS = {
     "gcn": Convolution(gcn),
+    "gcn_symmetric": Convolution(symmetric_gcn),
     "gcn_bonds": Convolution(BondGraphConvolution, "layer"),
     "gin": Convolution(gin, options=("hidden_dim", "learned_share")),
     "gine": Convolution(gin, "layer", options=("hidden_dim", "learned_share")),
@@ -113,6 +117,13 @@ class MessagePassingLayer(nn.Module):
     ) -> None:
         super().__init__()
         build, _, activation, order, self.drop_sum, _ = CONVOLUTIONS[conv]
+        if layer.activation:
+            check_choice("activation_fn", layer.activation, ACTIVATION_NAMES)
+            if order == "neither":
+                raise ValueError(
+                    f"activation_fn {layer.activation}: {conv} has its own"
+                )
+            activation = ACTIVATIONS[layer.activation]
         dim = layer.embed_dim
         norm = NORMS[layer.norm]
         self.convolution = build(layer, **conv_options)
@@ -163,6 +174,9 @@ class MessagePassingEncoderConfig(LayersConfig, SpatialEdgesConfig):
         False, "a vector per graph that all its nodes read and write"
     )
     norm: str = option("batch", "normalisation: batch, layer or none")
+    activation_fn: str = option(
+        "", "activation of a layer: relu or gelu; default: the layer's own"
+    )
     no_residual: bool = option(False, "a layer replaces its input")
     linear_last_layer: bool = option(False, "no activation after the last layer")
     xavier_embeddings: bool = option(
@@ -213,6 +227,7 @@ class MessagePassingEncoder(SparseEncoder):
                 config.dropout,
                 last,
                 bonds() if owner == "layer" else None,
+                activation=config.activation_fn,
             )
             self.layers.append(
                 MessagePassingLayer(

@@ -115,6 +115,7 @@ def test_binary():
     losses = [np.log1p(np.exp(-2)), np.log1p(np.exp(1))]
     loss, size = loss_of(BinaryLogLoss(task(), "1,5"), output, target)
     assert loss == pytest.approx(5 * losses[0] + losses[1]) and size == 6
+    assert loss_of(BinaryLogLoss(task(), "1,5"), [output], [target]) == (loss, size)
     weighted = BinaryLogLoss(task(), "1,5")
     loss, size = loss_of(weighted, output, target, weight=[2.0, 0.5, 7.0])
     assert loss == pytest.approx(10 * losses[0] + 0.5 * losses[1]) and size == 10.5

@@ -177,3 +177,15 @@ def test_pna_takes_its_degrees_from_the_task_or_the_weights():
     assert [value.item() for value in delta] == pytest.approx([0.7, 1])
     other.load_state_dict(model.state_dict())
     assert delta[1].item() == pytest.approx(0.7)
+
+
+def test_the_tuned_gcn_of_peptides():
+    """Within the benchmark's 500,000 weights; GELU, a wide head, no norm (toenshoff/LRGB)."""
+    targets = TargetSchema([str(number) for number in range(10)], kind="binary")
+    model = build_model("gcn_peptides", OGB, targets)
+    assert count(model) == 482_686
+    layer = model.encoder.layers[0]
+    assert layer.activation is torch.nn.functional.gelu
+    assert isinstance(layer.norm, torch.nn.Identity) and layer.dropout.p == 0.1
+    widths = [m.out_features for m in model.head.hidden if hasattr(m, "out_features")]
+    assert widths == [235, 235] and len(model.head.hidden) == 6

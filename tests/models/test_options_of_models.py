@@ -44,6 +44,9 @@ cgt_zinc encoder_ffn_embed_dim=9 | encoder.layers.0.fc1.out_features
 cgt_zinc own_edge_encoding | encoder.projections.1.att.out_features -> 64
 cgt_zinc attention_memory=lean | encoder.attention_memory
 
+graphormer3d_small gaussian_start=even | encoder.kernels.kernels.floor -> 0.01
+graphormer3d_small head_dropout=0.3 | head.dropout.p
+
 gps_zinc dropout=0.3 | encoder.layers.0.dropout.p
 gps_zinc dropout=0.3 | encoder.layers.0.local.dropout.p
 gps_zinc act_dropout=0.3 | encoder.layers.0.act_dropout.p
@@ -57,6 +60,8 @@ gps_zinc node_encoding_dim=7 | encoder.node_encoder.encodings.0.projection.out_f
 gps_zinc node_encodings=laplacian | batch_spec.lap_pe_dim -> 8
 gps_zinc local_part=pna | encoder.layers.0.local.convolution.num_towers -> 4
 gps_zinc readout=max | readout
+gps_zinc head_style=wide | head -> ...
+gps_zinc activation_fn=gelu | encoder.layers.0.activation -> ...
 
 gt_zinc dropout=0.25 | encoder.layers.0.nodes.dropout.p
 gt_zinc act_dropout=0.25 | encoder.layers.1.edges.act_dropout.p
@@ -66,6 +71,9 @@ gt_zinc input_dropout=0.25 | encoder.input_dropout.p
 gcn dropout=0.3 | encoder.layers.0.dropout.p
 gcn norm=layer | encoder.layers.0.norm -> ...
 gcn linear_last_layer | encoder.layers.1.activation -> None
+gcn symmetric | encoder.layers.0.convolution.conv.add_self_loops -> True
+gcn activation_fn=gelu | encoder.layers.0.activation -> ...
+gcn head_style=wide | head -> ...
 gcn edge_features | batch_spec.fields -> ...
 gcn no_residual | encoder.layers.0.residual -> False
 gcn readout=max | readout

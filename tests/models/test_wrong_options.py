@@ -65,10 +65,12 @@ gt_zinc norm=instance | unknown norm 'instance', expected batch|layer
 gt_zinc attention_form=x | unknown attention_form 'x'
 gt_zinc attention_form=dense | edge by edge, expected auto or sparse
 gt_zinc full_graph attention_form=sparse | sparse: a full graph
-gps_zinc local_part=gcnn | unknown local_part 'gcnn', expected gcn|gcn_bonds|gin
+gps_zinc local_part=gcnn | unknown local_part 'gcnn', expected gcn|gcn_symmetric|
 gps_zinc local_part=gin | local_part gin reads no bonds, but edges have some; expected
 gps_zinc local_part=gine no_edge_features | no_edge_features: local_part gine reads bonds
 gps_zinc local_part=pna towers=5 | not a multiple of 5 towers
+gps_zinc activation_fn=tanh | unknown activation_fn 'tanh', expected relu|gelu
+gps_zinc head_style=linear | unknown head_style 'linear', expected mlp|wide
 gps_zinc attention=linear | unknown attention 'linear', expected plain|bias|relations
 gps_zinc attention=bias multi_hop_max_dist=0 | max_steps 0
 gps_zinc attention=relations max_hop=0 | max_hop 0
@@ -89,6 +91,9 @@ cgt_zinc attention_memory=small | unknown attention memory 'small'
 cgt_zinc attention=color | unknown attention 'color', expected chrom
 cgt_zinc output_projection=half | unknown output projection
 cgt_zinc_rings max_ring_size=2 | ring needs max_ring_size in 3
+gcn activation_fn=tanh | unknown activation_fn 'tanh', expected relu|gelu
+gcn symmetric edge_features | edge_features has symmetric degrees already
+pna activation_fn=gelu | activation_fn gelu: pna has its own
 gcn norm=group | unknown norm 'group', expected batch|layer|none
 gcn head_style=two | unknown head_style 'two'
 gin encoder_ffn_embed_dim=0 | hidden_dim 0: expected 1 or more

@@ -9,15 +9,16 @@ import torch
 from graphormer_plugin.modules import EdgeInput
 from graphormer_plugin.modules.bond_encoder import LengthEncoder
 from graphormer_plugin.modules.encoder_config import SpatialEdgesConfig
-from support.architectures import SCHEMA, make_batch, make_columns, tiny_model
+from support.architectures import (
+    SCHEMA,
+    check_distances_alone,
+    exact_batch,
+    make_columns,
+    tiny_model,
+)
 
 READERS = ["gt_zinc", "gps_zinc", "gine", "gat", "gatedgcn", "pna", "mpnn"]
 LENGTHS = [{"length_kernels": 5}, {"length_kernels": 5, "radius": 1.9}]
-
-
-def exact_batch(model, ids, **options):
-    batch = make_batch(model, ids, **options)
-    return batch | {"pos": batch["pos"].double()}
 
 
 def make_model(arch, options):
@@ -38,23 +39,8 @@ def make_model(arch, options):
 
 @pytest.mark.parametrize("options", LENGTHS, ids=["bonds", "radius"])
 @pytest.mark.parametrize("arch", READERS)
-@torch.no_grad()
 def test_outputs_depend_on_lengths_alone(arch, options):
-    model = make_model(arch, options)
-    batch = exact_batch(model, range(6))
-    expected = model(batch)
-    rotation, _ = torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64))
-    mask = batch["node_mask"].unsqueeze(-1)
-    moved = (batch["pos"] @ rotation + torch.tensor([5.0, -2, 1])) * mask
-    found = model(batch | {"pos": moved})
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
-    found = model(exact_batch(model, range(6), permute=True))
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
-    for graph in range(6):
-        alone = model(exact_batch(model, [graph]))
-        torch.testing.assert_close(alone[0], expected[graph], rtol=0, atol=1e-10)
-    moved[0, 0, 0] += 0.05
-    assert (model(batch | {"pos": moved})[0] - expected[0]).abs().max() > 1e-6
+    check_distances_alone(make_model(arch, options), 0.05)
 
 
 @pytest.mark.parametrize("radius", [0.0, 1.5])

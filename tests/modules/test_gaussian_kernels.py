@@ -7,7 +7,7 @@ import torch
 
 from graphormer_plugin.modules import DistanceKernels, GaussianKernels, pair_distances
 from graphormer_plugin.modules.pair_encodings import PairTerm
-from support.architectures import make_batch, tiny_model
+from support.architectures import check_distances_alone, exact_batch, tiny_model
 
 ARCHITECTURES = ("grpe_tiny", "graphormer_slim", "cgt_zinc", "gps_zinc")
 
@@ -31,6 +31,8 @@ def test_starts():
     for weight in (narrow.centre, narrow.width):
         assert abs(weight.mean()) < 0.002 and abs(weight.std() - 0.02) < 0.001
     assert (wide.floor, narrow.floor) == (1e-5, 1e-2)
+    even = GaussianKernels(4, "even")
+    assert even.centre.tolist() == [0, 2, 4, 6] and even.width.tolist() == [2] * 4
 
 
 @pytest.mark.parametrize("start", ["uniform", "normal"])
@@ -55,17 +57,9 @@ def test_factor_and_shift_of_types_pair_by_pair(types, start):
             torch.testing.assert_close(typed(d, *pair), expected, rtol=0, atol=1e-12)
 
 
-def exact_batch(model, ids, **options):
-    """A batch with positions in float64, as the collator makes them."""
-    batch = make_batch(model, ids, **options)
-    return batch | {"pos": batch["pos"].double()}
-
-
 @pytest.mark.parametrize("types", ["none", "ordered", "sum"])
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-@torch.no_grad()
 def test_outputs_depend_on_distances_alone(arch, types):
-    """Translations, rotations and other numbers of the atoms change nothing; a move does."""
     torch.manual_seed(0)
     model = tiny_model(
         arch,
@@ -73,22 +67,7 @@ def test_outputs_depend_on_distances_alone(arch, types):
         gaussian_types=types,
         gaussian_node_factor=1.0,
     )
-    model.double().eval()
-    batch = exact_batch(model, range(6))
-    expected = model(batch)
-    rotation, _ = torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64))
-    mask = batch["node_mask"].unsqueeze(-1)
-    moved = (batch["pos"] @ rotation + torch.tensor([5.0, -2, 1])) * mask
-    found = model(batch | {"pos": moved})
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
-    found = model(exact_batch(model, range(6), permute=True))
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
-    # padding and other graphs
-    for graph in range(6):
-        alone = model(exact_batch(model, [graph]))
-        torch.testing.assert_close(alone[0], expected[graph], rtol=0, atol=1e-10)
-    moved[0, 0, 0] += 0.3
-    assert (model(batch | {"pos": moved})[0] - expected[0]).abs().max() > 1e-6
+    check_distances_alone(model.double().eval(), 0.3)
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

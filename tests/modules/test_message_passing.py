@@ -99,6 +99,16 @@ def naive(kind, module, x, vectors, state, sizes, options, last, residual):
             return total([x[j] for j, _ in arrive[i]], x[0]) / max(len(arrive[i]), 1)
 
         return linear(stack(node, len(x))), state
+    if kind == "gcn_symmetric":
+        h = module.conv.lin(x)
+        others = {i: [j for j, _ in arrive[i] if j != i] for i in arrive}
+
+        def node(i):
+            roots = {j: (len(others[j]) + 1) ** 0.5 for j in others}
+            terms = [h[j] / roots[j] for j in (i, *others[i])]
+            return total(terms, h[0]) / roots[i] + module.conv.bias
+
+        return stack(node, len(x)), state
     if kind == "gcn_bonds":
         h = module.linear(x)
 

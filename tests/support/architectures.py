@@ -168,6 +168,32 @@ def make_batch(model, ids, **options):
     return batch_of(columns, ids, spec, SCHEMA)
 
 
+def exact_batch(model, ids, **options):
+    """A batch with positions in float64, as the collator makes them."""
+    batch = make_batch(model, ids, **options)
+    return batch | {"pos": batch["pos"].double()}
+
+
+@torch.no_grad()
+def check_distances_alone(model, step):
+    """Translations, rotations, other numbers of the atoms and batch mates change nothing; a
+    step of one atom does."""
+    batch = exact_batch(model, range(6))
+    expected = model(batch)
+    rotation, _ = torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64))
+    mask = batch["node_mask"].unsqueeze(-1)
+    moved = (batch["pos"] @ rotation + torch.tensor([5.0, -2, 1])) * mask
+    found = model(batch | {"pos": moved})
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    found = model(exact_batch(model, range(6), permute=True))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    for graph in range(6):
+        alone = model(exact_batch(model, [graph]))
+        torch.testing.assert_close(alone[0], expected[graph], rtol=0, atol=1e-10)
+    moved[0, 0, 0] += step
+    assert (model(batch | {"pos": moved})[0] - expected[0]).abs().max() > 1e-6
+
+
 def batch_of(columns, ids, spec, schema):
     """Tensors that a model reads, of stored and cached columns."""
     arrays = build_batch(

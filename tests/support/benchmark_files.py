@@ -192,6 +192,22 @@ def pack(folder, archive, inside=""):
     return archive
 
 
+def write_peptides(root, smiles=SMILES):
+    """Write LRGB's table and split of Peptides-func; return the folder."""
+    folder = root / "peptides-functional"
+    labels = [
+        [(row // 10 + number) % 2 for number in range(10)] for row in range(len(smiles))
+    ]
+    rows = [[*pair, "", str(row), 0] for pair, row in zip(enumerate(smiles), labels)]
+    header = ["", "smiles", "peptide_seq", "labels", "identifier"]
+    path = folder / "raw" / "peptide_multi_class_dataset.csv.gz"
+    write_csv(path, header, rows)
+    splits = splits_of(len(smiles), ("train", "val", "test"))
+    path = folder / "splits_random_stratified_peptide.pickle"
+    path.write_bytes(pickle.dumps(splits))
+    return folder
+
+
 def write_all(root):
     """What the molecular benchmarks need; nothing if the folder is there."""
     root = Path(root)
@@ -216,6 +232,7 @@ def write_all(root):
         labels = np.arange(len(SMILES))[:, None] // 10 % 2.0
         write_ogbg(temporary, "ogbg-molhiv", SMILES, labels)
         write_gaps(temporary)
+        write_peptides(temporary)
         for name in ("MNIST", "CIFAR10"):
             write_superpixels(temporary, name, graphs=48)
         names = [f"task{number}" for number in range(128)]

@@ -122,7 +122,7 @@ def test_labels_of_nodes_need_their_task(tmp_path):
 CASES = [
     ("y", "regression", "l1_loss", ["place"]),
     ("values", "regression", "mse_loss", ["place", "near"]),
-    ("classes", "binary", "binary_logloss", ["end", "near"]),
+    ("classes", "binary", "binary_logloss --class-weights balanced", ["end", "near"]),
 ]
 
 

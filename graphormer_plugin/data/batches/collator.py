@@ -24,7 +24,7 @@ from graphormer_plugin.data.columns import (
     rows_of_graphs,
     user_column,
 )
-from graphormer_plugin.data.graphs.chunk import NODE_SPLITS
+from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, node_split_number
 from graphormer_plugin.data.graphs.graph_columns import (
     ShardColumns,
     columns_of_graphs,
@@ -181,7 +181,7 @@ def _labels(
     target = target.astype(np.float64 if is_real else np.int64)
     if split in NODE_SPLITS and "node_split" in columns:
         node_splits = padded_rows(columns, level, "node_split", ids)
-        outside = node_splits != 1 + list(NODE_SPLITS).index(split)
+        outside = node_splits != node_split_number(split)
         target[outside] = column_type("target").filling(target.dtype)
     return target
 

@@ -14,7 +14,7 @@ import zipfile
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphormer_plugin.data.datasets.pickles import load_torch
 from graphormer_plugin.data.errors import DatasetError, named_damage
@@ -28,6 +28,14 @@ _SAMPLE_BYTES = 65536
 _SAMPLES = 16
 
 
+class SingleFile(NamedTuple):
+    """A file that is published by itself; the hash ``md5`` is empty if none is published."""
+
+    name: str
+    url: str
+    md5: str = ""
+
+
 @dataclass(frozen=True)
 class BenchmarkFiles:
     """The official files of a dataset.
@@ -35,20 +43,20 @@ class BenchmarkFiles:
     Attributes:
         folder: place of the files, below the data root.
         files: files that are required there.
-        url: address of the archive; its last part is the archive's name.
+        url: address of the archive, whose last part is its name; empty: there is none.
         inside: folder within the archive that becomes ``folder``; empty selects all.
         md5: hash of the archive, in hexadecimal; empty if none is published.
-        apart: files that the archive lacks, with their addresses.
+        apart: files that the archive lacks.
         graphs: number of graphs in the official release.
     """
 
     name: str
     folder: str
     files: tuple[str, ...]
-    url: str
+    url: str = ""
     inside: str = ""
     md5: str = ""
-    apart: tuple[tuple[str, str], ...] = ()
+    apart: tuple[SingleFile, ...] = ()
     graphs: int = 0
 
     @property
@@ -94,9 +102,16 @@ class BenchmarkFiles:
                 "remove the folder to download everything"
             )
         if missing:
-            with file_lock(root / self.archive):  # several processes may be here
+            with file_lock(folder):  # several processes may be here
                 if self.missing(options):
                     self._fetch(root)
+        for file in self.apart:
+            try:
+                self.check_md5(folder / file.name, file.md5)
+            except ValueError as error:
+                logger.warning(
+                    "%s; numbers cannot be compared with published ones", error
+                )
         return folder
 
     def check_count(self, count: int) -> None:
@@ -130,23 +145,12 @@ class BenchmarkFiles:
 
     def _fetch(self, root: Path) -> None:
         folder = root / self.folder
-        placed = root / self.archive
         with tempfile.TemporaryDirectory(dir=root, prefix=".fetch-") as name:
             scratch = Path(name)
-            if placed.is_file():
-                archive = placed
-                source = str(placed)
-                remedy = "remove it"
-            else:
-                archive = self._download(self.url, scratch / "archive", root)
-                source, remedy = self.url, f"put {self.archive} into {root} by hand"
             files = scratch / "files" / self.inside
-            damage = "the archive is damaged, incomplete or of another version"
-            text, keep = f"{source}: {damage}; {remedy}", (OSError, MemoryError)
-            with named_damage(text, DatasetError, keep):
-                self._unpack(archive, scratch / "files")
-            for file, url in self.apart:
-                self._download(url, files / file, root)
+            source = self._fetch_archive(root, scratch) if self.url else ""
+            for file in self.apart:
+                self._download(file.url, files / file.name, root, file.md5)
             if lacking := [file for file in self.files if not (files / file).is_file()]:
                 raise DatasetError(
                     f"{source}: has no {Path(self.inside) / lacking[0]}; it is not an "
@@ -154,24 +158,51 @@ class BenchmarkFiles:
                 )
             shutil.copytree(files, folder, dirs_exist_ok=True, copy_function=os.replace)
 
-    def _download(self, url: str, to: Path, root: Path) -> Path:
+    def _fetch_archive(self, root: Path, scratch: Path) -> str:
+        """Unpack the archive; returns where it came from."""
+        placed = root / self.archive
+        if placed.is_file():
+            archive = placed
+            source = str(placed)
+            remedy = "remove it"
+        else:
+            archive = self._download(self.url, scratch / "archive", root)
+            source = self.url
+            remedy = f"put {self.archive} into {root} by hand"
+        damage = "the archive is damaged, incomplete or of another version"
+        text, keep = f"{source}: {damage}; {remedy}", (OSError, MemoryError)
+        with named_damage(text, DatasetError, keep):
+            self._unpack(archive, scratch / "files")
+        return source
+
+    def _download(self, url: str, to: Path, root: Path, md5: str = "") -> Path:
+        archive = f", or the archive {self.archive} into {root}" if self.url else ""
+        addresses = self.url or " and ".join(file.url for file in self.apart)
         text = (
             f"{self.name}: its files are missing and cannot be downloaded. Put "
-            f"{', '.join(self.files)} into {root / self.folder}, or the archive "
-            f"{self.archive} into {root}; it is published at {self.url}"
+            f"{', '.join(self.files)} into {root / self.folder}{archive}; published at "
+            f"{addresses}"
         )
+        to.parent.mkdir(parents=True, exist_ok=True)
         with named_damage(text, DatasetError, keep=()):
             download_file(url, to)
+            self.check_md5(to, md5)
         return to
 
     def _unpack(self, archive: Path, to: Path) -> None:
         """Raise any exception for a wrong archive."""
-        with open(archive, "rb") as file:
-            digest = hashlib.file_digest(file, "md5").hexdigest()
-        if self.md5 not in ("", digest):
-            raise ValueError(f"md5 is {digest}, expected {self.md5} of {self.name}")
+        self.check_md5(archive, self.md5)
         with zipfile.ZipFile(archive) as file:
             file.extractall(to)  # within the folder, and checks every member's CRC
+
+    def check_md5(self, path: Path, md5: str) -> None:
+        """Raise ValueError if a file has another hash; an empty ``md5`` expects none."""
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "md5").hexdigest()
+        if md5 not in ("", digest):
+            raise ValueError(
+                f"{path.name}: md5 is {digest}, expected {md5} of {self.name}"
+            )
 
 
 def gnn_benchmark(name: str, graphs: int) -> BenchmarkFiles:

@@ -154,11 +154,11 @@ def _pcqm(
         kind="regression",
         splits=splits,
         parser=functools.partial(parse_any_smiles, positions=options.positions),
-        **_as_ogb(options.positions),
+        **as_ogb(options.positions),
     )
 
 
-def _as_ogb(positions: str = "none") -> dict[str, Any]:
+def as_ogb(positions: str = "none") -> dict[str, Any]:
     """How the molecules of OGB's benchmarks become graphs."""
     node_dims, bond_dims = feature_dims()
     featuriser = OGBFeaturiser(positions=positions).name
@@ -208,7 +208,7 @@ def _benchmark(name: str, archive: str, graphs: int, tasks: int) -> BenchmarkFil
             target_names=names,
             kind="binary",
             splits=splits,
-            **_as_ogb(),
+            **as_ogb(),
         )
 
     return files

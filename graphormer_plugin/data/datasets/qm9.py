@@ -12,7 +12,7 @@ import numpy as np
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdDetermineBonds
 
-from graphormer_plugin.data.datasets.official import BenchmarkFiles
+from graphormer_plugin.data.datasets.official import BenchmarkFiles, SingleFile
 from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
@@ -53,7 +53,11 @@ RAW = BenchmarkFiles(
     folder="QM9/raw",
     files=("gdb9.sdf", "gdb9.sdf.csv", "uncharacterized.txt"),
     url="https://deepchemdata.s3-us-west-1.amazonaws.com/datasets/molnet_publish/qm9.zip",
-    apart=(("uncharacterized.txt", "https://ndownloader.figshare.com/files/3195404"),),
+    apart=(
+        SingleFile(
+            "uncharacterized.txt", "https://ndownloader.figshare.com/files/3195404"
+        ),
+    ),
     graphs=ROWS,
 )
 

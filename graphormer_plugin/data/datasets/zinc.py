@@ -9,7 +9,7 @@ import numpy as np
 from rdkit import Chem
 
 from graphormer_plugin.data.datasets.csv_file import read_labels
-from graphormer_plugin.data.datasets.official import BenchmarkFiles
+from graphormer_plugin.data.datasets.official import BenchmarkFiles, SingleFile
 from graphormer_plugin.data.datasets.pickles import load_pickle
 from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.files import file_sha256
@@ -43,7 +43,7 @@ ZINC = BenchmarkFiles(
     url="https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1",
     inside="molecules",
     apart=tuple(
-        (f"{split}.index", f"{_INDEX}/data/molecules/{split}.index")
+        SingleFile(f"{split}.index", f"{_INDEX}/data/molecules/{split}.index")
         for split in _ZINC_SPLITS
     ),
     graphs=12_000,

@@ -39,6 +39,11 @@ class MoleculeGraph(NamedTuple):
 Parser = Callable[[str], MoleculeGraph]
 
 
+def node_split_number(split: str) -> int:
+    """Number of a split in `GraphChunk.node_split`."""
+    return 1 + list(NODE_SPLITS).index(split)
+
+
 @dataclass
 class GraphChunk:
     """Consecutive graphs.

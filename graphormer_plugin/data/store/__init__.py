@@ -52,6 +52,7 @@ from graphormer_plugin.data.errors import (
     named_damage,
 )
 from graphormer_plugin.data.files import PathName, file_sha256, read_text
+from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, node_split_number
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.splits import SPLITS, Split
 
@@ -140,9 +141,12 @@ class GraphStore:
         """This store alone; see `ShardedStore`."""
         return [self]
 
-    def label_rows(self, graph_ids: np.ndarray) -> np.ndarray:
-        """Rows of the labels of graphs."""
-        return rows_of_graphs(self.columns, graph_ids, self.targets.level)
+    def label_rows(self, graph_ids: np.ndarray, split: str = "") -> np.ndarray:
+        """Rows of the labels of graphs; where splits are of nodes, those in a given one."""
+        rows = rows_of_graphs(self.columns, graph_ids, self.targets.level)
+        if split in NODE_SPLITS and "node_split" in self.columns:
+            rows = rows[self.columns["node_split"][rows] == node_split_number(split)]
+        return rows
 
     @cached_property
     def label_counts(self) -> np.ndarray:

@@ -109,7 +109,7 @@ class ShardedStore:
             for store, ids in self._training():
                 bound = store.columns.get("bound")
                 signs = None if bound is None else bound[ids, column]
-                labels = store.target[store.label_rows(ids), column]
+                labels = store.target[store.label_rows(ids, "train"), column]
                 yield exact_labels(labels, signs)
 
         mean, std = pooled_statistics(len(targets.names), _labels)

@@ -106,9 +106,12 @@ def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDA
 def translated_labels(
     store: GraphStore | ShardedStore, targets: TargetSchema, name: str, split: str
 ) -> NDArray:
-    """Labels [n, C] of the graphs of a split, translated by `translate_target`."""
-    labels = [translate_target(part, targets, name) for part in store.stores]
-    return np.concatenate(labels)[store.splits[split]]
+    """Labels [n, C] of a split, store after store, translated by `translate_target`."""
+    labels = []
+    for part in store.stores:
+        rows = part.label_rows(part.splits.get(split, np.zeros(0, int)), split)
+        labels.append(translate_target(part, targets, name)[rows])
+    return np.concatenate(labels)
 
 
 def translate_bonds(

@@ -9,6 +9,7 @@ import pytest
 
 from graphormer_plugin.data import DatasetError, describe, get_store
 from graphormer_plugin.data.datasets import zinc
+from graphormer_plugin.data.datasets.official import SingleFile
 from graphormer_plugin.data.datasets.zinc import (
     ZINC_ATOM_TYPES,
     ZINC_BOND_TYPES,
@@ -144,6 +145,6 @@ def test_an_archive_and_index_files(tmp_path, options, monkeypatch):
     for path in folder.glob("*.index"):
         shutil.move(path, moved / path.name)
     pack(folder, tmp_path / "molecules.zip", "molecules")
-    apart = tuple((path.name, path.as_uri()) for path in moved.iterdir())
+    apart = tuple(SingleFile(path.name, path.as_uri()) for path in moved.iterdir())
     monkeypatch.setattr(zinc, "ZINC", dataclasses.replace(zinc.ZINC, apart=apart))
     assert len(get_store(options("zinc")).splits["train"]) == 30

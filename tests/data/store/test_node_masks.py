@@ -9,6 +9,8 @@ from graphormer_plugin.data import DatasetError, DatasetSource
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields import BatchSpec
 from graphormer_plugin.data.store import GraphStore, describe
+from graphormer_plugin.data.store.sharded_store import ShardedStore
+from graphormer_plugin.data.store.translate import translated_labels
 from graphormer_plugin.pyg import GraphLoss, build_model, graph_loader
 from graphormer_plugin.tasks._dataset import dataset_of_split
 from support.stores import store_of
@@ -83,6 +85,25 @@ def test_values_are_scaled_by_the_training_nodes():
     assert torch.equal(found.nan_to_num(-9), expected[None].nan_to_num(-9))
     model = build_model("gt_sbm", [data], level="node", kind="regression")
     assert model.targets.mean == store.targets.mean
+
+
+def test_several_targets_of_several_graphs_in_two_stores():
+    """Statistics and labels are those of the masks, as of one store."""
+    graphs = [graph(seed, values=True) for seed in range(4)]
+    for data in graphs:
+        data.y = torch.stack([data.y, 100 - data.y.flip(0)], 1)
+    whole = prepared(graphs, kind="regression")
+    parts = [prepared(graphs[i : i + 2], kind="regression") for i in (0, 2)]
+    both = ShardedStore(parts)
+    train = torch.cat([data.y[data.train_mask] for data in graphs]).numpy()
+    assert whole.targets.mean == pytest.approx(np.nanmean(train, 0))
+    assert both.targets.mean == pytest.approx(whole.targets.mean)
+    assert both.targets.std == pytest.approx(whole.targets.std)
+    labels = translated_labels(both, both.targets, "both", "train")
+    assert labels == pytest.approx(train, nan_ok=True)
+    for data, labels in zip(graphs, labels_of(whole, "valid"), strict=True):
+        expected = data.y.where(data.val_mask[:, None], torch.nan)
+        torch.testing.assert_close(labels, expected, equal_nan=True)
 
 
 def test_other_labels_are_not_learned():

@@ -18,6 +18,7 @@ sparse.
 
 import contextlib
 import inspect
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,6 +27,8 @@ from tqdm import tqdm
 
 from graphormer_plugin.data.columns import Columns
 from graphormer_plugin.data.graphs.graph_columns import edges_of_graph
+
+logger = logging.getLogger(__name__)
 
 _TRIVIAL = 1e-9  # eigenvalues below; a path of 10,000 nodes has a next one of 5e-8
 _TIE = 1e-6
@@ -49,11 +52,19 @@ def laplacian_eigenvectors(
     """Eigenvectors of all graphs of a store, float32 [sum N, k], by the convention of this
     module. ``progress`` is the label of a progress bar; None shows none."""
     node_offset = np.asarray(columns["node_offset"])
+    sizes = np.diff(node_offset)
+    if small := np.count_nonzero(sizes <= k):
+        logger.info(
+            "%s of %s graphs are too small for %d eigenvectors; the missing ones are zero",
+            f"{small:,}",
+            f"{len(sizes):,}",
+            k,
+        )
     out = np.zeros((int(node_offset[-1]), k), dtype=np.float32)
     with tqdm(
-        total=len(node_offset) - 1, unit="graph", desc=progress, disable=not progress
+        total=len(sizes), unit="graph", desc=progress, disable=not progress
     ) as bar:
-        for graphs, size in _graphs_of_one_size(np.diff(node_offset)):
+        for graphs, size in _graphs_of_one_size(sizes):
             rows = node_offset[graphs][:, None] + np.arange(size)
             solve = _sparse if size > DENSE_NODES else _dense
             out[rows] = solve(

@@ -45,8 +45,10 @@ def test_eigen_equation_order_and_norm():
         assert (used.max(0, initial=0) > np.abs(used).max(0, initial=0) - 2e-6).all()
 
 
-def test_path_of_three_nodes_by_hand():
+def test_path_of_three_nodes_by_hand(caplog):
+    caplog.set_level("INFO")
     found = laplacian_eigenvectors(columns_of((3, both([(0, 1), (1, 2)]))), 3)
+    assert "1 of 1 graphs are too small for 3 eigenvectors" in caplog.text
     half = 0.5**0.5
     # eigenvalue 1: the ends against each other; 2: the middle against the ends
     expected = [[half, -0.5, 0], [0, half, 0], [-half, -0.5, 0]]
