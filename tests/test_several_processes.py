@@ -4,10 +4,12 @@ All trainings of a number of processes share one process group.
 """
 
 import functools
+import importlib.util
 
 import pytest
 from fairseq_cli import train as fairseq_train
 
+from support.springs import write_waters
 from support.training import (
     TINY,
     assert_same_weights,
@@ -54,14 +56,20 @@ SYSTEMS = {
     "cgt_fp16": f"--arch cgt_zinc {TRANSFORMER} --node-encoding-dim 4 {FP16}",
     "gt_fp16": f"--arch gt_zinc {TRANSFORMER} {FP16}",
 }
+if importlib.util.find_spec("ase"):
+    SYSTEMS["forces"] = f"--arch grpe_tiny {TRANSFORMER} --task energy_forces "
+    SYSTEMS["forces"] += "--criterion energy_forces --force-weight 3 --split random "
+    SYSTEMS["forces"] += "--dataset-name DATA/springs.xyz --positions file "
+    SYSTEMS["forces"] += "--pair-encodings gaussians --gaussian-node-factor 1"
 # Two processes are for fairseq's other implementation of distributed training.
-NAMES = {2: ["graphormer", "cgt"], 4: list(SYSTEMS)}
+NAMES = {2: ["graphormer", "cgt", *SYSTEMS.keys() & {"forces"}], 4: list(SYSTEMS)}
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """97 graphs to train, so that the last update of an epoch has 17; 13 to validate."""
     folder = tmp_path_factory.mktemp("data")
+    write_waters(folder / "springs.xyz")
     return write_molecules(folder, "CCO,train,3,200", "C,valid,1,100")
 
 
@@ -81,8 +89,9 @@ def runs(data, folder, world_size, *more, **systems):
         # would scale up to steps of --lr.
         arguments += ["--lr", "1e-3", "--adam-eps", "1e-4"]
         arguments += ["--validate-interval", "10", "--no-epoch-checkpoints"]
-        found[name] = [*arguments, *options.split(), *(str(value) for value in more)]
-        if "nodes" in name:
+        words = options.replace("DATA", str(data)).split()
+        found[name] = [*arguments, *words, *(str(value) for value in more)]
+        if "--dataset-name" in words:
             place = found[name].index("--target-columns")
             del found[name][place : place + 2]
     return found

@@ -43,6 +43,14 @@ class EnergyForcesTask(GraphPredictionTask):
                     "--task energy_forces: the model does not read positions; give "
                     "--pair-encodings gaussians or --length-kernels"
                 )
+            nodes_read = getattr(cfg, "gaussian_node_factor", 0)
+            few = len(model.encoder.layers) < 2 and not nodes_read
+            if few and model.virtual_node:
+                raise ValueError(
+                    "--task energy_forces: forces of one layer with a virtual node, which "
+                    "reads no distances, are 0; give --encoder-layers 2 or "
+                    "--gaussian-node-factor 1"
+                )
         return model
 
     def write_predictions(self, evaluation: Evaluation) -> None:

@@ -31,6 +31,8 @@ GAUSSIANS = {"pair_encodings": "gaussians", "gaussian_kernels": 8}
         ("cgt_zinc", GAUSSIANS),
         ("gps_zinc", GAUSSIANS),
         ("gt_zinc", {"length_kernels": 8}),
+        ("gt_zinc", {"length_kernels": 8, "radius": 2.0}),
+        ("gatedgcn", {"length_kernels": 8, "radius": 2.0}),
         ("graphormer3d_small", {}),
     ],
     ids=lambda case: case[0],
@@ -73,6 +75,22 @@ def test_forces_are_slopes_of_the_energy(model):
             error = (slope - forces[:, atom, axis])[real].abs().max()
             assert error < 1e-5 * forces.abs().max()
     assert forces.abs().max() > 1e-3
+
+
+@torch.no_grad()
+def test_the_energy_jumps_at_the_radius():
+    """No envelope lets an edge fade, as the page says."""
+    torch.manual_seed(0)
+    options = {"length_kernels": 8, "radius": 2.0}
+    model = tiny_model("gt_zinc", ENERGY, **options).double().eval()
+    batch = double_batch(model)
+    distances = torch.cdist(batch["pos"][0], batch["pos"][0])[batch["node_mask"][0]]
+    radius = distances[distances > 0].min()
+    energies = []
+    for factor in (1 - 1e-9, 1 + 1e-9):
+        model.encoder.edge_input.radius = float(radius * factor)
+        energies.append(model(batch)[0])
+    assert (energies[0] - energies[1]).abs() > 1e-3
 
 
 def test_forces_turn_with_the_atoms(model):
