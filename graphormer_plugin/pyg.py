@@ -31,7 +31,11 @@ from graphormer_plugin.data.batches.fields.degrees import sum_of_logs
 from graphormer_plugin.data.columns import Level, learned_level
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, GraphChunk
-from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs, edge_kind_of
+from graphormer_plugin.data.graphs.pyg_graphs import (
+    chunks_of_graphs,
+    edge_kind_of,
+    label_of,
+)
 from graphormer_plugin.data.reading.labels import (
     default_names,
     describe_targets,
@@ -61,7 +65,8 @@ def build_model(
         graphs: the training graphs, a list or an `InMemoryDataset` of `Data`; see
             `data.graphs.pyg_graphs.chunks_of_graphs`. Vocabularies, and in regression mean and
             deviation of the labels, are theirs.
-        level: `graph`, `node` or `edge`: what `y` labels.
+        level: `graph`, `node` or `edge`: what `y` labels; or `pair`, whose labels are
+            `edge_label` of `edge_label_index`.
         kind: kind of the labels, `regression`, `binary` or `multiclass`; empty: see
             `DEFAULT_KINDS`.
         num_classes: number of multiclass labels; 0: the largest label + 1.
@@ -118,8 +123,8 @@ def graph_loader(
     """A loader of graphs in batches of the fields that a model reads.
 
     Args:
-        graphs: a list or an `InMemoryDataset` of `Data`; if none of them has `y`, all
-            labels are missing.
+        graphs: a list or an `InMemoryDataset` of `Data`; if none of them has labels, all
+            are missing.
         model: made by `build_model`, or read from a checkpoint (`hub.load(path).model`).
         split: `train`, `valid` or `test`: labels of nodes outside its mask are missing
             (`train_mask`, `val_mask`, `test_mask` of `Data`); empty: none are.
@@ -210,7 +215,8 @@ def _prepared(
         raise ValueError(f"the model reads {names}, which `Data` cannot give")
     if hasattr(graphs, "to_data_list"):  # a Batch
         graphs = graphs.to_data_list()
-    labelled = any(getattr(graph, "y", None) is not None for graph in graphs)
+    label = label_of(targets.level)
+    labelled = any(getattr(graph, label, None) is not None for graph in graphs)
     values = targets.kind != "multiclass"
     edge_kind = edge_kind_of(model.schema)
     chunk = _chunk(graphs, targets.level, values, edge_kind, labelled)
@@ -224,7 +230,7 @@ def _prepared(
     width = chunk.target.shape[1]
     if width != len(targets.names):
         raise ValueError(
-            f"y has {width} numbers per {targets.level}, the model has targets "
+            f"{label} has {width} numbers per {targets.level}, the model has targets "
             f"{', '.join(targets.names)}"
         )
     targets.check(chunk.target)

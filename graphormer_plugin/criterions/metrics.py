@@ -20,10 +20,13 @@ METRICS = {
     "binary": ("roc_auc", "ap", "accuracy"),
     "multiclass": ("accuracy", "balanced_accuracy", "log_loss"),
 }
+# Of ranks, see `LinkLogLoss`.
+LINK_METRICS = ("mrr", "hits_1", "hits_3", "hits_10", "mrr_filtered")
 # A larger value is better; every other metric is an error or a loss.
 RISING = frozenset(
     ("r2", "spearman", "roc_auc", "ap", "accuracy", "balanced_accuracy")
     + ("weighted_accuracy", "weighted_accuracy_batch", "ewt", "force_cosine")
+    + LINK_METRICS
 )
 
 

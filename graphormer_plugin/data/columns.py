@@ -53,7 +53,7 @@ class Level(StrEnum):
 DISPLACEMENT = "displacement"
 FORCES = "forces"
 VECTORS = (DISPLACEMENT, FORCES)
-LEARNED_LEVELS = (Level.GRAPH, Level.NODE, Level.EDGE)
+LEARNED_LEVELS = (Level.GRAPH, Level.NODE, Level.EDGE, Level.PAIR)
 OF_ENDS = (Level.EDGE, Level.PAIR)  # their labels have two nodes
 ENDS = ("label_src", "label_dst")
 

@@ -92,7 +92,8 @@ class GraphDataset(FairseqDataset):
         """Batch of the given positions of the split; see `GraphCollator`."""
         graphs = self.graph_ids[np.asarray(samples, dtype=np.int64)]
         try:
-            batch = self.collator(graphs, self.split)
+            epoch = self.epoch if self.shuffle else 0
+            batch = self.collator(graphs, self.split, epoch)
             return batch if get_worker_info() is None else in_shared_memory(batch)
         except MemoryError:
             batch = describe_graphs(graphs, self.all_sizes)

@@ -10,9 +10,13 @@ from torch_geometric.data import Data
 from graphormer_plugin import hub
 from graphormer_plugin.data import DATASETS, DatasetError, DatasetSource
 from graphormer_plugin.pyg import build_model, graph_loader
+from graphormer_plugin.tasks.edge_prediction import (
+    EdgePredictionConfig,
+    EdgePredictionTask,
+)
 from support import tables
 from support.stores import store_of
-from support.training import TINY, USER_DIR, logged, run
+from support.training import TINY, USER_DIR, logged, run, train_several
 
 DATASET = """
 import torch
@@ -154,3 +158,152 @@ def test_training_and_predictions(tmp_path, monkeypatch):
     np.testing.assert_allclose(predicted[:, 1], written, atol=1e-5)
     with pytest.raises(ValueError, match="predictions of edges have neither spread"):
         model.estimate(graphs)
+
+
+LINKS = """
+import torch
+from torch_geometric.data import Data
+from torch_geometric.transforms import RandomLinkSplit
+
+from graphormer_plugin.data import DatasetSource, register_dataset
+
+
+@register_dataset("links")
+def links():
+    \"\"\"Graphs of two communities, whose links are split by PyG.\"\"\"
+    split = RandomLinkSplit(0.2, 0.2, is_undirected=True, add_negative_train_samples=False)
+    parts = ([], [], [])
+    with torch.random.fork_rng():  # models start from the same weights the first time
+        torch.manual_seed(0)
+        for size in range(16, 28):
+            side = torch.randint(2, (size,))
+            same = side[:, None] == side
+            edges = torch.triu(torch.rand(size, size) < same * 0.5, 1).nonzero().T
+            edges = torch.cat([edges, edges.flip(0)], 1)
+            x = (2 * torch.arange(size) + side)[:, None]
+            for part, graph in zip(parts, split(Data(x=x, edge_index=edges))):
+                part.append(graph)
+    graphs = sum(parts, [])
+    rows = torch.arange(36).view(3, 12).tolist()
+    splits = dict(zip(("train", "valid", "test"), rows))
+    return DatasetSource(graphs=graphs, splits=splits, target_names=["link"], level="pair")
+"""
+
+
+def link_arguments(folder, save_dir, *more):
+    (folder / "links.py").write_text(LINKS)
+    words = f"""--user-dir {USER_DIR} --task edge_prediction --dataset-name links
+        --user-data-dir {folder} --data-root {folder}/root --criterion link_logloss
+        {TINY} --dropout 0 --attention-dropout 0 --optimizer adam --lr 2e-2 --adam-eps 1e-4
+        --max-epoch 4 --required-batch-size-multiple 1 --num-workers 0 --cpu
+        --best-checkpoint-metric mrr --no-epoch-checkpoints --log-format json
+        --no-progress-bar --save-dir {save_dir} --prepare-workers 1"""
+    return [*words.split(), *more]
+
+
+LINK_NAMES = ["mrr", "hits_1", "hits_3", "hits_10", "mrr_filtered", "accuracy"]
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("fresh_fairseq")
+def test_links_on_one_and_two_processes(tmp_path, monkeypatch):
+    """Negatives, losses and metrics do not depend on processes, nor metrics on batches."""
+    one = link_arguments(tmp_path, tmp_path / "one", "--batch-size", "4")
+    log = run(fairseq_train.cli_main, one, monkeypatch)
+    losses = [epoch["train_loss"] for epoch in logged(log, "train")]
+    valid = logged(log, "valid")
+    assert losses[-1] < 0.92 * losses[0]
+    assert valid[-1]["valid_roc_auc"] > 0.65
+    two = link_arguments(tmp_path, tmp_path / "two", "--batch-size", "2")
+    logs = train_several({"two": two}, 2, tmp_path / "runs.json")
+    for tag, expected in (("train", logged(log, "train")), ("valid", valid)):
+        names = ["loss", *LINK_NAMES] if tag == "valid" else ["loss"]
+        for here, there in zip(logged(logs["two"], tag), expected, strict=True):
+            for name in names:
+                value = pytest.approx(there[f"{tag}_{name}"], rel=1e-4, abs=2e-6)
+                assert here[f"{tag}_{name}"] == value, (tag, name)
+    shared = f"""--user-dir {USER_DIR} --task edge_prediction --cpu --log-format json
+        --path {tmp_path}/one/checkpoint_best.pt --user-data-dir {tmp_path} --num-workers 0
+        --data-root {tmp_path}/root --valid-subset test --results-path {tmp_path}"""
+    tests = []
+    for size in (1, 8):
+        words = [*shared.split(), "--batch-size", str(size)]
+        log = run(fairseq_validate.cli_main, words, monkeypatch)
+        tests += logged(log, "test")
+    for name in ("loss", *LINK_NAMES):
+        assert tests[0][f"test_{name}"] == pytest.approx(tests[1][f"test_{name}"], 1e-5)
+    # The file has the pairs of the data and no drawn ones, and so have predictions.
+    graphs = DATASETS["links"].function().graphs[24:]
+    rows = tables.rows(tmp_path / "predictions_test.csv")
+    assert list(rows[0]) == ["row", "source", "target", "link", "link_target"]
+    written = [float(row["link"]) for row in rows]
+    for number, graph in enumerate(graphs, 24):
+        part = [row for row in rows if row["row"] == str(number)]
+        labels = torch.tensor([float(row["link_target"]) for row in part])
+        assert labels.tolist() == graph.edge_label.tolist()
+        pairs = torch.tensor([[int(row["source"]), int(row["target"])] for row in part])
+        linked = graph.edge_label_index.T[labels == 1]  # PyG draws others in each call
+        assert torch.equal(pairs[labels == 1], linked)
+        graph.edge_label_index = pairs.T
+    predictor = hub.load(tmp_path / "one/checkpoint_best.pt")
+    predicted = np.concatenate(predictor.predict(graphs))
+    np.testing.assert_allclose(predicted[:, 0], written, atol=1e-5)
+    # Without given pairs, those of all nodes are predicted.
+    bare = Data(x=graphs[0].x, edge_index=graphs[0].edge_index)
+    (every,) = predictor.predict([bare])
+    table = np.zeros((bare.num_nodes, bare.num_nodes))
+    table[np.triu_indices(bare.num_nodes, 1)] = every[:, 0]
+    ends = graphs[0].edge_label_index.numpy()
+    np.testing.assert_allclose(
+        (table + table.T)[tuple(ends)], written[: ends.shape[1]], atol=1e-5
+    )
+    DATASETS.pop("links")
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"edge_label_index": torch.tensor([[0, 3], [1, 0]])}, "names node 3, .* 0..2"),
+        (
+            {"edge_label_index": torch.tensor([0, 1])},
+            r"edge_label_index has shape \[2\]",
+        ),
+        ({"edge_label_index": None}, "Data has no edge_label_index"),
+        ({"edge_label": None}, "Data has no edge_label"),
+        ({"edge_label": torch.ones(3)}, r"edge_label has shape \[3\] .* \[2\] or"),
+        (
+            {"edge_label": torch.tensor([1.0, 2.0])},
+            "label 1 of y is 2, expected 0 or 1",
+        ),
+    ],
+)
+def test_wrong_pairs_are_said(changes, message):
+    pairs = {"edge_label_index": torch.tensor([[0, 1], [1, 2]])}
+    pairs["edge_label"] = torch.tensor([1.0, 0.0])
+    right = [triangle(**pairs)] * 9
+    source = DatasetSource([triangle(**pairs | changes), *right], level="pair")
+    with pytest.raises(DatasetError, match=message):
+        store_of(source)
+
+
+def test_options_of_other_labels():
+    pairs = {"edge_label_index": torch.tensor([[0], [1]]), "edge_label": torch.ones(1)}
+    graphs = [triangle(**pairs)] * 9
+    sources = {
+        "edge": DatasetSource(graphs, level="edge", kind="regression"),
+        "pair": DatasetSource(graphs, level="pair"),
+    }
+    for level, source in sources.items():
+        store = store_of(source, level)
+        options = {"dataset_name": str(store.path), "seed": 1, "negatives": 2}
+        task = EdgePredictionTask(EdgePredictionConfig(**options))
+        if level == "pair":
+            sample = task.load_split("train").collater([0])
+            assert sample["target"].squeeze().tolist() == [1, 0, 0]
+            continue
+        with pytest.raises(
+            ValueError, match="--negatives 2: the labels are not 0 and 1"
+        ):
+            task.load_split("train")
+    with pytest.raises(ValueError, match="--negatives -1: expected 0 or more"):
+        EdgePredictionTask(EdgePredictionConfig(negatives=-1, seed=1))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cython_ext import bond_dtype, build_batch
 from cython_ext.columns import ranges
 from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec
+from graphormer_plugin.data.batches.negatives import Negatives
 from graphormer_plugin.data.columns import (
     ENDS,
     VECTORS,
@@ -48,6 +49,7 @@ class GraphCollator:
         num_bond_types: largest joint bond type of the data; types start at 1.
         max_nodes: nodes of the largest graph allowed; None for no limit.
         spec: fields that the model needs.
+        negatives: adds pairs of label 0 to those of the data; None: does not.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class GraphCollator:
         level: Level = Level.GRAPH,
         num_bond_types: int,
         max_nodes: int | None = None,
+        negatives: Negatives | None = None,
     ) -> None:
         if target is not None:
             columns = columns | {"target": target}
@@ -67,11 +70,14 @@ class GraphCollator:
         self.num_bond_types = num_bond_types
         self.max_nodes = max_nodes
         self.spec = spec
+        self.negatives = negatives
         self.unreleased = 0
 
-    def __call__(self, graph_ids: NDArray[np.int64], split: str = "") -> dict[str, Any]:
+    def __call__(
+        self, graph_ids: NDArray[np.int64], split: str = "", epoch: int = 0
+    ) -> dict[str, Any]:
         """Collate the graphs with these numbers ``[B]``. Where splits are of nodes, labels
-        outside a given ``split`` count as missing.
+        outside a given ``split`` count as missing. An ``epoch`` has its own `Negatives`.
 
         Returns:
             - ``id`` int64 ``[B]``, the numbers (``GraphStore.rows`` gives the rows of
@@ -125,15 +131,20 @@ class GraphCollator:
         for name in ("x", "pos", "edge_attr", "graph_features"):
             if name in arrays and arrays[name].dtype == np.float32:
                 arrays[name] = arrays[name].astype(np.float64)
+        labelled = columns
+        rows = ids
+        if self.negatives is not None:
+            labelled = self.negatives.added(columns, ids, graph_ids, epoch)
+            rows = np.arange(len(ids))
         if "ends" in self.spec.fields:
-            padded = {n: padded_rows(columns, self.level, n, ids) for n in ENDS}
+            padded = {n: padded_rows(labelled, self.level, n, rows) for n in ENDS}
             arrays["ends"] = ends_of(padded)
         for name, level in registered.items():
             arrays[name] = padded_rows(columns, level, user_column(level, name), ids)
         if self.spec.number_edges:
             number_in_batch(arrays, columns["edge_offset"], ids)
         offsets = columns["node_offset"]
-        labels = {"target": _labels(columns, self.level, ids, split)}
+        labels = {"target": _labels(labelled, self.level, rows, split)}
         if "weight" in columns:
             labels["weight"] = columns["weight"][ids].astype(np.float64)
         if "bound" in columns:

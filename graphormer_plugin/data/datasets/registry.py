@@ -57,7 +57,8 @@ class DatasetSource:
         unit: unit of a regression target; empty selects the options' unit.
         kind: ``regression``, ``binary`` or ``multiclass``; empty selects the
             options' kind, for other levels `DEFAULT_KINDS`.
-        level: ``graph``, ``node`` or ``edge``, what has a label; SMILES have labels of graphs.
+        level: what has a label: ``graph``, ``node``, ``edge`` or ``pair`` (of nodes); SMILES
+            have labels of graphs.
         num_classes: classes of a multiclass target; 0 takes them from the labels.
         class_names: names of the classes of each target; empty for numbers.
         weights: float [rows] or [graphs], weight of each in the loss, finite and 0 or

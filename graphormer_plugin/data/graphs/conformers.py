@@ -95,10 +95,15 @@ def embedded_positions(mol: Any) -> np.ndarray:
     # Fragments that are embedded one by one lie in each other.
     parameters.embedFragmentsSeparately = False
     parameters.maxIterations = ATTEMPTS
-    if rdDistGeom.EmbedMolecule(canonical, parameters) < 0:
-        parameters.useRandomCoords = True
-        if rdDistGeom.EmbedMolecule(canonical, parameters) < 0:
-            raise ValueError("RDKit finds no conformer (ETKDG)")
+    try:
+        failed = rdDistGeom.EmbedMolecule(canonical, parameters) < 0
+        if failed:
+            parameters.useRandomCoords = True
+            failed = rdDistGeom.EmbedMolecule(canonical, parameters) < 0
+    except RuntimeError:  # bounds of distances that contradict each other
+        failed = True
+    if failed:
+        raise ValueError("RDKit finds no conformer (ETKDG)")
     pos = np.empty((len(order), 3))
     pos[order] = canonical.GetConformer().GetPositions()[: len(order)]
     return pos

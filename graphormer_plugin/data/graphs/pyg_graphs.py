@@ -27,11 +27,15 @@ from graphormer_plugin.data.schema import FeatureSchema
 
 logger = logging.getLogger(__name__)
 
-_LABELS_OF_PAIRS = ("edge_label_index", "edge_label")
 _READ = ("x", "edge_index", "edge_attr", "y", *NODE_SPLITS.values(), "num_nodes")
-_READ += _LABELS_OF_PAIRS
+_READ += ("edge_label_index", "edge_label")
 # Instead of them, edge_attr is read.
 _OF_EDGES = ("edge_weight", "edge_type")
+
+
+def label_of(level: Level) -> str:
+    """Attribute that has the labels."""
+    return "edge_label" if level is Level.PAIR else "y"
 
 
 def edge_kind_of(schema: FeatureSchema) -> str:
@@ -106,7 +110,7 @@ def chunks_of_graphs(
             masked = masks and level is Level.NODE
             if masked and getattr(data, "train_mask", None) is not None:
                 part["node_split"] = _node_split(data, number, len(part["x"]))
-            _check_columns(part, number, first)
+            _check_columns(part, number, first, label_of(level))
             parts.append(GraphChunk.from_arrays(part))
         chunk = GraphChunk.joined(parts)
         chunk.check(first=block[0][0])
@@ -121,10 +125,10 @@ def chunks_of_graphs(
 
 
 def _check_columns(
-    part: Columns, number: int, first: dict[str, tuple[int, str]]
+    part: Columns, number: int, first: dict[str, tuple[int, str]], label: str
 ) -> None:
     """DatasetError unless a graph has the columns of the ``first`` graphs, to which it may
-    belong: their number and kind of columns by name."""
+    belong: their number and kind of columns by name. The target is called ``label``."""
     columns = sorted(numeric_attributes().values())
     for name in ("x", "target", "node_split", "edge_attr", *columns):
         if name == "edge_attr" and not part["edge_index"].size:
@@ -132,7 +136,7 @@ def _check_columns(
         kind = _columns(part.get(name), name)
         other, wanted = first.setdefault(name, (number, kind))
         if kind != wanted:
-            attribute = column_type(name).attribute
+            attribute = label if name == "target" else column_type(name).attribute
             raise DatasetError(
                 f"graph {number}: {attribute} has {kind}, but graph {other} has {wanted}"
             )
@@ -179,10 +183,9 @@ def _arrays(
 ) -> Columns:
     """Arrays of a graph in the shapes of a `GraphChunk`, which checks their values."""
     arrays = {}
-    labels = ["y"] * with_target
-    if level is Level.PAIR:
-        labels = list(_LABELS_OF_PAIRS[: 1 + with_target])
-    for name in ("x", "edge_index", *labels, "edge_attr"):
+    needed = ["x", "edge_index", *["edge_label_index"] * (level is Level.PAIR)]
+    needed += [label_of(level)] * with_target
+    for name in (*needed, "edge_attr"):
         value = getattr(data, name, None)
         if isinstance(value, tuple):
             raise DatasetError(
@@ -236,8 +239,8 @@ def _arrays(
         counts[level] = pairs.shape[1]
         result |= {"label_index": pairs, "num_pairs": np.array([pairs.shape[1]])}
     if with_target:
-        label = f"graph {number}: {labels[-1]}"
-        y = arrays[labels[-1]]
+        y = arrays[label_of(level)]
+        label = f"graph {number}: {label_of(level)}"
         result["target"] = _target(y, label, level, counts[level], values)
     return result
 

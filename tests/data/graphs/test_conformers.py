@@ -55,6 +55,8 @@ def test_a_molecule_without_conformer():
     assert len(reader.read("CC1(C)[C@H]2CC[C@]1(C)C(=O)C2").pos) == 11
     with pytest.raises(ValueError, match="RDKit finds no conformer"):
         reader.read("CC1(C)[C@@H]2CC[C@]1(C)C(=O)C2")
+    with pytest.raises(ValueError, match="RDKit finds no conformer"):
+        reader.read("C1C[N+]2=CC3=CC=CC=C3O[Zn]24OC5=CC=CC=C5C=[N+]14")
 
 
 def test_atoms_of_a_mol_block():

@@ -1,0 +1,134 @@
+"""Binary cross-entropy of pairs of nodes, with the ranks of those that are linked."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from fairseq.criterions import register_criterion
+from torch import Tensor
+
+from graphormer_plugin.criterions.binary_logloss import BinaryLogLoss
+from graphormer_plugin.criterions.class_weights import ClassWeightsConfig
+from graphormer_plugin.criterions.evaluation import Evaluation
+from graphormer_plugin.criterions.log import log_sums
+from graphormer_plugin.criterions.metrics import LINK_METRICS
+from graphormer_plugin.data.columns import OF_ENDS
+
+# Part of the largest score of a ranking within which scores are equal (our choice). Rounding
+# depends on the batch, and nodes that a symmetry exchanges would be ranked by it.
+TIE = 1e-5
+SCORED_PAIRS = 2**16  # at once
+Score = Callable[[Tensor, Tensor], Tensor]  # see `GraphModel.pairs`
+
+
+@register_criterion("link_logloss", dataclass=ClassWeightsConfig)
+class LinkLogLoss(BinaryLogLoss):
+    """`BinaryLogLoss` of edges or pairs, with metrics of ranks in evaluation.
+
+    Each pair (i, j) of label 1 is ranked among the pairs of i with all nodes of its graph, as
+    GraphGPS (``head/inductive_edge.py``) does for PCQM-Contact. ``mrr`` is the
+    mean of 1 / rank and ``hits_1``, ``hits_3``, ``hits_10`` are the shares of ranks up to k:
+    means over graphs of the means over their pairs. ``mrr_filtered`` leaves out i itself and
+    the other nodes with which i has label 1. Pairs of equal score share their mean rank. The
+    last two are our choice.
+    """
+
+    name = "link_logloss"
+
+    def __init__(self, task, class_weights: str | None = None) -> None:
+        super().__init__(task, class_weights)
+        level = self.targets.level
+        if level not in OF_ENDS or len(self.targets.names) > 1:
+            raise ValueError(
+                f"--criterion link_logloss ranks pairs by one target, received "
+                f"{len(self.targets.names)} of {level}s; take binary_logloss"
+            )
+
+    def forward(
+        self, model, sample: dict[str, Any], reduce: bool = True
+    ) -> tuple[Tensor, Tensor, dict[str, Any]]:
+        """See `GraphCriterion`."""
+        if self.training:
+            return super().forward(model, sample, reduce)
+        encoded: list[Tensor] = []
+        hook = model.encoder.register_forward_hook(
+            lambda *call: encoded.append(call[-1])
+        )
+        try:
+            loss, size, log = super().forward(model, sample, reduce)
+        finally:
+            hook.remove()
+        with torch.no_grad():
+            log |= ranking_sums(model.pairs, model.nodes(encoded[0]), sample)
+        return loss, size, log
+
+    def log_metrics(
+        self, sums: dict[str, Tensor], evaluation: Evaluation | None
+    ) -> None:
+        """See `GraphCriterion`."""
+        super().log_metrics(sums, evaluation)
+        if evaluation is None:
+            return
+        means = {
+            name: lambda total, graphs, index=index: (total[index] / graphs[0]).item()
+            for index, name in enumerate(LINK_METRICS)
+        }
+        ranked = {"total": sums["ranking"], "graphs": sums["ranked"]}
+        log_sums("ranking", ranked, means)
+
+    def known_metrics(self) -> list[str]:
+        """See `GraphCriterion`."""
+        return [*super().known_metrics(), *LINK_METRICS]
+
+
+def ranking_sums(
+    score: Score, nodes: Tensor, sample: dict[str, Any]
+) -> dict[str, Tensor]:
+    """Sums over the graphs of a sample, from their vectors of nodes [B, N, D]: of the
+    `LINK_METRICS` of each graph that has a pair of label 1, and the number of these graphs.
+    """
+    batch = sample["net_input"]["batch"]
+    linked = sample["target"][..., 0] == 1
+    sizes = batch["node_mask"].sum(1).tolist()
+    total = torch.zeros(len(LINK_METRICS), dtype=torch.float64, device=nodes.device)
+    for graph in linked.any(1).nonzero().flatten().tolist():
+        ends = batch["ends"][graph, linked[graph]]
+        raw, filtered = ranks_of_graph(score, nodes[graph, : sizes[graph]], ends)
+        hits = [(raw <= k).double() for k in (1, 3, 10)]
+        values = [1 / raw, *hits, 1 / filtered]
+        total += torch.stack(values).mean(1)
+    return {"ranking": total, "ranked": linked.any(1).sum().double().view(1)}
+
+
+def ranks_of_graph(score: Score, nodes: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+    """Ranks [Q] of the linked pairs `ends` [Q, 2] of a graph, and the filtered ones, float64;
+    its vectors of nodes are [N, D]."""
+    size = len(nodes)
+    every = torch.arange(size, device=nodes.device)
+    left_out = torch.eye(size, dtype=torch.bool, device=nodes.device)
+    left_out[ends[:, 0], ends[:, 1]] = True
+    left_out |= left_out.T.clone()
+    results = []
+    for part in ends.split(max(1, SCORED_PAIRS // size)):
+        sources, targets = part.unbind(1)
+        candidates = [sources.repeat_interleave(size), every.repeat(len(part))]
+        pairs = torch.stack(candidates, 1).unsqueeze(0)
+        scores = score(nodes.unsqueeze(0), pairs).view(len(part), size)
+        nobody = torch.zeros_like(scores, dtype=torch.bool)
+        filters = (nobody, left_out[sources])
+        results.append(torch.stack([ranks(scores, targets, f) for f in filters]))
+    raw, filtered = torch.cat(results, 1)
+    return raw, filtered
+
+
+def ranks(scores: Tensor, targets: Tensor, left_out: Tensor) -> Tensor:
+    """Rank from 1 of the score of a target [Q] among the scores [Q, N] that are not left out
+    [Q, N], float64 [Q]; the last if a score is not a number."""
+    scores = scores.double()
+    score = scores.gather(1, targets.unsqueeze(1))
+    margin = TIE * scores.abs().amax(1, keepdim=True)
+    others = ~left_out
+    others.scatter_(1, targets.unsqueeze(1), False)
+    above = ~(scores <= score + margin) & others
+    equal = ((scores - score).abs() <= margin) & others
+    return 1 + above.sum(1) + equal.sum(1) / 2

@@ -1,0 +1,136 @@
+"""Ranks of linked pairs: a naive twin, ties, and batches of any size."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from graphormer_plugin.criterions.link_logloss import LinkLogLoss, ranks
+from graphormer_plugin.criterions.metrics import LINK_METRICS
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.pyg import build_model, graph_loader
+
+
+def linked_graphs(count=8, seed=0):
+    """Random trees with random pairs of labels 0, 1 and missing; the second has no 1."""
+    rng = np.random.default_rng(seed)
+    graphs = []
+    for number in range(count):
+        n = int(rng.integers(3, 14))
+        forth = np.array([(v, rng.integers(v)) for v in range(1, n)]).T
+        pairs = rng.integers(0, n, (2, 2 * n))
+        label = rng.choice([0.0, 1.0, np.nan], 2 * n)
+        label = np.zeros(2 * n) if number == 1 else label
+        arrays = {
+            "x": rng.integers(0, 5, (n, 2)),
+            "edge_index": np.concatenate([forth, forth[::-1]], 1),
+            "edge_label_index": pairs,
+            "edge_label": label,
+        }
+        graphs.append(Data(**{k: torch.from_numpy(v) for k, v in arrays.items()}))
+    return graphs
+
+
+def naive(scores, data):
+    """Metrics of a graph from all scores [n, n], by loops."""
+    pairs = data.edge_label_index.T[data.edge_label == 1].tolist()
+    linked = {*map(tuple, pairs)} | {(j, i) for i, j in pairs}
+    values = []
+    for i, j in pairs:
+        found = []
+        for filtered in (False, True):
+            rank = 1.0
+            for other in range(data.num_nodes):
+                if other == j or filtered and (other == i or (i, other) in linked):
+                    continue
+                tied = (
+                    abs(scores[i, other] - scores[i, j]) <= 1e-5 * abs(scores[i]).max()
+                )
+                rank += 0.5 if tied else float(scores[i, other] > scores[i, j])
+            found.append(rank)
+        raw, filtered = found
+        values.append([1 / raw, raw <= 1, raw <= 3, raw <= 10, 1 / filtered])
+    return np.mean(values, 0)
+
+
+@pytest.fixture(scope="module")
+def evaluated():
+    """A model, its criterion, and a function: the sums of the ranks by batch size."""
+    graphs = linked_graphs()
+    torch.manual_seed(0)
+    options = {"encoder_layers": 2, "encoder_embed_dim": 64}
+    model = build_model("gt_zinc", graphs, level="pair", **options).double().eval()
+    criterion = LinkLogLoss(SimpleNamespace(targets=model.targets)).eval()
+
+    def _sums(batch_size):
+        logs = []
+        for batch, target in graph_loader(graphs, model, batch_size=batch_size):
+            sample = {
+                "net_input": {"batch": batch},
+                "target": target.unsqueeze(-1),
+                "id": torch.arange(len(target)),
+                "ntokens": 1,
+                "nsamples": len(target),
+            }
+            logs.append(criterion(model, sample)[2])
+        return {n: sum(log[n] for log in logs) for n in ("ranking", "ranked", "loss")}
+
+    return graphs, model, _sums
+
+
+@torch.no_grad()
+def test_equals_the_naive_twin(evaluated):
+    graphs, model, sums_of = evaluated
+    assert model.targets.kind == "binary" and len(LINK_METRICS) == 5
+    expected = []
+    for data in graphs:
+        n = data.num_nodes
+        every = data.clone()
+        every.edge_label_index = torch.from_numpy(np.indices((n, n)).reshape(2, -1))
+        every.edge_label = torch.zeros(n * n)
+        ((batch, _),) = graph_loader([every], model)
+        if (data.edge_label == 1).any():
+            expected.append(naive(model(batch).view(n, n).numpy(), data))
+    sums = sums_of(8)
+    assert len(expected) == sums["ranked"].item() == 7
+    np.testing.assert_allclose(sums["ranking"], np.sum(expected, 0), atol=1e-12)
+    assert 0.05 < sums["ranking"][0] / 7 < 0.95
+
+
+@torch.no_grad()
+def test_batches_of_any_size_have_the_same_metrics(evaluated):
+    _, _, sums_of = evaluated
+    single, pairs, whole = (sums_of(size) for size in (1, 2, 8))
+    for name, value in whole.items():
+        torch.testing.assert_close(single[name], value, rtol=1e-12, atol=0)
+        torch.testing.assert_close(pairs[name], value, rtol=1e-12, atol=0)
+
+
+def test_ties_and_missing_numbers():
+    nan = float("nan")
+    scores = torch.tensor(
+        [[3.0, 1, 1, 1], [3, 1, 2, 1], [2, nan, 1, 0], [nan, 2, 1, 0]]
+    )
+    targets = torch.tensor([2, 0, 1, 1])
+    nobody = torch.zeros(4, 4, dtype=torch.bool)
+    # the mean of the ranks 2, 3 and 4; the first; last beside what is no number
+    assert ranks(scores, targets, nobody).tolist() == [3, 1, 4, 4]
+    assert ranks(scores[:1], targets[:1], nobody[:1] | (scores[:1] == 3)).tolist() == [
+        2
+    ]
+    noisy = scores[:1] + 1e-7 * torch.arange(4)
+    assert ranks(noisy, targets[:1], nobody[:1]).tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [
+        TargetSchema(["y"], kind="binary"),
+        TargetSchema(["y", "z"], kind="binary", level="pair"),
+    ],
+)
+def test_targets_that_it_cannot_rank(targets):
+    with pytest.raises(ValueError, match="link_logloss ranks pairs by one target"):
+        LinkLogLoss(SimpleNamespace(targets=targets))
