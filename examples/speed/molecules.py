@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas
 
+from graphormer_plugin.data import DatasetOptions
 from graphormer_plugin.data.datasets.nci import nci
 
 
@@ -25,7 +26,7 @@ def parser(doc: str, molecules: int, rounds: int) -> argparse.ArgumentParser:
 
 def read_smiles(arguments: argparse.Namespace) -> list[str]:
     """Every n-th SMILES, for about ``--molecules`` of them."""
-    smiles = nci().smiles
+    smiles = nci(DatasetOptions("nci")).smiles
     if arguments.csv is not None:
         smiles = pandas.read_csv(arguments.csv, usecols=["smiles"])["smiles"].tolist()
     return list(smiles[:: max(1, len(smiles) // arguments.molecules)])
