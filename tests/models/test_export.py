@@ -12,6 +12,11 @@ OPTIONS = {
 }
 CASES = [(arch, OPTIONS.get(arch, {})) for arch in SMALLEST]
 CASES.append(("gt_zinc", {"no_edge_features": True}))
+GAUSSIANS = {"pair_encodings": "gaussians", "gaussian_types": "sum"}
+GAUSSIANS["gaussian_node_factor"] = 1.0
+CASES += [(arch, GAUSSIANS) for arch in ("grpe_tiny", "graphormer_slim", "cgt_zinc")]
+CASES.append(("gt_zinc", {"length_kernels": 8}))
+CASES.append(("graphormer3d_small", {}))
 CASES = [
     # examples/models/README.md, which test_readme.py runs, exports grpe_tiny.
     pytest.param(case, marks=pytest.mark.slow)
