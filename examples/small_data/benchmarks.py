@@ -37,7 +37,7 @@ from graphormer_plugin.data.schema import TargetSchema  # noqa: E402
 from graphormer_plugin.finetune.fit_head import fit_on_features  # noqa: E402
 from graphormer_plugin.heads.kernels import raw_features  # noqa: E402
 
-COLUMNS = "set model rmse rmse_cliffs pearson train test seconds commit".split()
+COLUMNS = "set model rmse rmse_cliffs pearson train test commit".split()
 BIOGEN = {
     "HLM_CLint": "HLM CLint",
     "RLM_CLint": "RLM CLint",
@@ -179,9 +179,7 @@ def measure(name: str, table: pd.DataFrame, model: str, args: argparse.Namespace
     if any((row["set"], row["model"]) == (name, model) for row in done):
         return
     folder.mkdir(parents=True, exist_ok=True)
-    before = sum(os.times()[:4])
     predicted = MODELS[model](table, folder, args)
-    seconds = sum(os.times()[:4]) - before
     words = ["git", "-C", HERE, "describe", "--always", "--dirty", "--abbrev=10"]
     commit = subprocess.run(words, capture_output=True, text=True).stdout.strip()
     test = table[table.split == "test"]
@@ -193,7 +191,7 @@ def measure(name: str, table: pd.DataFrame, model: str, args: argparse.Namespace
         figures = np.sqrt(squares.mean()), cliffs, np.corrcoef(values, test.y)[0, 1]
         sizes = len(table) - len(test), len(test)
         texts = [f"{value:.6f}" for value in figures]
-        lines.append([name, title, *texts, *sizes, f"{seconds:.0f}", commit])
+        lines.append([name, title, *texts, *sizes, commit])
     append(results, COLUMNS, lines)
     print(*lines, sep="\n", flush=True)
 
