@@ -38,7 +38,7 @@ from graphormer_plugin.experiment.settings import (
 )
 from graphormer_plugin.experiment.split_labels import SplitLabels
 from graphormer_plugin.experiment.split_tables import MOLECULES_FILE
-from graphormer_plugin.experiment.starts import Start, find_start
+from graphormer_plugin.experiment.starts import Start, find_start, reads_positions
 from graphormer_plugin.experiment.targets import learned_targets
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.scores import text_table
@@ -116,10 +116,10 @@ def prepare(
 ) -> Experiment:
     """The experiment: its molecules, splits and start, checked before anything is
     written."""
-    if settings.positions != "none" and settings.ignores_positions:
+    if settings.positions != "none" and not reads_positions(settings):
         warn(
-            "--positions: heads and trees do not read them; --model scratch trains a model "
-            "that does"
+            "--positions: trees, and heads of such a start, do not read them; --model scratch "
+            "trains a model that does"
         )
         settings = dataclasses.replace(settings, positions="none")
     table = learned_targets(read_table(settings, progress), settings)

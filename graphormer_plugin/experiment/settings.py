@@ -321,11 +321,6 @@ class Settings(TableOptions, Places):
         return [flag_of(n) for n in names if getattr(self, n) != getattr(Settings, n)]
 
     @property
-    def ignores_positions(self) -> bool:
-        """Whether the models are heads or trees, of SMILES."""
-        return self.model in FITTED or self.model == AUTO and not self.training_flags
-
-    @property
     def runs(self) -> int:
         """Number of splits; each has its models."""
         return (self.folds or 1) * self.replicates

@@ -11,7 +11,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256, home_path
 from graphormer_plugin.data.graphs.featurisers import Featuriser, featuriser_named
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
-from graphormer_plugin.experiment.settings import SCRATCH, TREES, Settings
+from graphormer_plugin.experiment.settings import FINETUNE, SCRATCH, TREES, Settings
 from graphormer_plugin.finetune.importers import checkpoint_of, import_published
 from graphormer_plugin.finetune.published import PUBLISHED, Published, load_pretrained
 from graphormer_plugin.finetune.transfer import SIZES, read_pretrained
@@ -107,14 +107,21 @@ def find_start(settings: Settings) -> Start | None:
         if size in options and options[size] != preset.get(size):
             flags[size] = options[size]
     layers = int(options["encoder_layers"])
-    start = Start(flags, Path(pretrained.path), arch, layers, published)
-    positions = settings.positions
-    if positions != "none" and not start.reads_positions:
+    return Start(flags, Path(pretrained.path), arch, layers, published)
+
+
+def reads_positions(settings: Settings) -> bool:
+    """Whether the models read the positions of ``--positions``; DatasetError for a
+    fine-tuning that does not."""
+    start = find_start(settings)
+    if settings.model == SCRATCH or start is not None and start.reads_positions:
+        return True
+    if settings.model == FINETUNE or settings.training_flags:
         raise DatasetError(
-            f"--positions {positions}: the start {name} does not read them; give --model "
-            "scratch"
+            f"--positions {settings.positions}: the start {start.name} does not read them; "
+            "give --model scratch"
         )
-    return start
+    return False
 
 
 def start_state(start: Start | None) -> dict[str, Any]:

@@ -10,9 +10,6 @@ from rdkit.Chem import rdDistGeom
 
 from graphormer_plugin.cli import predict
 from graphormer_plugin.cli.train import main
-from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.experiment import starts
-from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.training import distance_options
 from support.labelled_molecules import undrawn
 from support.tables import rows
@@ -59,16 +56,18 @@ def test_a_model_of_mol_blocks(quick, molecules):
                 trees.setdefault(line["smiles"], set()).add(line["size_trees"])
     assert trees and all(len(values) == 1 for values in trees.values())
     best = "model/replicate1/scratch1/checkpoint_best.pt"
-    settings = {"positions": "file", "model": "finetune"}
-    assert starts.find_start(Settings("mols.sdf", "out", start=best, **settings))
-    with pytest.raises(DatasetError, match="the start grpe_minimol does not read them"):
-        starts.find_start(Settings("mols.sdf", "out", **settings))
+    with undrawn():
+        words = ["--out", "head", "--model", "head", "--start", best]
+        assert main([*molecules, *words]) == 0
+    assert predict.main(["head", "mols.sdf", "head.csv", "--quiet"]) == 0
+    found = [line["size_predicted"] for line in rows("head.csv")]
+    assert len({*found}) > 20
 
 
 def test_trees_read_none(molecules, capsys):
     with undrawn():
         assert main([*molecules, "--model", "trees"]) == 0
-    assert "warning: --positions: heads and trees do not" in capsys.readouterr().err
+    assert "warning: --positions: trees, and heads of" in capsys.readouterr().err
     settings = json.loads(Path("model/settings.json").read_text())
     assert settings["positions"] == "none" and settings["canonical_smiles"]
 

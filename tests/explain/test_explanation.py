@@ -3,14 +3,19 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
 from graphormer_plugin import hub
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.graphs.smiles import feature_dims
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.explain.explanation import Explainer, largest
 from graphormer_plugin.explain.masking import ATOMS, BRICS_FRAGMENTS, Contribution
 from graphormer_plugin.finetune.fit_head import fit_head
 from graphormer_plugin.inference.checkpoint import checkpoint_path
+from graphormer_plugin.inference.member import Member
+from graphormer_plugin.inference.predictor import Predictor
+from graphormer_plugin.models import build_model
 
 START = "grpe_minimol"
 TRAIN = [f"{group}{'C' * k}O" for group in ("", "Cl", "F", "Cl") for k in range(2, 10)]
@@ -64,6 +69,22 @@ def test_largest_contributions_of_either_sign_are_named():
     ]
     parts.append(Contribution(ATOMS, (9,), "Cl", 9))  # fragments are named alone
     assert largest(parts) == "; largest contributions: N -3, O +2, C +1"
+
+
+def test_a_model_of_conformers():
+    """Without an atom, a molecule has another conformer."""
+    torch.manual_seed(0)
+    node_dims, bond_dims = feature_dims()
+    schema = FeatureSchema(len(node_dims), node_dims, bond_dims)
+    targets = TargetSchema(["y"])
+    sizes = {"encoder_layers": 1, "encoder_embed_dim": 16, "gaussian_kernels": 8}
+    options = {"pair_encodings": "gaussians", "gaussian_node_factor": 1.0, **sizes}
+    model = build_model("grpe_tiny", schema, targets, **options)
+    member = Member(model, schema, targets, featuriser_named("ogb_rdkit"))
+    predictor = Predictor([member])
+    section = Explainer(predictor, None, [])(predictor.read(["ClCCO"]), {})
+    (_, parts), *_ = section.groups
+    assert np.isfinite(parts[0].values).all() and len({*parts[0].values}) == 4
 
 
 @pytest.mark.parametrize("name, text", [("atoms", "atoms"), ("ogb_file", "mol blocks")])
