@@ -1,6 +1,5 @@
 """Graphs in batches for a model, and results of batches in the order of the graphs."""
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
@@ -35,8 +34,8 @@ class ModelGraphs:
         columns: flat columns of the graphs, the format of a store. Features that join
             the output layer are the values of a typical molecule, until others come.
         target: labels of a `GraphCollator`, all missing at first.
-        level: what has a label. Without `GraphChunk.label_index`, a model of edges predicts
-            those of the graph, and one of pairs the pairs i < j (our choice).
+        level: what has a label. A model of edges or pairs predicts those of
+            `GraphChunk.with_ends`.
     """
 
     def __init__(
@@ -46,8 +45,8 @@ class ModelGraphs:
         self.level = Level(model.level)
         self.columns: Columns = {self.level.counted_by: np.zeros(1, np.int64)}
         if chunk is not None and len(chunk):
-            if self.level in OF_ENDS and chunk.label_index is None:
-                chunk = dataclasses.replace(chunk, **_all_ends(chunk, self.level))
+            if self.level in OF_ENDS:
+                chunk = chunk.with_ends(self.level)
             self.columns = columns_of_chunk(chunk, schema)
             if schema.graph_features:
                 shape = len(chunk), len(schema.graph_features)
@@ -121,12 +120,3 @@ class ModelGraphs:
         if counts is not None:
             return results
         return np.stack(results) if results else np.empty((0, width))
-
-
-def _all_ends(chunk: GraphChunk, level: Level) -> Columns:
-    """Fields of a chunk that say what a model predicts; see `ModelGraphs`."""
-    if level is Level.EDGE:
-        return {"label_index": chunk.edge_index}
-    sizes = chunk.num_nodes.astype(np.int64)
-    ends = [np.stack(np.triu_indices(size, 1)) for size in sizes.tolist()]
-    return {"label_index": np.hstack(ends), "num_pairs": sizes * (sizes - 1) // 2}

@@ -121,6 +121,18 @@ class Molecules:
             results.append(values)
         return results
 
+    def ends(self, level: Level) -> list[NDArray]:
+        """Atoms [n, 2] of the edges or pairs that a model predicts, for each graph, numbered as
+        in the source."""
+        chunk = self.chunk.with_ends(level)
+        counts = chunk.num_edges if level is Level.EDGE else chunk.num_pairs
+        ends = np.split(chunk.label_index.T, np.cumsum(counts)[:-1])
+        if self.is_canonical and len(self.sources) == len(self):
+            for number, source in enumerate(self.sources):
+                if not hasattr(source, "edge_index"):  # else as it was given
+                    ends[number] = written_order(self.mol(number))[ends[number]]
+        return ends
+
     def features(self, block: str) -> NDArray:
         """`raw_features` of a block that reads molecules, computed once."""
         if block not in self._features:

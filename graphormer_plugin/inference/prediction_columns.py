@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphormer_plugin.data.columns import FORCES
+from graphormer_plugin.data.columns import FORCES, OF_ENDS, Level
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.prediction import (
     IN_DOMAIN,
@@ -182,6 +182,21 @@ def forces_column(forces: Iterable[NDArray]) -> OutputColumn:
         for one in forces
     ]
     return OutputColumn(FORCES, cells, False)
+
+
+def parts_column(level: Level, parts: Iterable[NDArray]) -> OutputColumn:
+    """Predictions of `Predictor.predicted_parts` of each molecule, as lists in JSON."""
+    atoms = 2 if level in OF_ENDS else 0
+    cells = [
+        json.dumps(
+            [
+                [*map(int, row[:atoms]), *(float(format_value(x)) for x in row[atoms:])]
+                for row in of_molecule.tolist()
+            ]
+        )
+        for of_molecule in parts
+    ]
+    return OutputColumn(f"{level}s", cells, False)
 
 
 def describe(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.graphs.chunk import GraphChunk
 from graphormer_plugin.data.graphs.pyg_graphs import edge_kind_of
 from graphormer_plugin.data.schema import LOG
@@ -167,8 +168,8 @@ class Predictor:
             float64 [len(inputs), C], rows in input order: values in the targets' unit
             for regression, else probabilities (per class for a multiclass target). A
             model of nodes returns a list with an array [N, C] per graph, and one of edges
-            or pairs with rows for ``edge_index`` or ``edge_label_index`` (see `ModelGraphs`
-            for graphs without it).
+            or pairs with rows for ``edge_index`` or ``edge_label_index`` (without it, see
+            `GraphChunk.with_ends`).
 
         Raises:
             ValueError: RDKit refuses a molecule, features are outside the vocabularies or
@@ -180,6 +181,19 @@ class Predictor:
             return self._together(molecules, batch_size, extra, False).values
         numbers = extra_values(self.extra_columns, extra, len(molecules))
         return self.member.values(self.member.graphs(molecules, numbers), batch_size)
+
+    def predicted_parts(
+        self, molecules: Molecules, batch_size: int = 128, extra: Extra = None
+    ) -> list[np.ndarray]:
+        """Predictions of nodes, edges or pairs with a row for each, and before those of an edge
+        or pair its two atoms: [N, C] or [P, 2 + C] of each molecule, atoms as in the source.
+        """
+        level = self.targets.level
+        values = self.predict(molecules, batch_size, extra)
+        if level is Level.NODE:
+            return molecules.to_source_order(values, [0])
+        ends = molecules.ends(level)
+        return [np.hstack(part) for part in zip(ends, values, strict=True)]
 
     def energies_and_forces(
         self, inputs: Inputs, batch_size: int = 128

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphormer_plugin.criterions.metrics import METRICS
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.errors import agreed, counted
 from graphormer_plugin.data.reading.cells import ParsedColumn, shown
 from graphormer_plugin.data.reading.roles import UNIT, find_beside
@@ -35,7 +36,7 @@ class TableScores:
         self.columns = {
             target: ParsedColumn(name, missing)
             for target, name in enumerate(targets.names)
-            if name in table.places
+            if name in table.places and targets.level is Level.GRAPH
         }
         names = [column.name for column in self.columns.values()]
         is_molar = molar_exponent(targets.unit) is not None

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphormer_plugin.data.columns import FORCES
+from graphormer_plugin.data.columns import FORCES, Level
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.graphs.smiles import SMILES
 from graphormer_plugin.data.reading.cells import number_in
@@ -22,6 +22,7 @@ from graphormer_plugin.inference.prediction_columns import (
     OutputColumn,
     forces_column,
     free_names,
+    parts_column,
     prediction_columns,
 )
 from graphormer_plugin.inference.predictor import Predictor
@@ -144,6 +145,9 @@ class TableRun:
         )
         if predictor.targets.vector == FORCES:
             columns.append(forces_column([]))
+        self.level = predictor.targets.level
+        if self.level is not Level.GRAPH:
+            columns = [parts_column(self.level, [])]
         names = [*(column.name for column in columns), REASON]
         self.names = free_names(names, table.taken)
         self.numbers = [*(column.is_number for column in columns), False]
@@ -170,17 +174,16 @@ class TableRun:
         if len(molecules):
             rows = molecules.chunk.row
             try:
-                prediction = self.predictor.estimate(
-                    molecules, self.batch_size, extra=extra[rows]
-                )
+                prediction, parts_of_each = self._estimate(molecules, extra[rows])
                 embedded = self._embed(molecules)
                 forces = self._forces(molecules)
             except (RuntimeError, MemoryError) as error:
                 raise self._too_large(block, molecules, error) from error
             parts = [np.c_[part] for part in prediction if part is not None]
             finite = np.isfinite(np.concatenate(parts, 1)).all(1)
-            for number, of_atoms in enumerate(forces):
-                finite[number] &= np.isfinite(of_atoms).all()
+            for of_each in (forces, parts_of_each):
+                for number, of_atoms in enumerate(of_each):
+                    finite[number] &= np.isfinite(of_atoms).all()
             for row in rows[~finite].tolist():
                 reasons.setdefault(row, "the prediction is not finite")
             is_predicted = np.array(
@@ -195,6 +198,9 @@ class TableRun:
             columns = self._columns(prediction)
             if forces:
                 columns.append(forces_column(itertools.compress(forces, is_predicted)))
+            if self.level is not Level.GRAPH:
+                parts = itertools.compress(parts_of_each, is_predicted)
+                columns = [parts_column(self.level, parts)]
             cells[rows] = np.array([c.cells for c in columns], object).T
             if prediction.in_domain is not None:
                 mols = list(itertools.compress(molecules.described, is_predicted))
@@ -229,6 +235,17 @@ class TableRun:
             except ValueError as error:
                 reasons.setdefault(row, str(error))
         return extra
+
+    def _estimate(
+        self, molecules: Molecules, extra: np.ndarray
+    ) -> tuple[Prediction, list[np.ndarray]]:
+        """Predictions of molecules, and those of their parts; a model has the one or the other,
+        and zeros in place of the predictions of molecules."""
+        options = {"batch_size": self.batch_size, "extra": extra}
+        if self.level is Level.GRAPH:
+            return self.predictor.estimate(molecules, **options), []
+        zeros = np.zeros((len(molecules), self.predictor.targets.num_outputs))
+        return Prediction(zeros), self.predictor.predicted_parts(molecules, **options)
 
     def _embed(self, molecules: Molecules) -> np.ndarray:
         """Vectors of molecules [n, `width`]."""

@@ -1,10 +1,13 @@
 """One spelling of a molecule: featurisers that read it from its canonical SMILES."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from rdkit import Chem
 from test_predictor import predictor
 
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.graphs.featurisers import featuriser_named, list_featurisers
 from graphormer_plugin.inference.molecules import read
 
@@ -91,3 +94,25 @@ def test_a_molecule_whose_canonical_smiles_is_refused(monkeypatch):
     expected = predictor().embed(["CCO"], nodes=True)[0]
     monkeypatch.setattr(Chem, "MolToSmiles", lambda mol: "C(")
     assert model.embed(["CCO"], nodes=True)[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["ogb", "ogb_canonical"])
+def test_ends_have_the_numbers_of_the_source(name):
+    """Atoms of edges and pairs are those of the SMILES, not of its canonical form."""
+    molecules = read(SPELLINGS[:2], featuriser_named(name))
+    first = 0
+    for number, text in enumerate(SPELLINGS[:2]):
+        mol = Chem.MolFromSmiles(text)
+        atoms = [atom.GetIdx() for atom in mol.GetAtoms()]
+        bonds = {(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in mol.GetBonds()}
+        edges = molecules.ends(Level.EDGE)[number].tolist()
+        assert {*map(tuple, edges)} == bonds | {(j, i) for i, j in bonds}
+        pairs = molecules.ends(Level.PAIR)[number]
+        assert {*map(frozenset, pairs.tolist())} == {
+            *map(frozenset, combinations(atoms, 2))
+        }
+        x = molecules.chunk.x[first : first + len(atoms), 0]
+        elements = np.array([atom.GetAtomicNum() - 1 for atom in mol.GetAtoms()])
+        graph_pairs = np.stack(np.triu_indices(len(atoms), 1), 1)
+        assert (x[graph_pairs] == elements[pairs]).all()
+        first += len(atoms)

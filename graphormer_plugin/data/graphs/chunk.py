@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,6 +98,18 @@ class GraphChunk:
                 for name, arrays in parts.items()
             }
         )
+
+    def with_ends(self, level: Level) -> "GraphChunk":
+        """These graphs with a `label_index`, if they have none: all edges, or at pair level the
+        pairs i < j (our choice)."""
+        if self.label_index is not None:
+            return self
+        if level is Level.EDGE:
+            return replace(self, label_index=self.edge_index)
+        sizes = self.num_nodes.astype(np.int64)
+        ends = [np.stack(np.triu_indices(size, 1)) for size in sizes.tolist()]
+        counts = sizes * (sizes - 1) // 2
+        return replace(self, label_index=np.hstack(ends), num_pairs=counts)
 
     def arrays(self) -> Columns:
         """All arrays by name; inverse of `from_arrays`."""

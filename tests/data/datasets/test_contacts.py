@@ -1,16 +1,22 @@
 """Contacts of molecules: the pairs, the graphs, and what a person may mistype."""
 
+import json
 import logging
 
 import numpy as np
 import pytest
+from fairseq_cli import train as fairseq_train
 from rdkit import Chem
 
+from graphormer_plugin import hub
+from graphormer_plugin.cli import predict
 from graphormer_plugin.data.datasets.contacts import contacts_of
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graphs.conformers import embedded_positions
 from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.store.build import get_store
+from support import tables
+from support.training import TINY, USER_DIR, run
 
 ACID = "O=C(O)c1ccccc1Nc1ccccc1C(=O)O"
 
@@ -91,3 +97,32 @@ def test_molecules_that_cannot_be_read(tmp_path):
     with pytest.raises(DatasetError, match="row 10, C1CC: .* or leave such molecules"):
         contacts(tmp_path, f"table:{table}")
     assert len(contacts(tmp_path, f"table:{table}", skip_invalid=True)) == 10
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("fresh_fairseq")
+def test_pairs_of_smiles_are_predicted(tmp_path, monkeypatch):
+    """Training on a table, and predictions of all pairs of new molecules, in any spelling."""
+    table = tmp_path / "molecules.csv"
+    table.write_text("\n".join(["smiles", *[ACID] * 10]))
+    words = f"""--user-dir {USER_DIR} --task edge_prediction --dataset-name contacts
+        --dataset-source table:{table} --data-root {tmp_path} --criterion link_logloss
+        {TINY} --optimizer adam --lr 1e-2 --max-epoch 1 --batch-size 8 --num-workers 0
+        --cpu --best-checkpoint-metric mrr --no-epoch-checkpoints --no-progress-bar
+        --save-dir {tmp_path}/run"""
+    run(fairseq_train.cli_main, words.split(), monkeypatch)
+    checkpoint = str(tmp_path / "run/checkpoint_best.pt")
+    predictor = hub.load(checkpoint)
+    one, lone, other = predictor.predict(["CCO", "C", "OCC"])
+    assert one.shape == (3, 1) and lone.shape == (0, 1)
+    np.testing.assert_allclose(one, other[::-1], atol=1e-6)
+    (tmp_path / "in.csv").write_text("smiles,contact\nCCO,1\nC1CC,0\nC,1\n")
+    output = tmp_path / "out.csv"
+    predict.main([checkpoint, str(tmp_path / "in.csv"), str(output), "--quiet"])
+    rows = tables.rows(output)
+    assert list(rows[0]) == ["smiles", "contact", "pairs", "reason"]
+    pairs = json.loads(rows[0]["pairs"])
+    assert [pair[:2] for pair in pairs] == [[0, 1], [0, 2], [1, 2]]
+    np.testing.assert_allclose([pair[2:] for pair in pairs], one, atol=1e-6)
+    assert rows[1]["pairs"] == "" and "unclosed ring" in rows[1]["reason"]
+    assert rows[2]["pairs"] == "[]" and rows[2]["reason"] == ""
