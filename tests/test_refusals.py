@@ -167,6 +167,11 @@ preprocess --dataset-name t.csv --positions 3d | --positions 3d: expected none
 preprocess --dataset-name t.csv --positions file --quiet | it has no mol block with
 preprocess --dataset-name few.smi --positions file | expected mol blocks with positions; --pos
 preprocess --dataset-name t.csv --forces-column f | --forces-column is for .xyz and .db files
+preprocess --dataset-name contacts --dataset-source rdkit:0 | expected rdkit, rdkit:N
+preprocess --dataset-name contacts --dataset-source table: | expected table:FILE
+preprocess --dataset-name contacts --dataset-source files | 'contacts' comes from rdkit
+preprocess --dataset-name contacts --dataset-source table:gone.csv | gone.csv: No such file
+preprocess --dataset-name contacts --dataset-source table:bad.csv --quiet | row 0, C1CC
 preprocess --dataset-name zinc --positions rdkit | 'zinc' does not read --positions
 preprocess --dataset-name nci --positions file | 'nci': --positions file, expected none
 preprocess --dataset-name flat.sdf --positions file --canonical-smiles | leave out --canon
@@ -389,6 +394,16 @@ torch.full((3, 2), torch.nan) | kind="regression" | no node has a label
 torch.zeros(3, 2) | kind="binary", target_names="a" | have shape [9, 2], expected [9 nodes, 1]
 torch.zeros(3, 2) | | expected integer classes [3] of nodes, -1 for no label
 torch.full((3,), -2) | | y has class -2, expected -1 and above
+torch.zeros(3) | level="atom" | unknown level 'atom', expected graph
+torch.zeros(3) | level="edge", kind="binary" | y has shape [3] and dtype float32, expected values
+torch.full((2,), -2) | level="edge" | y has class -2, expected -1 and above
+torch.full((2,), torch.nan) | level="edge", kind="regression" | no edge has a label
+None, edge_label=torch.ones(1) | level="pair" | graph 0: Data has no edge_label_index
+None, edge_label_index=edges | level="pair" | graph 0: Data has no edge_label
+None, **pairs(edges[0], 1, 1) | level="pair" | edge_label_index has shape [2]
+None, **pairs(edges + 1, 1, 1) | level="pair" | edge_label_index names node 3, expected 0..2
+None, **pairs(edges, 1, 1, 0) | level="pair" | edge_label has shape [3] and dtype int64, expected
+None, **pairs(edges, 1, 2) | level="pair" | label 1 of y is 2, expected 0 or 1
 """
 SOURCE = """
 import torch
@@ -397,12 +412,17 @@ from torch_geometric.data import Data
 from graphormer_plugin.data import DatasetSource, register_dataset
 
 
+def pairs(index, *labels):
+    return {"edge_label_index": index, "edge_label": torch.tensor(labels)}
+
+
 @register_dataset("nodes")
 def nodes():
     edges = torch.tensor([[0, 1], [1, 2]])
     graph = Data(x=torch.ones(3, 1), edge_index=edges, y=Y)
     splits = {"train": [0], "valid": [1], "test": [2]}
-    return DatasetSource(graphs=[graph] * 3, splits=splits, level="node", SOURCE)
+    options = {"level": "node"} | dict(SOURCE)
+    return DatasetSource(graphs=[graph] * 3, splits=splits, **options)
 """
 
 
@@ -460,7 +480,7 @@ def test_a_table(content, flags, words, check, root):
 
 
 @pytest.mark.parametrize("labels, says, words", rows_of(NODES))
-def test_labels_of_nodes(labels, says, words, check, root):
+def test_labels_of_parts(labels, says, words, check, root):
     (root / "nodes.py").write_text(
         SOURCE.replace("Y)", f"{labels})", 1).replace("SOURCE", says)
     )

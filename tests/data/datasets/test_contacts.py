@@ -78,19 +78,6 @@ def test_a_table(tmp_path, caplog):
     assert (store.target == 1).all()
 
 
-@pytest.mark.parametrize(
-    "source, message",
-    [
-        ("rdkit:0", "--dataset-source rdkit:0: expected rdkit, rdkit:N"),
-        ("table:", "--dataset-source table: expected table:FILE"),
-        ("files", "comes from rdkit.table, not from 'files'"),
-    ],
-)
-def test_sources(source, message, tmp_path):
-    with pytest.raises(DatasetError, match=message):
-        contacts(tmp_path, source)
-
-
 def test_molecules_that_cannot_be_read(tmp_path):
     table = tmp_path / "molecules.csv"
     table.write_text("\n".join(["smiles", *[ACID] * 10, "C1CC"]))
