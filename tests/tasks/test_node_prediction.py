@@ -107,6 +107,14 @@ def test_what_is_wrong_is_said(changes, message, tmp_path):
         get_store(DatasetOptions("positions", **folder_with(tmp_path, **changes)))
 
 
+def test_their_source_says_the_kind_of_labels(tmp_path):
+    options = DatasetOptions(
+        "positions", target_kind="binary", **folder_with(tmp_path, kind="")
+    )
+    with pytest.raises(DatasetError, match="'positions' does not read --target-kind"):
+        get_store(options)
+
+
 def test_labels_of_nodes_need_their_task(tmp_path):
     options = folder_with(tmp_path)
     del options["progress"]

@@ -127,6 +127,16 @@ def test_other_labels_are_not_learned():
     assert not torch.allclose(gradients[0], gradients[2])
 
 
+def test_a_split_without_labels(caplog):
+    graphs = [graph(n) for n in range(3)]
+    graphs[2].y = torch.full_like(graphs[2].y, -1)
+    store = prepared(graphs, splits={"train": [0], "valid": [1], "test": [2]})
+    labels_of(store, "valid")
+    assert "has no labels" not in caplog.text
+    labels_of(store, "test")
+    assert "split 'test' of masked has no labels: its metrics are" in caplog.text
+
+
 def test_splits_of_graphs_come_first():
     graphs = [graph(n) for n in range(4)]
     rows = {"train": [0, 1], "valid": [2], "test": [3]}
