@@ -77,6 +77,7 @@ def rdkit_descriptors(
 
 def _described(mol: Chem.Mol) -> list[float]:
     """Descriptors of a molecule as RDKit computes them, equal to the last bit."""
+    mol = Chem.Mol(mol)  # RDKit keeps what it finds out: a third of a peptide's memory
     values = []
     for function in DESCRIPTORS.values():
         values.append(np.nan)

@@ -66,3 +66,18 @@ def test_a_dative_bond_prints_nothing(capfd):
     values = rdkit_descriptors(["N->B"])
     assert values[0, COMPUTED.index("MolWt")] > 0
     assert capfd.readouterr() == ("", "")
+
+
+def test_molecules_keep_nothing():
+    """RDKit would leave the contributions of each atom in them."""
+    mol = Chem.MolFromSmiles("CCN")
+
+    def properties():
+        return [
+            {*one.GetPropsAsDict(True, True)} - {"__computedProps"}
+            for one in (mol, *mol.GetAtoms())
+        ]
+
+    before = properties()
+    rdkit_descriptors([mol], parse=lambda mol: mol)
+    assert properties() == before
