@@ -115,6 +115,12 @@ def pair_distances(pos: Tensor) -> Tensor:
     return lengths(pos.unsqueeze(2) - pos.unsqueeze(1))
 
 
+def cosine_cutoff(distances: Tensor, end: float) -> Tensor:
+    """(cos(pi d / end) + 1) / 2, and 0 from the end on: SchNet's and PaiNN's cutoff in
+    schnetpack."""
+    return (torch.cos(torch.pi * (distances / end).clamp(max=1)) + 1) / 2
+
+
 def lengths(vectors: Tensor) -> Tensor:
     """L2 norm of [..., 3] with derivatives of any order, which are 0 at 0."""
     squares = vectors.square().sum(-1)

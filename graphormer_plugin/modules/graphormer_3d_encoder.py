@@ -18,10 +18,16 @@ from graphormer_plugin.modules.encoder_config import (
     redefault,
 )
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
-from graphormer_plugin.modules.gaussian_kernels import DistanceKernels, pair_distances
+from graphormer_plugin.modules.gaussian_kernels import (
+    DistanceKernels,
+    cosine_cutoff,
+    pair_distances,
+)
 from graphormer_plugin.modules.node_encoder import NodeEncoder
 from graphormer_plugin.modules.readout import MLPHead
 from graphormer_plugin.modules.vocabulary import Vocabularies
+
+CUTOFF_FLOOR = 1e-6  # added to factors of attention weights, for the logarithm
 
 
 @dataclass
@@ -37,6 +43,11 @@ class Graphormer3DEncoderConfig(TransformerEncoderConfig):
         128, "Gaussians of a distance, >= 1", argparse_alias="--num-kernel"
     )
     gaussian_start: str = redefault(PairTransformerConfig, "gaussian_start", "uniform")
+    attention_cutoff: float = option(
+        0.0,
+        "attention falls smoothly to 0 between atoms this far apart, in angstrom; 0: it "
+        "does not",
+    )
 
 
 class Graphormer3DEncoder(Encoder):
@@ -44,7 +55,8 @@ class Graphormer3DEncoder(Encoder):
 
     The Gaussians of a distance (`DistanceKernels`, by the first column of both nodes) are
     summed over all nodes into the input of a node, and give the bias of the attention, which
-    all layers share. The layers run `blocks` times.
+    all layers share. The layers run `blocks` times. With a cutoff, Gaussians and attention
+    weights have the factor `cosine_cutoff` (our choice).
 
     Args:
         vocabularies: columns of nodes, of which the first has the chemical elements.
@@ -61,12 +73,14 @@ class Graphormer3DEncoder(Encoder):
         super().__init__()
         check_layers(config)
         check_least("blocks", config.blocks, 1)
+        check_least("attention_cutoff", config.attention_cutoff, 0)
         if vocabularies.node_dims is None:
             raise ValueError("node features are real numbers, expected elements")
         self.embed_dim = embed_dim = config.encoder_embed_dim
         num_heads = config.encoder_attention_heads
         kernels = config.gaussian_kernels
         self.blocks = config.blocks
+        self.cutoff = config.attention_cutoff
         self.node_encoder = NodeEncoder(vocabularies, config)
         num_types = self.node_encoder.table_rows[0]
         start = config.gaussian_start
@@ -101,12 +115,18 @@ class Graphormer3DEncoder(Encoder):
         distances = pair_distances(self.positions(batch))
         atoms = columns[..., 0].long()
         psi = self.kernels(distances, atoms.unsqueeze(2), atoms.unsqueeze(1))
+        if self.cutoff:
+            factor = cosine_cutoff(distances, self.cutoff).unsqueeze(-1).to(psi.dtype)
+            psi = psi * factor
         near = psi.masked_fill(~mask[:, None, :, None], 0).sum(2)
         x = self.node_encoder({**batch, "x": columns}) + self.neighbours(near)
         if perturb is not None:
             x = x + perturb.to(x.dtype)
         x = self.input_dropout(x)
-        bias = self.bias(psi).permute(0, 3, 1, 2)
+        bias = self.bias(psi)
+        if self.cutoff:
+            bias = bias + (factor + CUTOFF_FLOOR).log()
+        bias = bias.permute(0, 3, 1, 2)
         bias = bias.masked_fill(~mask[:, None, None], FORBIDDEN)
         if x.device.type != "cpu":
             bias = BiasedAttention.aligned(bias)

@@ -16,7 +16,7 @@ from graphormer_plugin.criterions.mae_deltapos import (
 from graphormer_plugin.data.graphs.periodic import NODE_DIMS
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import ARCHITECTURES, build_model
-from support.architectures import num_weights
+from support.architectures import num_weights, tiny_model
 from support.golden import load_golden
 
 SCHEMA = FeatureSchema(3, NODE_DIMS)
@@ -169,6 +169,27 @@ def test_images_have_no_energy_of_their_own(arrays, model):
     expected = (hooked[0][..., 0] * (real & (tags > 0))).sum(1)
     assert (energies[:, 0] - expected).abs().max() < 1e-12
     assert (tags[~real & batch["node_mask"]] > 0).any()
+
+
+@pytest.mark.parametrize("cutoff", [4.0, 0.0])
+@torch.no_grad()
+def test_energies_add_beyond_the_cutoff(cutoff):
+    """Atoms within the cutoff share an energy, others have that of each part."""
+    torch.manual_seed(0)
+    model = tiny_model("graphormer3d_small", attention_cutoff=cutoff).double().eval()
+    rows = model.encoder.node_encoder.table_rows
+
+    def energy(*numbers, at):
+        pos = torch.tensor([[[place, 0, 0] for place in at]], dtype=torch.float64)
+        x = torch.tensor([[[number % one for one in rows] for number in numbers]])
+        mask = torch.ones(1, len(numbers), dtype=torch.bool)
+        return model({"x": x, "node_mask": mask, "pos": pos})[0, 0].item()
+
+    near = energy(1, 2, at=[0, 1.5])
+    lone = energy(3, at=[0])
+    interaction = abs(energy(1, 2, 3, at=[0, 1.5, 3]) - near - lone)
+    far = abs(energy(1, 2, 3, at=[0, 1.5, 5.6]) - near - lone)
+    assert (far < 1e-5 * interaction) == bool(cutoff), (far, interaction)
 
 
 def test_sizes_of_nabladft():

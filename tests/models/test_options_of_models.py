@@ -45,6 +45,7 @@ cgt_zinc own_edge_encoding | encoder.projections.1.att.out_features -> 64
 cgt_zinc attention_memory=lean | encoder.attention_memory
 
 graphormer3d_small gaussian_start=even | encoder.kernels.kernels.floor -> 0.01
+graphormer3d_small attention_cutoff=5 | encoder.cutoff
 graphormer3d_small head_dropout=0.3 | head.dropout.p
 
 gps_zinc dropout=0.3 | encoder.layers.0.dropout.p

@@ -78,6 +78,7 @@ cgt_zinc pair_encodings=gaussians gaussian_types=all | gaussian_types 'all', exp
 gcn length_kernels=4 | length_kernels: the layers read no vectors of edges
 gt_zinc full_graph radius=4 | full_graph: all pairs are edges, without lengths
 gps_zinc radius=-1 | radius -1
+graphormer3d_small attention_cutoff=-1 | attention_cutoff -1
 gps_zinc pair_encodings=gaussians gaussian_start=x | gaussian_start 'x', expected uniform|nor
 cgt_zinc relative_encoding=rw | unknown relative encoding 'rw', expected rwse
 cgt_zinc relative_steps=0 | relative_steps 0
