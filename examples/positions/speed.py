@@ -71,17 +71,19 @@ def main(words: list[str] | None = None) -> None:
     args = parser.parse_args(words)
     torch.set_num_threads(1)
     store = GraphStore.open(args.store)
-    ids = store.splits["train"][: args.batch_size]
+    ids = np.arange(args.batch_size)
     graphs = graphs_of(store, ids)
     models = {}
     losses = {}
     for name, options in OURS.items():
         model = models[name] = build_model(name, graphs, **options)
-        batch, target = next(iter(graph_loader(graphs, model, len(graphs))))
+        batch, target = next(iter(graph_loader(graphs, model, batch_size=len(graphs))))
         losses[name] = lambda model=model, batch=batch, target=target: (
             (model(batch) - target).abs().mean()
         )
     if args.peers:
+        # schnetpack's metrics would load fairseq's torchaudio, which may be for another torch.
+        sys.modules["torchaudio"] = None
         sys.path.append(args.peers)
         rows = peers.Rows(args.rows)
         for name in ("schnet", "painn"):

@@ -24,6 +24,7 @@ sys.path.append(str(EXAMPLES / "positions"))
 import peers  # noqa: E402
 import rows  # noqa: E402
 import solvent  # noqa: E402
+import speed  # noqa: E402
 
 MAIN = {
     "fairseq_cli.train": fairseq_train.cli_main,
@@ -89,6 +90,18 @@ def test_rows_of_peers(folder, monkeypatch):
         pairs |= {(i, j) for i, j in near.tolist() if i != j}
     assert {*zip(batch["idx_i"].tolist(), batch["idx_j"].tolist())} == pairs
     assert batch["idx_m"].tolist() == [0] * len(atoms[0]) + [1] * len(atoms[1])
+
+
+def test_speed(folder, monkeypatch, capsys):
+    """A line with weights and two rates for each model."""
+    out, _ = folder
+    (store,) = out.glob("stores/*/")
+    monkeypatch.setattr(speed, "OURS", {"grpe_tiny": speed.GAUSSIANS})
+    speed.main([str(store), "", "--turns", "1", "--batch-size", "4"])
+    header, line = capsys.readouterr().out.splitlines()
+    name, *numbers = line.split("\t")
+    assert name == "grpe_tiny" and all(int(number) > 0 for number in numbers)
+    assert len(numbers) == 3 and header.count("\t") == 3
 
 
 def test_a_part_of_qm9(monkeypatch):
