@@ -28,6 +28,7 @@ class EnergyForcesTask(GraphPredictionTask):
     """
 
     vector = FORCES
+    plain_passes = False
 
     @property
     def targets(self) -> TargetSchema:
