@@ -63,7 +63,8 @@ def write_predictions(
     rows = store.rows(np.array(graphs, dtype=np.int64)).tolist()
     path = folder / f"{kind}_{split}.csv"
     columns, cells_of_row = identity
-    counts = store.label_counts
+    of_nodes = targets.level == "node"  # as forces beside energies
+    counts = store.sizes if of_nodes else store.label_counts
     values, labels = (
         [np.atleast_2d(outputs[graph][part])[: counts[graph]] for graph in graphs]
         for part in (0, 1)
@@ -76,7 +77,7 @@ def write_predictions(
     )
     header = ["row", *columns]
     first = [[row, *(cells_of_row[row] if columns else [])] for row in rows]
-    if targets.level == "node":
+    if of_nodes:
         header.append("node")
         parts = [[[node] for node in range(len(of_graph))] for of_graph in values]
     elif targets.level in OF_ENDS:

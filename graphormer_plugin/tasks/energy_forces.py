@@ -9,7 +9,6 @@ from fairseq.tasks import register_task
 from numpy.typing import NDArray
 
 from graphormer_plugin.compat.one_line_errors import one_line_errors
-from graphormer_plugin.criterions.evaluation import EvaluatedGraphs, Evaluation
 from graphormer_plugin.data.columns import FORCES, Level, rows_of_graphs
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store import GraphStore
@@ -54,17 +53,14 @@ class EnergyForcesTask(GraphPredictionTask):
                 )
         return model
 
-    def write_predictions(self, evaluation: Evaluation) -> None:
+    def write_predictions(self, outputs: dict[int, tuple[NDArray, NDArray]]) -> None:
         """Write energies as `GraphPredictionTask`, and forces to ``forces_<split>.csv``, a
         line for each atom."""
-        energies = Evaluation()
+        energies = {}
         forces = {}
-        for ids, output, target in evaluation.batches:
-            first = output[:, 0, :1], target[:, 0, :1]
-            energies.batches.append(EvaluatedGraphs(ids, *first))
-            for graph, *of_atoms in zip(ids.tolist(), output, target):
-                atoms = slice(self.store.sizes[graph])
-                forces[graph] = tuple(array[atoms, 1:] for array in of_atoms)
+        for graph, of_graph in outputs.items():
+            energies[graph] = tuple(array[0, :1] for array in of_graph)
+            forces[graph] = tuple(array[:, 1:] for array in of_graph)
         super().write_predictions(energies)
         names = [f"{self.vector}_{axis}" for axis in "xyz"]
         write_predictions(
@@ -91,7 +87,13 @@ class EnergyForcesTask(GraphPredictionTask):
         counts, energies, forces = map(np.concatenate, zip(*parts))
         labelled = np.isfinite(energies)
         atom_energies = np.linalg.lstsq(counts[labelled], energies[labelled])[0]
-        scale = float(np.sqrt(np.nanmean(np.square(forces)))) or 1.0
+        known = forces[np.isfinite(forces).all(1)]
+        if not len(known):
+            raise ValueError(
+                "--task energy_forces: all forces of the training split are missing; use "
+                "--task graph_prediction"
+            )
+        scale = float(np.sqrt(np.mean(np.square(known)))) or 1.0
         return dataclasses.replace(
             targets, mean=[0.0], std=[scale], atom_energies=atom_energies.tolist()
         )

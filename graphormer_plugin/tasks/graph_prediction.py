@@ -6,6 +6,7 @@ from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
+from numpy.typing import NDArray
 
 from graphormer_plugin.compat.one_line_errors import one_line_errors
 from graphormer_plugin.compat.training_state import (
@@ -419,16 +420,21 @@ class GraphPredictionTask(FairseqTask):
             evaluation = self.evaluation.take()
         if evaluation is not None and self.cfg.results_path and is_first_process():
             with one_line_errors():
-                options = self.dataset_options()
-                write_predictions(
-                    self.cfg.results_path,
-                    self.last_split,
-                    self.store,
-                    self.targets,
-                    evaluation.graphs,
-                    identities(options) if self.store.featuriser else ([], []),
-                )
+                self.write_predictions(evaluation.graphs)
         criterion.report(logging_outputs, evaluation)
+
+    def write_predictions(self, outputs: dict[int, tuple[NDArray, NDArray]]) -> None:
+        """Write the split that fairseq-validate loaded last to ``--results-path``; for
+        ``outputs`` see `Evaluation.graphs`."""
+        options = self.dataset_options()
+        write_predictions(
+            self.cfg.results_path,
+            self.last_split,
+            self.store,
+            self.targets,
+            outputs,
+            identities(options) if self.store.featuriser else ([], []),
+        )
 
     # Checkpoints
 

@@ -19,6 +19,7 @@ def store(splits, dataset="mine", rows=None):
         splits={name: np.array(part) for name, part in splits.items()},
         rows=lambda graphs: graphs if rows is None else np.array(rows)[graphs],
         label_counts=defaultdict(lambda: 2),
+        sizes=defaultdict(lambda: 2),
     )
 
 

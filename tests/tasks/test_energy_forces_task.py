@@ -178,6 +178,10 @@ def test_wrong_data(trained, tmp_path, monkeypatch, error):  # noqa: F811
         return error(run, fairseq_train.cli_main, words, monkeypatch)
 
     assert "no forces" in refused("", tmp_path / "still.xyz")
+    rows = [line.split() for line in xyz.read_text().splitlines()]
+    lines = [" ".join([*row[:6], "nan"] if len(row) == 7 else row) for row in rows]
+    (tmp_path / "nan.xyz").write_text("\n".join([*lines, ""]))
+    assert "training split are missing" in refused("", tmp_path / "nan.xyz")
     other = "--pair-encodings random_walks"
     plain = "--gaussian-kernels 128 --gaussian-types none --gaussian-node-factor 0"
     assert "does not read positions" in refused(f"{other} {plain}")
