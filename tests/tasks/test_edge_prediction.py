@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 from graphormer_plugin import hub
 from graphormer_plugin.data import DATASETS, DatasetSource
-from graphormer_plugin.pyg import build_model, graph_loader
+from graphormer_plugin.pyg import GraphLoss, build_model, graph_loader
 from graphormer_plugin.tasks.edge_prediction import (
     EdgePredictionConfig,
     EdgePredictionTask,
@@ -93,6 +93,21 @@ def test_batches_and_models_of_pyg():
     values = [[20, 1, 12], [5, np.nan, 6]]
     assert target.tolist() == pytest.approx(np.array(values), nan_ok=True)
     assert model(batch).shape == (2, 3, 1)
+    pairs = torch.tensor([[0, 0], [1, 2]])
+    labels = torch.tensor([1.0, 0.0])
+    linked = [triangle(edge_label_index=pairs, edge_label=labels)] * 2
+    learner = build_model("gt_zinc", linked, level="pair")
+    loss_of = GraphLoss(learner.targets)
+    optimiser = torch.optim.Adam(learner.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(20):
+        ((batch, target),) = graph_loader(linked, learner, batch_size=2)
+        assert batch["ends"].tolist() == [pairs.T.tolist()] * 2
+        optimiser.zero_grad()
+        losses.append(loss_of(learner(batch), target))
+        losses[-1].backward()
+        optimiser.step()
+    assert losses[-1] < 0.5 * losses[0]
     unlabelled = [triangle(y=None)] * 2
     ((_, target),) = graph_loader(unlabelled, model, batch_size=2)
     assert target.shape == (2, 3) and target.isnan().all()
