@@ -9,7 +9,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from graphormer_plugin.modules.batch_norm import running_statistics_kept
-from graphormer_plugin.tasks import _cuda_graphs
+from graphormer_plugin.tasks import _cuda_graphs, graph_prediction
 from graphormer_plugin.tasks._cuda_graphs import GraphedForward, check_cuda_graphs
 from graphormer_plugin.tasks.energy_forces import EnergyForcesTask
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
@@ -18,6 +18,7 @@ from graphormer_plugin.tasks.graph_prediction_with_flag import (
 )
 from graphormer_plugin.tasks.is2re import IS2RETask
 from support.architectures import make_batch, rates_of, tiny_model
+from support.training import logged
 
 # Two and five graphs occur often, three once.
 ORDER = [*([[0, 2], [3, 4], [1, 2, 3, 4, 5], [5, 0]] * 4), [0, 1, 2], [2, 3]]
@@ -197,6 +198,21 @@ def test_what_goes_with_graphs(task, gpu, options, message, monkeypatch):
         return
     with pytest.raises(ValueError, match=f"--cuda-graphs: .*{message}"):
         check_cuda_graphs(run, task.plain_passes)
+
+
+@pytest.mark.parametrize("flags", ["", "--update-freq 2", "--bf16"])
+def test_fairseq_train(flags, train, captured, monkeypatch, fresh_fairseq):
+    """fairseq's trainer around the twin: bfloat16 differs by its rounding."""
+    monkeypatch.setattr(graph_prediction, "check_cuda_graphs", lambda *_: None)
+    words = f"--max-epoch 4 --dropout 0 --attention-dropout 0 {flags}".split()
+    losses = []
+    for name, more in (("eager", ()), ("graphs", ("--cuda-graphs",))):
+        epochs = logged(train(name, *words, *more), "train")
+        losses.append([epoch["train_loss"] for epoch in epochs])
+    assert len(captured) > 0 and len(losses[0]) == 4
+    assert losses[1] == pytest.approx(
+        losses[0], rel=2e-2 if flags == "--bf16" else 1e-5
+    )
 
 
 def test_a_training_without_a_gpu_is_refused(train, tmp_path, capsys):
