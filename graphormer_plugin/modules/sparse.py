@@ -17,8 +17,7 @@ class NodeLayout:
     Attributes:
         sizes: [B] int64, nodes of each graph.
         ptr: [B] int64, the flat index of the first node of each graph.
-        local_index: [S] int64, number of each node within its graph; nodes beyond N, which
-            only pad a batch, share the last number.
+        local_index: [S] int64, number of each node within its graph.
         flat_index: [S] int64, index of each node into [B * N, ...].
 
     Example:
@@ -40,7 +39,6 @@ class NodeLayout:
         # Counted, not looked up with nonzero(), which would wait for a GPU.
         nodes = torch.arange(node_graph.shape[0], device=node_graph.device)
         self.local_index = nodes - self.ptr[node_graph]
-        self.local_index = self.local_index.clamp(max=self.max_nodes - 1)
         self.flat_index = node_graph * self.max_nodes + self.local_index
 
     def flatten(self, padded: Tensor) -> Tensor:

@@ -15,9 +15,9 @@ NODES, EDGES = 2, 8
 def pad_batch(batch: dict[str, Tensor]) -> tuple[dict[str, Tensor], list[Tensor]]:
     """Pad a batch to the shapes of its bucket. Nothing waits for a GPU.
 
-    In sparse fields a graph without real nodes follows the others. Its two or more nodes are
-    in no `node_mask`, and additional edges lead from its first node to its second, so that
-    nothing is passed on from layer to layer.
+    For sparse fields graphs without real nodes follow the others. Two or more nodes of the
+    first, which are in no `node_mask`, take the places of all; additional edges lead from the
+    first node to the second, so that nothing is passed on from layer to layer.
 
     Returns:
         - the fields, padded;
@@ -39,7 +39,8 @@ def pad_batch(batch: dict[str, Tensor]) -> tuple[dict[str, Tensor], list[Tensor]
     }
     nodes = sizes.get("sum N", 0)
     if "sum N" in sizes:
-        padded["B"] = graphs + 1
+        places = _rounded(NODES * graphs + 1, padded["N"])
+        padded["B"] = graphs + places // padded["N"]
         padded["sum N"] = _rounded(nodes + 2, NODES * graphs)
     if "E" in sizes:
         padded["E"] = _rounded(sizes["E"] + 1, EDGES * graphs)
