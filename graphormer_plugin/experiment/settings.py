@@ -171,7 +171,7 @@ class Settings(TableOptions, Places):
         "head: a Gaussian process on the frozen vectors of --start; trees: boosted trees "
         "on fingerprints and descriptors; finetune: train the weights of --start; scratch: "
         "start from random weights; auto: finetune with an option of a training such as "
-        f"--epochs, trees above {MAX_ROWS:,} training labels of a target, else the better "
+        f"--epochs, trees for several targets above {MAX_ROWS:,} labels, else the better "
         "of head and trees on valid (default)",
         words=MODELS,
         group="model",

@@ -19,8 +19,8 @@ def experiment(labels=LABELS, splits=(SPLIT,), more=None, **options):
 
 
 def test_what_auto_makes(monkeypatch):
-    """A head; trees above its limit; a training with options of it, or where no head can be
-    fitted: a label of weight 0 does not count."""
+    """A head; trees for several targets above its limit; a training with options of it, or
+    where no head can be fitted: a label of weight 0 does not count."""
     assert experiment().model == HEAD
     assert experiment(epochs=3).model == FINETUNE
     assert experiment(np.ones((12, 1))).model == FINETUNE
@@ -29,8 +29,11 @@ def test_what_auto_makes(monkeypatch):
     monkeypatch.setattr(module, "MAX_ROWS", 8)
     assert experiment().model == HEAD
     many = SPLIT | {"train": np.arange(9)}
-    assert experiment(splits=[SPLIT, many]).model == TREES
-    assert experiment(splits=[SPLIT, many], epochs=3).model == FINETUNE
+    assert experiment(splits=[SPLIT, many]).model == HEAD
+    several = np.tile(LABELS, 2)
+    assert experiment(several).model == HEAD
+    assert experiment(several, splits=[SPLIT, many]).model == TREES
+    assert experiment(several, splits=[SPLIT, many], epochs=3).model == FINETUNE
 
 
 def test_a_damaged_file_is_named(tmp_path):
