@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.columns import Level, is_missing
+from graphormer_plugin.data.columns import Level, is_missing, learned_level
 
 # The joint type of all bond columns is a mixed-radix number up to this many values,
 # so that it fits a byte together with 0 = no bond.
@@ -188,7 +188,8 @@ class TargetSchema:
         if self.kind not in TARGET_KINDS:
             expected = "|".join(TARGET_KINDS)
             raise ValueError(f"targets are {self.kind!r}, expected {expected}")
-        object.__setattr__(self, "level", Level(self.level))  # JSON has a word
+        level = learned_level(self.level)  # JSON has a word
+        object.__setattr__(self, "level", level)
         if self.class_names and len(self.class_names) != len(self.names):
             text = f"class names {self.class_names}, expected a list for each of"
             raise ValueError(f"{text} {self.names}")

@@ -105,8 +105,8 @@ class TestTargetSchema:
 
 class TestBatchSpec:
     def test_fields_are_those_of_the_kernel(self):
-        """All but the numbers of graphs, which need no kernel."""
-        assert FIELDS.keys() - {"graph_features"} == cython_ext.FIELDS
+        """All but numbers of graphs and labelled pairs, which need no kernel."""
+        assert FIELDS.keys() - {"graph_features", "ends"} == cython_ext.FIELDS
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
