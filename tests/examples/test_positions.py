@@ -21,10 +21,10 @@ from support.training import logged, run_once
 ase = pytest.importorskip("ase", reason="pip install ase")
 pytest.importorskip("ase.io", reason="pip install ase")
 sys.path.append(str(EXAMPLES / "positions"))
+import graphs_per_second  # noqa: E402
 import peers  # noqa: E402
 import rows  # noqa: E402
 import solvent  # noqa: E402
-import speed  # noqa: E402
 
 MAIN = {
     "fairseq_cli.train": fairseq_train.cli_main,
@@ -92,12 +92,14 @@ def test_rows_of_peers(folder, monkeypatch):
     assert batch["idx_m"].tolist() == [0] * len(atoms[0]) + [1] * len(atoms[1])
 
 
-def test_speed(folder, monkeypatch, capsys):
+def test_graphs_per_second(folder, monkeypatch, capsys):
     """A line with weights and two rates for each model."""
     out, _ = folder
     (store,) = out.glob("stores/*/")
-    monkeypatch.setattr(speed, "OURS", {"grpe_tiny": speed.GAUSSIANS})
-    speed.main([str(store), "", "--turns", "1", "--batch-size", "4"])
+    monkeypatch.setattr(
+        graphs_per_second, "OURS", {"grpe_tiny": graphs_per_second.GAUSSIANS}
+    )
+    graphs_per_second.main([str(store), "", "--turns", "1", "--batch-size", "4"])
     header, line = capsys.readouterr().out.splitlines()
     name, *numbers = line.split("\t")
     assert name == "grpe_tiny" and all(int(number) > 0 for number in numbers)

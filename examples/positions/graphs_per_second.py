@@ -1,6 +1,6 @@
 """Graphs a second of our models with positions and of schnetpack's, in turns on one core.
 
-    python examples/positions/speed.py STORE ROWS.npz --peers peers/lib/python3.11/site-packages
+    python examples/positions/graphs_per_second.py STORE ROWS.npz --peers SITE_PACKAGES
 
 ROWS.npz is of STORE, by `rows.py`. A turn is a training step (loss, gradients, Adam) or a
 prediction of the same graphs with each model, without the making of batches. A line has the
@@ -67,7 +67,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("rows")
     parser.add_argument("--peers", help="site-packages with schnetpack")
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--turns", type=int, default=5)
     args = parser.parse_args(words)
     torch.set_num_threads(1)
     store = GraphStore.open(args.store)
