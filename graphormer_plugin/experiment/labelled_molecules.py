@@ -197,7 +197,10 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
         table, options, explore=True, find_kind=not settings.target_kind, more=more
     )
     source = read.source
-    rows, parsed, failures = parse_molecules(read, settings, progress)
+    split = "cluster" if settings.split == "cluster" else options.split
+    rows, parsed, failures = parse_molecules(
+        read, settings, split == "scaffold", progress
+    )
     labels = np.asarray(source.targets, np.float64)[rows]
     given_split = None
     parts = source.splits if options.split.startswith("column:") else None
@@ -224,11 +227,11 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
         extra=np.asarray(source.graph_values)[rows],
         extra_names=read.others,
         extras=[read.cells[row] for row in rows],
-        scaffolds=parsed["scaffold"],
+        scaffolds=parsed.get("scaffold", ()),
         keys=parsed["identity"],
         constitutions=parsed["constitution"],
         groups=read_groups(read, settings.groups, rows),
-        split="cluster" if settings.split == "cluster" else options.split,
+        split=split,
         given_split=given_split,
         folds=folds,
         times=None if read.times is None else read.times[rows],
@@ -269,14 +272,16 @@ def read_groups(read: Labels, column: str, rows: Sequence[int]) -> list[str]:
 
 
 def parse_molecules(
-    read: Labels, settings: Settings, progress: bool
+    read: Labels, settings: Settings, scaffold: bool, progress: bool
 ) -> tuple[list[int], dict[str, list], list[tuple[int | str, str, str]]]:
     """Rows whose molecules can be parsed, the extras of `parse_smiles` by their names, and
     the failures; see `LabelledMolecules`."""
     rows: list[int] = []
-    parsed: dict[str, list] = {"scaffold": [], "identity": [], "constitution": []}
+    parsed: dict[str, list] = {"identity": [], "constitution": []}
+    if scaffold:
+        parsed["scaffold"] = []
     failures: list[tuple[int | str, str, str]] = []
-    parser = settings.featuriser.plain().row_parser(True)
+    parser = settings.featuriser.plain().row_parser(scaffold)
     for piece in featurise(
         read.source.smiles,
         LimitedParser(parser, settings.max_atoms),

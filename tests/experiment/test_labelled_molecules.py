@@ -40,6 +40,7 @@ def test_the_only_column_of_numbers_is_the_target(read):
     assert table.extra_names == ["name", "part"]
     assert table.extras[1] == ["ring", "train"]
     assert table.scaffolds[:4] == ["", "C1CC1", "", "c1ccccc1"]
+    assert not read(*without("active"), split="random").scaffolds  # not computed
 
 
 def test_classes_are_found(read, write):
