@@ -7,6 +7,7 @@ import numpy as np
 from rdkit import Chem
 from rdkit.Chem import rdDepictor
 
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.graphs.smiles import SMILES
 from graphormer_plugin.data.reading.cells import number_in
@@ -60,6 +61,12 @@ class Explainer:
         atoms: Sequence[int] = (),
     ) -> None:
         self.predictor = predictor
+        level = predictor.targets.level
+        if level is not Level.GRAPH:
+            raise ValueError(
+                f"the model predicts {level}s, and explanations are of graphs; "
+                "graphormer-predict writes its predictions"
+            )
         names = list(predictor.targets.names)
         if target is not None and target not in names:
             raise ValueError(f"--target {target}: expected one of {', '.join(names)}")

@@ -63,6 +63,11 @@ class Predictor:
 
     def __post_init__(self) -> None:
         first = self.members[0]
+        level = first.targets.level
+        if len(self.members) > 1 and level is not Level.GRAPH:
+            raise ValueError(
+                f"several models of {level}s have no mean; name one of them"
+            )
         names = list(first.targets.names)
         for index in self.logs:
             names[index] = names[index].removeprefix(LOG)
@@ -177,7 +182,7 @@ class Predictor:
                 3D positions, or substructures are not registered.
         """
         molecules = self.read(inputs)
-        if self.targets.level == "graph":
+        if self.targets.level is Level.GRAPH:
             return self._together(molecules, batch_size, extra, False).values
         numbers = extra_values(self.extra_columns, extra, len(molecules))
         return self.member.values(self.member.graphs(molecules, numbers), batch_size)
@@ -225,9 +230,11 @@ class Predictor:
     ) -> Prediction:
         """Predict, with the spread of a head or of several models, and the likeness to the
         training molecules; see `predict` and `read` for the arguments and errors."""
-        if self.targets.level != "graph":
-            level = self.targets.level
-            raise ValueError(f"predictions of {level}s have neither spread nor domain")
+        level = self.targets.level
+        if level is not Level.GRAPH:
+            raise ValueError(
+                f"predictions of {level}s have neither spread nor domain; take predict"
+            )
         molecules = self.read(inputs, smiles)
         return self._together(molecules, batch_size, extra, True)
 

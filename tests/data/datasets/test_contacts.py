@@ -9,7 +9,7 @@ from fairseq_cli import train as fairseq_train
 from rdkit import Chem
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli import predict
+from graphormer_plugin.cli import explain, predict
 from graphormer_plugin.data.datasets.contacts import contacts_of
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graphs.conformers import embedded_positions
@@ -88,7 +88,7 @@ def test_molecules_that_cannot_be_read(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.usefixtures("fresh_fairseq")
-def test_pairs_of_smiles_are_predicted(tmp_path, monkeypatch):
+def test_pairs_of_smiles_are_predicted(tmp_path, monkeypatch, capsys):
     """Training on a table, and predictions of all pairs of new molecules, in any spelling."""
     table = tmp_path / "molecules.csv"
     table.write_text("\n".join(["smiles", *[ACID] * 10]))
@@ -113,3 +113,17 @@ def test_pairs_of_smiles_are_predicted(tmp_path, monkeypatch):
     np.testing.assert_allclose([pair[2:] for pair in pairs], one, atol=1e-6)
     assert rows[1]["pairs"] == "" and "unclosed ring" in rows[1]["reason"]
     assert rows[2]["pairs"] == "[]" and rows[2]["reason"] == ""
+    other = str(tmp_path / "other.csv")
+    picture = str(tmp_path / "picture.png")
+    capsys.readouterr()
+    for command, words, line in (
+        (
+            explain,
+            [checkpoint, "CCO", picture],
+            "pairs, and explanations are of graphs",
+        ),
+        (predict, [checkpoint, checkpoint, str(output), other], "name one of them"),
+    ):
+        assert command.main(words) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and line in error
