@@ -172,7 +172,8 @@ class Predictor:
         Returns:
             float64 [len(inputs), C], rows in input order: values in the targets' unit
             for regression, else probabilities (per class for a multiclass target). A
-            model of nodes returns a list with an array [N, C] per graph, and one of edges
+            model of nodes returns a list with an array [N, C] per graph, atoms in the order
+            of the source, and one of edges
             or pairs with rows for ``edge_index`` or ``edge_label_index`` (without it, see
             `GraphChunk.with_ends`).
 
@@ -184,21 +185,31 @@ class Predictor:
         molecules = self.read(inputs)
         if self.targets.level is Level.GRAPH:
             return self._together(molecules, batch_size, extra, False).values
-        numbers = extra_values(self.extra_columns, extra, len(molecules))
-        return self.member.values(self.member.graphs(molecules, numbers), batch_size)
+        parts = self.predicted_parts(molecules, batch_size, extra)
+        return [part[:, -self.targets.num_outputs :] for part in parts]
 
+    @torch.no_grad()
     def predicted_parts(
         self, molecules: Molecules, batch_size: int = 128, extra: Extra = None
     ) -> list[np.ndarray]:
         """Predictions of nodes, edges or pairs with a row for each, and before those of an edge
         or pair its two atoms: [N, C] or [P, 2 + C] of each molecule, atoms as in the source.
         """
+        if molecules.chunk is None:
+            return []
         level = self.targets.level
-        values = self.predict(molecules, batch_size, extra)
+        numbers = extra_values(self.extra_columns, extra, len(molecules))
+        graphs = self.member.graphs(molecules, numbers)
+        values = self.member.values(graphs, batch_size)
         if level is Level.NODE:
             return molecules.to_source_order(values, [0])
         ends = molecules.ends(level)
-        return [np.hstack(part) for part in zip(ends, values, strict=True)]
+        parts = [np.hstack(part) for part in zip(ends, values, strict=True)]
+        if level is Level.PAIR and molecules.chunk.label_index is None:
+            for part in parts:  # canonical numbers have another order
+                part[:, :2].sort(1)
+            parts = [part[np.lexsort((part[:, 1], part[:, 0]))] for part in parts]
+        return parts
 
     def energies_and_forces(
         self, inputs: Inputs, batch_size: int = 128

@@ -168,6 +168,22 @@ def test_graphs_and_smiles_are_one(arch):
     assert one.predict([]).shape == (0, 1) and one.embed([], 2).shape == (0, 32)
 
 
+@pytest.mark.parametrize("level", ["node", "pair"])
+@pytest.mark.parametrize("featuriser", ["ogb", "ogb_canonical"])
+def test_parts_have_the_order_of_the_smiles(level, featuriser):
+    """Both spellings have the same predictions for the same atoms."""
+    targets = TargetSchema(["y"], "", "binary", level)
+    one = predictor(targets=targets, featuriser=featuriser)
+    found, reverse = one.predict(["CCO", "OCC"])
+    assert found.shape == (3, 1) and np.ptp(found) > 1e-3
+    np.testing.assert_allclose(found, reverse[::-1], atol=1e-9)
+    parts = one.predicted_parts(one.read(["OCC"]))[0]
+    np.testing.assert_allclose(parts[:, -1:], reverse, atol=1e-9)
+    if level == "pair":
+        assert parts[:, :2].tolist() == [[0, 1], [0, 2], [1, 2]]
+    assert one.predict([]) == []
+
+
 def test_nodes_of_generated_graphs(tmp_path):
     """Node level: as the model itself says of batches of the store."""
     options = DatasetOptions(
