@@ -36,6 +36,7 @@ from graphormer_plugin.data.files import atomic_write  # noqa: E402
 from graphormer_plugin.data.schema import TargetSchema  # noqa: E402
 from graphormer_plugin.finetune.fit_head import fit_on_features  # noqa: E402
 from graphormer_plugin.heads.kernels import raw_features  # noqa: E402
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts  # noqa: E402
 
 COLUMNS = "set model rmse rmse_cliffs pearson train test commit".split()
 BIOGEN = {
@@ -152,7 +153,7 @@ def minimol(
         raw[block] = raw_features(block, np.empty(0), smiles)
     head = fit_on_features(
         {block: values[learn] for block, values in raw.items()},
-        table.smiles[learn].tolist(),
+        MoleculeFacts.of(table.smiles[learn]),
         table.loc[learn, ["y"]].to_numpy(float),
         TargetSchema(["y"], kind="regression"),
         seed=1,

@@ -19,6 +19,7 @@ from graphormer_plugin.data.graphs.smiles import mol_of_smiles
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.fit_trees import fit_trees
 from graphormer_plugin.heads.kernels import raw_features
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 
 TABLE = "peptide_multi_class_dataset.csv.gz"
 SPLIT = "splits_random_stratified_peptide.pickle"
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     schema = TargetSchema([f"class {k}" for k in range(labels.shape[1])], kind="binary")
     trees = fit_trees(
         {name: values[fitted] for name, values in raw.items()},
-        [mols[row] for row in fitted],
+        MoleculeFacts.of(mols)[fitted],
         labels[fitted],
         schema,
         trees=args.trees,

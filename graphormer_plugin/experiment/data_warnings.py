@@ -155,8 +155,8 @@ def tautomer_keys(
     rows_of: dict[tuple[str, str], list[int]] = {}
     featuriser = OGBFeaturiser(False, largest_fragment)
     with rdBase.BlockLogs():
-        mols = [featuriser.mol_as_written(text) for text in table.smiles]
-        for row, mol in enumerate(mols):
+        for row, text in enumerate(table.smiles):
+            mol = featuriser.mol_as_written(text)
             skeleton = MolHash(Chem.Mol(mol), HashFunction.ElementGraph)
             rows_of.setdefault((CalcMolFormula(mol), skeleton), []).append(row)
         shared = [rows for rows in rows_of.values() if len({*keys[rows].tolist()}) > 1]
@@ -167,7 +167,8 @@ def tautomer_keys(
             if left <= 0:
                 break
             with contextlib.suppress(ValueError):  # RDKit may refuse a rare valence
-                tautomers = enumerator.Enumerate(mols[row])
+                mol = featuriser.mol_as_written(table.smiles[row])
+                tautomers = enumerator.Enumerate(mol)
                 left -= len(tautomers)
                 mol = enumerator.PickCanonical(tautomers)
                 keys[row] = molecule_key(Chem.MolToSmiles(mol, isomericSmiles=False))

@@ -247,8 +247,10 @@ class Experiment:
 
     @cached_property
     def molecules(self) -> Molecules:
-        """Graphs and RDKit's molecules, parsed once for all models."""
-        return self.parsed or read(self.table.texts, self.settings.featuriser)
+        """Graphs, parsed once for all models."""
+        return self.parsed or read(
+            self.table.texts, self.settings.featuriser, keep_parsed=False
+        )
 
     @cached_property
     def features(self) -> dict[str, np.ndarray]:

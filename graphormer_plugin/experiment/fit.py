@@ -216,7 +216,7 @@ def fitted_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
             },
             {"vectors": (len(table.labels), None)},
         )
-    mols = experiment.molecules.described
+    facts = experiment.molecules.facts
 
     def _fit(rows: np.ndarray) -> Head | Trees:
         rows = table.without_copies(rows)
@@ -224,7 +224,7 @@ def fitted_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
         if not is_head:
             return fit_trees(
                 {name: values[rows] for name, values in raw.items()},
-                [mols[row] for row in rows],
+                facts[rows],
                 table.labels[rows],
                 table.targets,
                 weights_digest(state["model"]),
@@ -237,7 +237,7 @@ def fitted_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
         rows = rows[training_sample(table.labels[rows], seed, of_rows)]
         return fit_on_features(
             {name: values[rows] for name, values in raw.items()},
-            [mols[row] for row in rows],
+            facts[rows],
             table.labels[rows],
             table.targets,
             weights_digest(state["model"]),

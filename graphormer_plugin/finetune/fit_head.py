@@ -9,7 +9,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from graphormer_plugin.data.files import PathName
-from graphormer_plugin.data.graphs.smiles import identity_of
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads import MAX_ROWS
 from graphormer_plugin.heads.array_file import weights_digest
@@ -100,7 +99,7 @@ def fit_head(
     digest = weights_digest(read_checkpoint(checkpoint).weights)
     head = fit_on_features(
         raw,
-        molecules.described,
+        molecules.facts,
         labels,
         schema,
         digest,
@@ -136,11 +135,9 @@ def save_training_domain(
     molecules = predictor.read([texts[row] for row in rows])
     vectors = predictor.embed(molecules, layers=1)  # predictions have the same
     labelled = None if labelled is None else labelled[rows]
-    domain = Domain.of(vectors, molecules.described, labelled)
+    domain = Domain.of(vectors, molecules.facts, labelled)
     if len(rows) < len(texts):
-        domain.molecules = np.unique(
-            [*map(identity_of, predictor.read(texts).described)]
-        )
+        domain.molecules = np.unique(predictor.read(texts).facts.identity)
     if extra is not None:
         domain.ranges = ranges_of(extra)
     path = domain_file(checkpoint)

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rdkit import Chem
-from rdkit.Chem import rdMolHash
 from scipy.sparse import csr_array
 
 from graphormer_plugin.data.reading.label_warnings import LABEL_TOLERANCE
@@ -47,7 +45,7 @@ class Measurements:
 
 def measurements(
     raw: dict[str, NDArray],
-    molecules: Sequence[Chem.Mol],
+    molecules: NDArray[np.uint64],
     labels: Floats,
     weights: Floats | None,
     bounds: NDArray[np.int8],
@@ -60,9 +58,10 @@ def measurements(
 
     Args:
         raw: features of the rows by block.
+        molecules: `constitution` of the rows, see `MoleculeFacts`.
         labels, weights, bounds: see `fit_on_features`.
     """
-    molecule = molecule_numbers(molecules)
+    molecule = _numbers(molecules.tolist())
     first = _first_equal(raw, molecule)
     weights = np.ones(labels.shape) if weights is None else np.array(weights)
     labels = labels.copy()
@@ -102,18 +101,6 @@ def _shares(labels: Floats, conditions: NDArray[np.int64]) -> Floats:
         _, number, counts = found
         share[:] = 1 / counts[number.reshape(-1)]
     return shares
-
-
-def molecule_numbers(molecules: Sequence[Chem.Mol]) -> NDArray[np.int64]:
-    """Number of each row's molecule [n], in the order of their first rows. Stereoisomers
-    have one number, and so do tautomers whose hydrogens move between hetero atoms."""
-    tautomer = rdMolHash.HashFunction.HetAtomTautomer
-    keys = []
-    for mol in molecules:
-        flat = Chem.Mol(mol)
-        Chem.RemoveStereochemistry(flat)
-        keys.append(rdMolHash.MolHash(flat, tautomer))
-    return _numbers(keys)
 
 
 def left_out_covariance(root: Floats, groups: NDArray[np.int64]) -> csr_array:

@@ -12,9 +12,9 @@ from rdkit import Chem
 
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.files import PathName
-from graphormer_plugin.data.graphs.smiles import identity_of
 from graphormer_plugin.heads.array_file import Contents, reading, write_arrays
 from graphormer_plugin.heads.kernels import Floats, Reference, mean_squared_differences
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 from graphormer_plugin.heads.prediction import IN_DOMAIN
 
 VERSION = 1
@@ -73,31 +73,28 @@ class Domain:
     def of(
         cls,
         vectors: NDArray,
-        mols: Sequence[Any],
+        facts: MoleculeFacts,
         labelled: NDArray[np.bool_] | None = None,
         extra: Floats | None = None,
     ) -> "Domain":
-        """Domain of n >= 1 training molecules (RDKit), by their vectors [n, D], by which
+        """Domain of n >= 1 training molecules, by their vectors [n, D], by which
         of the labels [n, T] they have, and by the numbers beside them [n, K]."""
         if labelled is not None and (labelled == labelled[:, :1]).all():
             labelled = None
-        elements = {atom.GetAtomicNum() for mol in mols for atom in mol.GetAtoms()}
-        sizes = [mol.GetNumHeavyAtoms() for mol in mols]
         vectors = np.asarray(vectors, np.float32)
         scaled = Reference("vectors", vectors).scaled
         nearest = nearest_distances(scaled, scaled, labelled, others=True)
         nearest[np.isinf(nearest)] = 0  # there is no other
         if labelled is not None:
             nearest[~labelled] = np.inf
-        atoms = min(sizes), max(sizes)
         return cls(
             vectors,
             np.sort(nearest, 0),
-            sorted(elements),
-            atoms,
+            np.flatnonzero(facts.elements.any(0)).tolist(),
+            (int(facts.atoms.min()), int(facts.atoms.max())),
             labelled,
-            np.unique(np.array([*map(identity_of, mols)], np.uint64)),
-            ranges_of(np.empty((len(mols), 0)) if extra is None else extra),
+            np.unique(facts.identity),
+            ranges_of(np.empty((len(facts), 0)) if extra is None else extra),
         )
 
     def score(self, vectors: NDArray) -> Floats:
@@ -122,13 +119,10 @@ class Domain:
                 shares[:, target] = 1 - np.searchsorted(nearest, of_target) / count
         return shares
 
-    def unseen(self, mol: Any) -> tuple[list[int], bool]:
-        """Elements of a molecule that training lacks, and whether its size is outside of
-        the training molecules' range."""
-        numbers = {atom.GetAtomicNum() for atom in mol.GetAtoms()}
+    def has_other_size(self, facts: MoleculeFacts) -> NDArray[np.bool_]:
+        """Whether each molecule [q] is smaller or larger than all training molecules."""
         low, high = self.atoms
-        outside = not low <= mol.GetNumHeavyAtoms() <= high
-        return sorted(numbers - set(self.elements)), outside
+        return (facts.atoms < low) | (facts.atoms > high)
 
     def is_beyond(self, extra: Floats) -> NDArray[np.bool_]:
         """Whether each number [q, K] is outside of the training's range."""
@@ -165,18 +159,15 @@ def ranges_of(extra: Floats) -> Floats:
     return ends.astype(np.float64)
 
 
-def is_fitted(domains: Sequence[Domain], mols: Sequence[Chem.Mol]) -> NDArray[np.bool_]:
+def is_fitted(domains: Sequence[Domain], facts: MoleculeFacts) -> NDArray[np.bool_]:
     """Whether a model was fitted to each molecule; stereoisomers are other molecules."""
-    fitted = np.array(
-        [key for domain in domains for key in domain.molecules], np.uint64
-    )
-    keys = map(identity_of, mols if len(fitted) else [])
-    return np.isin(np.array([*keys], np.uint64), fitted)
+    fitted = [domain.molecules for domain in domains]
+    return np.isin(facts.identity, np.concatenate([np.empty(0, np.uint64), *fitted]))
 
 
 def outside_domain(
     domains: Sequence[Domain],
-    mols: Sequence[Chem.Mol],
+    facts: MoleculeFacts,
     in_domain: Floats,
     columns: Sequence[str] = (),
     extra: Floats | None = None,
@@ -209,12 +200,13 @@ def outside_domain(
         for name, count in zip(columns, beyond.sum(0).tolist(), strict=True):
             counts[COLUMN + name] = count
     counts[OUTSIDE] = int(far.sum())
-    counts[FITTED] = int(is_fitted(domains, mols).sum())
-    for mol in mols:
-        unseen = [domain.unseen(mol) for domain in domains]
-        elements = set.intersection(*({*numbers} for numbers, _ in unseen))
-        counts.update(symbol(number) for number in sorted(elements))
-        counts[SIZE] += all(outside for _, outside in unseen)
+    counts[FITTED] = int(is_fitted(domains, facts).sum())
+    counts[SIZE] = int(np.all([d.has_other_size(facts) for d in domains], 0).sum())
+    seen = sorted({number for domain in domains for number in domain.elements})
+    of_elements = facts.elements.sum(0)
+    of_elements[seen] = 0
+    for number in np.flatnonzero(of_elements).tolist():
+        counts[symbol(number)] = int(of_elements[number])
     return counts
 
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from rdkit import Chem
 
 from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.reading.labels import exact_labels
@@ -15,8 +14,9 @@ from graphormer_plugin.heads.copies import measurements
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.gaussian_processes import GaussianProcesses
 from graphormer_plugin.heads.head import SCORES, Head
-from graphormer_plugin.heads.kernels import KERNELS, Floats, as_mol
+from graphormer_plugin.heads.kernels import KERNELS, Floats
 from graphormer_plugin.heads.marginal_likelihood import LENGTH, NOISE, WEIGHT
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 from graphormer_plugin.heads.solver import sample
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ BLOCKS = ("vectors", "fingerprint", "descriptors")  # and extra, where it is giv
 
 def fit_on_features(
     raw: dict[str, NDArray],
-    molecules: Sequence[str | Chem.Mol],
+    facts: MoleculeFacts,
     labels: Floats,
     schema: TargetSchema,
     digest: str = "",
@@ -86,12 +86,11 @@ def fit_on_features(
         labels = np.where(np.isnan(labels), np.nan, labels == classes)
         weights = None if weights is None else np.tile(weights, len(classes))
     raw = {name: raw[name] for name in {*blocks, "vectors"}}
-    mols = [*map(as_mol, molecules)]
-    measured = measurements(raw, mols, labels, weights, bounds)
+    measured = measurements(raw, facts.constitution, labels, weights, bounds)
     raw = {name: values[measured.rows] for name, values in raw.items()}
     labelled = None if schema.kind == "multiclass" else ~np.isnan(measured.labels)
-    mols = [mols[row] for row in measured.rows]
-    domain = Domain.of(raw["vectors"], mols, labelled, raw.get("extra"))
+    facts = facts[measured.rows]
+    domain = Domain.of(raw["vectors"], facts, labelled, raw.get("extra"))
     rng = np.random.default_rng(seed)
     processes = GaussianProcesses(schema.kind, raw, blocks, measured, rng)
     first = processes.choose_kernels()

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rdkit import Chem
 from scipy.sparse import csr_matrix
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
-from graphormer_plugin.data.graphs.smiles import identity_of
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads import MAX_ROWS
 from graphormer_plugin.heads.domain import Domain, ranges_of
 from graphormer_plugin.heads.kernels import Floats
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 from graphormer_plugin.heads.solver import sample
 from graphormer_plugin.heads.trees import (
     LEAVES,
@@ -42,7 +41,7 @@ OPTIONS = {
 
 def fit_trees(
     raw: dict[str, NDArray],
-    mols: Sequence[Chem.Mol],
+    facts: MoleculeFacts,
     labels: Floats,
     schema: TargetSchema,
     digest: str = "",
@@ -81,10 +80,10 @@ def fit_trees(
     ]
     extra = raw["extra"] if extra_columns else np.empty((len(labels), 0))
     near = sample(np.arange(len(labels)), MAX_ROWS, rng)
-    described = [mols[row] for row in near]
     labelled = None if schema.kind == "multiclass" else ~np.isnan(labels[near])
-    domain = Domain.of(domain_vectors(raw["descriptors"][near]), described, labelled)
-    domain.molecules = np.unique(np.array([*map(identity_of, mols)], np.uint64))
+    vectors = domain_vectors(raw["descriptors"][near])
+    domain = Domain.of(vectors, facts[near], labelled)
+    domain.molecules = np.unique(facts.identity)
     domain.ranges = ranges_of(extra)
     return Trees(
         schema,

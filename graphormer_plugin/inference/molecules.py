@@ -21,12 +21,12 @@ from graphormer_plugin.data.graphs.smiles import (
     BLOCK,
     captured_rdkit_log,
     from_canonical,
-    mol_of_any_smiles,
     without_hydrogens,
 )
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.store.featurise import LimitedParser, joined_graphs, parse
 from graphormer_plugin.heads.kernels import as_mol, raw_features, rounded
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 
 
 @dataclass
@@ -64,8 +64,9 @@ class Molecules:
         return self.featuriser.whole() != self.featuriser
 
     @cached_property
-    def described(self) -> list[Chem.Mol]:
-        """Molecules for descriptors, fingerprints and domains, without hydrogens as atoms.
+    def described(self) -> list[str | Chem.Mol]:
+        """Molecules for descriptors, fingerprints and domains, without hydrogens as atoms; the
+        SMILES of those that were not kept.
 
         The largest fragment is read again from its own SMILES, as in training: the last
         bits of a descriptor depend on the order of the atoms.
@@ -79,10 +80,12 @@ class Molecules:
             parsed = [None] * len(self)
         if None not in parsed:
             return list(parsed)
-        return [
-            mol or mol_of_any_smiles(text)
-            for mol, text in zip(parsed, self.texts, strict=True)
-        ]
+        return [mol or text for mol, text in zip(parsed, self.texts, strict=True)]
+
+    @cached_property
+    def facts(self) -> MoleculeFacts:
+        """`MoleculeFacts` of `described`."""
+        return MoleculeFacts.of(self.described)
 
     @cached_property
     def descriptors(self) -> NDArray:
@@ -162,9 +165,11 @@ def read(
     featuriser: Featuriser,
     edge_kind: str = "",
     level: Level = Level.GRAPH,
+    keep_parsed: bool = True,
 ) -> Molecules:
     """Read molecules and graphs for models of a featuriser that predict a ``level``; see
-    `chunks_of_graphs` for ``edge_kind``."""
+    `chunks_of_graphs` for ``edge_kind``. Without ``keep_parsed`` RDKit's molecules, of which a
+    peptide takes 150 kB, are read again where something needs them."""
     if isinstance(inputs, str):
         raise ValueError(f"expected a list of SMILES, got one: give [{inputs!r}]")
     if isinstance(inputs, GraphChunk):
@@ -180,7 +185,7 @@ def read(
                 if isinstance(item, str):
                     kind = f"SMILES {number}, {item!r}"
                     graph = parse(item, featuriser.read, messages)
-                    mol = graph.extras.get("mol")
+                    mol = graph.extras.pop("mol", None)
                 elif hasattr(item, "get_atomic_numbers"):  # ASE's
                     kind = f"atoms {number}"
                     tags = item.get_tags() if item.has("tags") else None
@@ -198,7 +203,7 @@ def read(
             except ValueError as error:
                 raise ValueError(f"{kind}: {error}") from None
             graphs.append(graph)
-            parsed.append(mol)
+            parsed.append(mol if keep_parsed else None)
     options = {"edge_kind": edge_kind, "with_target": False, "progress": False}
     if any(getattr(graph, "edge_label_index", None) is not None for graph in graphs):
         options["level"] = level

@@ -252,7 +252,7 @@ class Predictor:
     def is_fitted(self, molecules: Molecules) -> np.ndarray:
         """Whether a model was fitted to each molecule, bool [q]; False where that is not
         known."""
-        return is_fitted(self.domains, molecules.described)
+        return is_fitted(self.domains, molecules.facts)
 
     def _together(
         self, molecules: Molecules, batch_size: int, extra: Extra, domain: bool

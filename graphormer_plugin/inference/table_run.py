@@ -203,11 +203,10 @@ class TableRun:
                 columns = [parts_column(self.level, parts)]
             cells[rows] = np.array([c.cells for c in columns], object).T
             if prediction.in_domain is not None:
-                mols = list(itertools.compress(molecules.described, is_predicted))
                 domains = self.predictor.domains
                 outside = outside_domain(
                     domains,
-                    mols,
+                    molecules.facts[is_predicted],
                     prediction.in_domain,
                     self.predictor.extra_columns,
                     extra[rows],

@@ -9,11 +9,10 @@ from graphormer_plugin.heads import marginal_likelihood
 from graphormer_plugin.heads.copies import (
     left_out_covariance,
     measurements,
-    molecule_numbers,
 )
 from graphormer_plugin.heads.fit import fit_on_features
 from graphormer_plugin.heads.gaussian_processes import GaussianProcesses
-from graphormer_plugin.heads.kernels import as_mol
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 from support.heads import WIDTH, features, fitted, labels, molecules, predictions_of
 
 COUNT = 40
@@ -66,7 +65,9 @@ def test_a_copy_changes_nothing(rng, kind):
         of_rows = {name: values[rows] for name, values in extras.items()}
         features_of = {name: values[rows] for name, values in raw.items()}
         of_rows["blocks"] = [*raw]
-        head = fit_on_features(features_of, texts, y[rows], schema, **of_rows)
+        head = fit_on_features(
+            features_of, MoleculeFacts.of(texts), y[rows], schema, **of_rows
+        )
         assert len(head) == COUNT
         found.append(predictions_of(head, *new))
     for other in found[1:]:
@@ -90,9 +91,8 @@ def test_a_copy_changes_nothing(rng, kind):
 def test_rows_of_a_molecule_become_one(values, signs, expected):
     """A repeated label counts once; labels that differ have a mean and a variance."""
     raw = {"vectors": np.ones((4, 2), np.float32)}
-    mols = [*map(as_mol, ["CO", "OC", "CO", "CC"])]
     y, bounds = np.array([[*values, 0.0]]).T, np.array([[*signs, 0]], np.int8).T
-    found = measurements(raw, mols, y, None, bounds)
+    found = measurements(raw, np.array([7, 7, 7, 2]), y, None, bounds)
     assert found.rows.tolist() == [0, 3] and found.molecules.tolist() == [0, 1]
     columns = found.labels, found.weights, found.counts, found.spread, found.bounds
     for column, value in zip(columns, expected, strict=True):
@@ -103,13 +103,12 @@ def test_rows_of_a_molecule_become_one(values, signs, expected):
 def test_rows_with_other_features_stay():
     raw = {"vectors": np.array([[0, 0], [0, 1e-6], [0, 1], [1, 1]], np.float32)}
     raw["extra"] = np.array([[np.nan], [np.nan], [np.nan], [np.nan]])
-    mols = [as_mol("CO")] * 4
     y, bounds = np.zeros((4, 1)), np.zeros((4, 1), np.int8)
-    found = measurements(raw, mols, y, None, bounds)
+    found = measurements(raw, np.zeros(4, int), y, None, bounds)
     assert found.rows.tolist() == [0, 2, 3]
     assert found.molecules.tolist() == found.conditions.tolist() == [0, 0, 0]
     raw["extra"][1] = 7
-    found = measurements(raw, mols, y, None, bounds)
+    found = measurements(raw, np.zeros(4, int), y, None, bounds)
     assert found.rows.tolist() == [0, 1, 2, 3]
     assert found.molecules.tolist() == [0, 0, 0, 0]
     assert found.conditions.tolist() == [0, 1, 0, 0]
@@ -119,8 +118,9 @@ def test_which_rows_are_of_one_molecule():
     """Stereoisomers and tautomers are, salts and homologues are not."""
     texts = ["C[C@H](O)F", "C[C@@H](O)F", "CC(O)F", "F/C=C/F", "F/C=C\\F"]
     texts += ["O=c1cc[nH]cc1", "Oc1ccncc1", "CN", "CN.Cl", "CCN"]
-    found = molecule_numbers([*map(as_mol, texts)])
-    assert found.tolist() == [0, 0, 0, 1, 1, 2, 2, 3, 4, 5]
+    *_, found = np.unique(MoleculeFacts.of(texts).constitution, return_inverse=True)
+    same = [0, 0, 0, 1, 1, 2, 2, 3, 4, 5]
+    assert np.array_equal(found[:, None] == found, np.equal.outer(same, same))
 
 
 def test_errors_without_a_group(rng):
@@ -179,7 +179,7 @@ def test_a_label_that_stereoisomers_repeat_counts_once(rng, kind):
     for isomers in (1, 2):
         vectors = np.concatenate([raw["vectors"], near][:isomers], dtype="f4")
         of_rows = {name: np.tile(x, (isomers, 1)) for name, x in extras.items()}
-        rows = smiles * isomers, np.tile(y, (isomers, 1)), schema
+        rows = MoleculeFacts.of(smiles * isomers), np.tile(y, (isomers, 1)), schema
         of_rows["blocks"] = ["vectors"]
         head = fit_on_features({"vectors": vectors}, *rows, **of_rows)
         found.append(predictions_of(head, new))
@@ -254,11 +254,11 @@ def test_a_repeated_label_counts_once_for_the_hyper_parameters(rng, monkeypatch)
     y, bounds = np.tile(rng.normal(size=(6, 1)), (2, 1)), np.zeros((12, 1), np.int8)
     y[11] += 1
     bounds[2] = 1
-    mols = [*map(as_mol, smiles)]
+    molecules = MoleculeFacts.of(smiles).constitution
 
     def rows_of(raw):
         blocks = [*raw]
-        measured = measurements(raw, mols, y, None, bounds)
+        measured = measurements(raw, molecules, y, None, bounds)
         process = GaussianProcesses("regression", raw, blocks, measured, rng)
         process._fitted_kernel([0], 12)
         return seen.pop()

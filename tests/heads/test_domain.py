@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from rdkit import Chem
 
 from graphormer_plugin.data.files import read_arrays
 from graphormer_plugin.heads.domain import (
@@ -14,6 +13,7 @@ from graphormer_plugin.heads.domain import (
     outside_domain,
 )
 from graphormer_plugin.heads.head import read_head
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 from graphormer_plugin.heads.prediction import Prediction, combined
 from graphormer_plugin.inference.prediction_columns import prediction_columns
 from support.heads import WIDTH, features, fitted, labels, predictions_of
@@ -39,16 +39,16 @@ def test_nearest_labelled_is_that_of_a_loop(rng, count, share):
 def test_in_domain_of_several_rows(rng):
     """Rows of a molecule, and what float32 rounds, change nothing."""
     smiles, raw = features(30, rng, ["vectors"])
-    mols = [Chem.MolFromSmiles(one) for one in smiles]
+    facts = MoleculeFacts.of(smiles)
     vectors, other = raw["vectors"], rng.normal(size=(50, WIDTH)).astype(np.float32)
     noise = 1e-6 * rng.normal(size=(60, WIDTH))
-    once = Domain.of(vectors, mols)
-    twice = Domain.of(np.tile(vectors, (2, 1)) + noise, mols * 2)
+    once = Domain.of(vectors, facts)
+    twice = Domain.of(np.tile(vectors, (2, 1)) + noise, MoleculeFacts.of(smiles * 2))
     np.testing.assert_allclose(twice.nearest[::2], once.nearest, rtol=1e-4)
     np.testing.assert_allclose(twice.score(other), once.score(other), atol=0.02)
     assert 0 < once.score(other).mean() < 1
     assert (twice.score(vectors) == 1).all() and (once.score(vectors) == 1).all()
-    alone = Domain.of(vectors[:1], mols[:1])
+    alone = Domain.of(vectors[:1], facts[:1])
     assert alone.score(vectors[:3]).tolist() == [1, 0, 0]
 
 
@@ -67,8 +67,9 @@ def test_in_domain(rng):
     distances = np.sqrt(((at[:, None] - scaled) ** 2).mean(2)).min(1)
     expected = [np.mean(nearest >= distance) for distance in distances]
     np.testing.assert_allclose(head.domain.score(other), expected)
-    assert head.domain.unseen(Chem.MolFromSmiles("CCBr")) == ([35], False)
-    assert head.domain.unseen(Chem.MolFromSmiles("C" * 40)) == ([], True)
+    facts = MoleculeFacts.of(["CCBr", "C" * 40])
+    assert head.domain.has_other_size(facts).tolist() == [False, True]
+    assert 35 not in head.domain.elements and 6 in head.domain.elements
 
 
 def test_in_domain_of_each_target(rng, tmp_path):
@@ -99,10 +100,10 @@ def test_in_domain_of_each_target(rng, tmp_path):
     columns = prediction_columns(head.targets, one.values, None, both)
     names = ["y0_in_domain", "y1_in_domain", "y2_in_domain"]
     assert [column.name for column in columns] == ["y0", "y1", "y2", *names]
-    mols = [Chem.MolFromSmiles(text) for text in smiles]
-    unlike = outside_domain([head.domain], mols, np.eye(12)[:, :3] * 0.9)
+    facts = MoleculeFacts.of(smiles)
+    unlike = outside_domain([head.domain], facts, np.eye(12)[:, :3] * 0.9)
     assert unlike["outside"] == 9
-    none = Domain.of(raw["vectors"], mols, np.eye(12, 2, dtype=bool) & [True, False])
+    none = Domain.of(raw["vectors"], facts, np.eye(12, 2, dtype=bool) & [True, False])
     assert none.score(near)[:, 1].tolist() == [0] * 12
     full = fitted(raw, smiles, y[:, :1].repeat(2, 1))
     assert predictions_of(full, near, smiles).in_domain.shape == (12,)
@@ -112,18 +113,18 @@ def test_molecules_unlike_the_training_of_all_models():
     """What one model of several has not seen, such as that of a fold, is not unlike."""
 
     def domain(*smiles):
-        return Domain.of(np.eye(len(smiles)), [Chem.MolFromSmiles(s) for s in smiles])
+        return Domain.of(np.eye(len(smiles)), MoleculeFacts.of(smiles))
 
     domains = [domain("CCBr", "CCCO"), domain("CCCl", "CCCCCO")]
-    mols = [Chem.MolFromSmiles(s) for s in ("CBr", "CCCBr", "CCCCCN", "CCCCCCC")]
-    counts = outside_domain(domains, mols, np.ones(4))
+    facts = MoleculeFacts.of(["CBr", "CCCBr", "CCCCCN", "CCCCCCC"])
+    counts = outside_domain(domains, facts, np.ones(4))
     assert +counts == {"size": 2, "N": 1}
     assert domain_warnings(counts, domains, 4) == [
         "no training molecule has N (in 1 molecule)",
         "2 molecules smaller or larger than all training molecules, which have 3 to 6 "
         "heavy atoms",
     ]
-    assert outside_domain(domains[:1], mols, np.ones(4))["size"] == 3
+    assert outside_domain(domains[:1], facts, np.ones(4))["size"] == 3
 
 
 def test_fitted_molecules_and_numbers_beyond_their_range(rng, tmp_path):
@@ -141,8 +142,8 @@ def test_fitted_molecules_and_numbers_beyond_their_range(rng, tmp_path):
     new = {"vectors": raw["vectors"][:5], "extra": extra}
     score = head.predict_features(new).in_domain
     assert np.array_equal(score == 0, expected)
-    mols = [Chem.MolFromSmiles(text) for text in ("OCC", "CCO", "CCC", "N", smiles[9])]
-    counts = outside_domain([domain], mols, score, ["time", "pH"], extra)
+    facts = MoleculeFacts.of(["OCC", "CCO", "CCC", "N", smiles[9]])
+    counts = outside_domain([domain], facts, score, ["time", "pH"], extra)
     assert +counts == {"fitted": 3, "column:time": 2, "size": 1}
     first, second, _ = domain_warnings(counts, [domain], 5, ["time", "pH"])
     assert first.startswith("the model was fitted to the molecules of 3 of 5 rows: ")
@@ -152,5 +153,5 @@ def test_fitted_molecules_and_numbers_beyond_their_range(rng, tmp_path):
     np.savez(path, **arrays)
     older = read_head(path).domain
     assert not older.is_beyond(extra).any()
-    counts = outside_domain([older], mols, score, ["time", "pH"], extra)
+    counts = outside_domain([older], facts, score, ["time", "pH"], extra)
     assert not counts["fitted"] and not counts["column:time"]

@@ -7,6 +7,7 @@ from graphormer_plugin.data.files import read_arrays
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.fit import fit_on_features
 from graphormer_plugin.heads.head import read_head
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 from support.heads import (
     ALL,
     WIDTH,
@@ -53,7 +54,7 @@ def test_several_classes(rng, tmp_path):
     schema = TargetSchema(["taste"], kind="multiclass").with_classes(
         [["bitter", "sour", "sweet", "umami"]]
     )
-    head = fit_on_features(raw, smiles, y, schema, blocks=["vectors"])
+    head = fit_on_features(raw, MoleculeFacts.of(smiles), y, schema, blocks=["vectors"])
     other = rng.normal(size=(200, WIDTH)).astype(np.float32)
     found = predictions_of(head, other)
     assert found.values.shape == found.std.shape == (200, 4)
@@ -67,7 +68,9 @@ def test_several_classes(rng, tmp_path):
     with pytest.raises(
         ValueError, match="label 1 of taste .* expected a class number 0..3"
     ):
-        fit_on_features(raw, smiles, y + 2, schema, blocks=["vectors"])
+        fit_on_features(
+            raw, MoleculeFacts.of(smiles), y + 2, schema, blocks=["vectors"]
+        )
 
 
 def test_further_columns(rng, tmp_path):
@@ -96,7 +99,7 @@ def test_saved_and_read(rng, tmp_path, kind):
     if kind == "binary":
         y = np.where(np.isnan(y), np.nan, y > 0)
     schema = TargetSchema(["a", "b"], "eV", kind)
-    head = fit_on_features(raw, smiles, y, schema, "abc", blocks=ALL)
+    head = fit_on_features(raw, MoleculeFacts.of(smiles), y, schema, "abc", blocks=ALL)
     head.save(tmp_path / "head.npz")
     again = read_head(tmp_path / "head.npz", "abc")
     assert again.targets == schema and str(again) == str(head)

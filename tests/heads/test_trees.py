@@ -11,6 +11,7 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.fit_trees import MEMBERS, fit_trees
 from graphormer_plugin.heads.head import read_head
 from graphormer_plugin.heads.kernels import raw_features
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 from graphormer_plugin.heads.trees import feature_table
 
 SMILES = [start + "C" * k for start in ("O", "N", "Cl") for k in range(1, 25)]
@@ -29,7 +30,7 @@ def fit(raw, labels, kind="regression", **options):
     classes = 4 if kind == "multiclass" else 0
     names = [f"y{at}" for at in range(labels.shape[1])]
     schema = TargetSchema(names, kind=kind, num_classes=classes)
-    return fit_trees(raw, MOLS, labels, schema, trees=20, **options)
+    return fit_trees(raw, MoleculeFacts.of(MOLS), labels, schema, trees=20, **options)
 
 
 def test_sums_are_those_of_lightgbm(raw, monkeypatch):

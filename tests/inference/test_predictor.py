@@ -22,6 +22,7 @@ from graphormer_plugin.data.graphs.smiles import (
 )
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.heads.domain import Domain
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 from graphormer_plugin.heads.prediction import Prediction, SpreadScale, from_log
 from graphormer_plugin.inference import graphs
 from graphormer_plugin.inference.molecules import RowReader
@@ -81,9 +82,7 @@ def test_the_domain_changes_no_prediction(arch, options):
     model = build_model(arch, OGB, TARGETS, **sizes, **options)
     one = hub.Predictor([hub.Member(model, OGB, TARGETS, OGBFeaturiser())]).double()
     plain, vectors = one.predict(SMILES), one.embed(SMILES)
-    one.member.domain = Domain.of(
-        vectors, [Chem.MolFromSmiles(text) for text in SMILES]
-    )
+    one.member.domain = Domain.of(vectors, MoleculeFacts.of(SMILES))
     found = one.estimate(SMILES)
     np.testing.assert_allclose(found.values, plain, rtol=1e-9)
     np.testing.assert_allclose(found.in_domain, one.member.domain.score(vectors))
@@ -124,8 +123,8 @@ def test_numbers_beside_the_molecule():
     expected = plain.predict(SMILES, extra=(numbers - 7) / 2)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert np.ptp(one.predict(SMILES[:1] * 4, extra=numbers)) > 1e-3
-    mols = [Chem.MolFromSmiles(text) for text in SMILES]
-    one.member.domain = Domain.of(one.embed(SMILES), mols, extra=numbers)
+    facts = MoleculeFacts.of(SMILES)
+    one.member.domain = Domain.of(one.embed(SMILES), facts, extra=numbers)
     assert (one.estimate(SMILES, extra=numbers).in_domain > 0).all()
     beyond = one.estimate(SMILES, extra=[[2.9], [7], [9.6], [9]]).in_domain
     assert (beyond > 0).tolist() == [False, True, False, True]

@@ -5,7 +5,8 @@ import numpy as np
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.copies import measurements
 from graphormer_plugin.heads.fit import BLOCKS, fit_on_features
-from graphormer_plugin.heads.kernels import as_mol, raw_features
+from graphormer_plugin.heads.kernels import raw_features
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 
 ALL = BLOCKS
 WIDTH = 6
@@ -25,14 +26,14 @@ def features(count, rng, blocks=ALL):
 def fitted(raw, smiles, y, kind="regression", **options):
     """A head on targets y0, y1, ... with the blocks of the features."""
     schema = TargetSchema([f"y{at}" for at in range(y.shape[1])], kind=kind)
-    return fit_on_features(raw, smiles, y, schema, **{"blocks": [*raw], **options})
+    options = {"blocks": [*raw], **options}
+    return fit_on_features(raw, MoleculeFacts.of(smiles), y, schema, **options)
 
 
 def measured(raw, y, bounds=None):
     """Measurements with labels of equal weight, of different molecules."""
     bounds = np.zeros(y.shape, np.int8) if bounds is None else bounds
-    mols = [*map(as_mol, molecules(len(y)))]
-    return measurements(raw, mols, y, None, bounds)
+    return measurements(raw, np.arange(len(y)), y, None, bounds)
 
 
 def predictions_of(head, vectors, smiles=(), extra=None):
