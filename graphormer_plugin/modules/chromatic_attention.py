@@ -3,13 +3,15 @@
 `_filter` is the formula. Which code runs instead:
 
 - on a CPU in float32: the compiled function;
+- on a GPU with ``--attention-memory fused``: a kernel in Triton (`fused_channels`);
 - elsewhere, for large batches or with ``--attention-memory lean``: the formula in chunks,
   which the backward pass computes again.
 
-`plain_attention` switches both off. Second derivatives and exported programs always use the
+`plain_attention` switches all off. Second derivatives and exported programs always use the
 formula.
 """
 
+import importlib.util
 from collections.abc import Iterator
 from itertools import repeat
 from typing import NamedTuple
@@ -29,6 +31,8 @@ from graphormer_plugin.modules.dropout import Dropout
 KINDS = ("chromatic", "mono", "additive")
 OUTPUT_PROJECTIONS = ("full", "low_rank", "none")
 
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+
 # Elements of the largest tensor of a chunk. On a CPU two or three such tensors should fit
 # the cache; a GPU needs work for all its cores.
 CHUNK = {"cpu": 1 << 18, "cuda": 1 << 25}
@@ -43,14 +47,15 @@ class PairVectors(NamedTuple):
         att: [F, D], or [F, H] for an attention with one score per head. A feature with
             -30000 in it forbids its pairs.
         val: [F, D]; None: nothing is added to the messages.
-        lean: if the compiled function does not fit, compute the attention in chunks and
-            recompute them in the backward pass, so that no [B, N, N, D] is in memory.
+        memory: if the compiled function does not fit, "lean": compute the attention in
+            chunks and recompute them in the backward pass, so that no [B, N, N, D] is in
+            memory; "fused": by the kernel in Triton, or lean where it does not fit.
     """
 
     features: Tensor
     att: Tensor
     val: Tensor | None
-    lean: bool = False
+    memory: str = "plain"
 
 
 def filter_messages(
@@ -76,7 +81,12 @@ def filter_messages(
     ):
         return compiled_channels(_filter_tensors, *tensors)
     with torch.autocast(v.device.type, enabled=False):
-        if pairs.lean and not plain_only():
+        if pairs.memory == "fused" and HAS_TRITON and not (learned or plain_only()):
+            from graphormer_plugin.modules import fused_channels  # takes a second
+
+            if fused_channels.fused_fits(v, base, pairs.att):
+                return fused_channels.fused_channels(_filter_tensors, *tensors)
+        if pairs.memory != "plain" and not plain_only():
             return _filter_in_chunks(base, v, keep, pairs)
         return _filter(base, v, keep, pairs)
 
