@@ -58,6 +58,7 @@ convert | --help lists
 explain | --help lists
 predict | --help lists
 preprocess | --help lists
+train t.csv --target-columns y smiles | smiles (commas join the names of a list: a,b)
 train | --help lists
 compare a b --typo | --help lists
 convert a b --typo | --help lists

@@ -34,6 +34,9 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with a line."""
+        is_rest = message.startswith("unrecognized arguments: ") and " -" not in message
+        if is_rest and any(action.metavar == "A,B,..." for action in self._actions):
+            message += " (commas join the names of a list: a,b)"
         self.exit(EXIT_BAD_INPUT, f"error: {message}; --help lists the options\n")
 
 
