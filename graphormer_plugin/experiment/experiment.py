@@ -38,6 +38,7 @@ from graphormer_plugin.heads.calibration import least_scores
 from graphormer_plugin.heads.domain import domain_file
 from graphormer_plugin.heads.fit import unfit_targets
 from graphormer_plugin.heads.head import HEAD_FILE
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.molecules import Molecules, read
 from graphormer_plugin.inference.scores import is_defined, main_metric
@@ -247,10 +248,15 @@ class Experiment:
 
     @cached_property
     def molecules(self) -> Molecules:
-        """Graphs, parsed once for all models."""
+        """Graphs, made once for all models; RDKit's molecules are not kept."""
         return self.parsed or read(
             self.table.texts, self.settings.featuriser, keep_parsed=False
         )
+
+    @cached_property
+    def facts(self) -> MoleculeFacts:
+        """Facts of all molecules."""
+        return MoleculeFacts.of(self.molecules.described, tautomers=True)
 
     @cached_property
     def features(self) -> dict[str, np.ndarray]:

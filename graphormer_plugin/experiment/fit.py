@@ -216,7 +216,7 @@ def fitted_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
             },
             {"vectors": (len(table.labels), None)},
         )
-    facts = experiment.molecules.facts
+    facts = experiment.facts
 
     def _fit(rows: np.ndarray) -> Head | Trees:
         rows = table.without_copies(rows)

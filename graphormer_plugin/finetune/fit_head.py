@@ -9,6 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from graphormer_plugin.data.files import PathName
+from graphormer_plugin.data.graphs.smiles import identity_of
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads import MAX_ROWS
 from graphormer_plugin.heads.array_file import weights_digest
@@ -21,11 +22,13 @@ from graphormer_plugin.heads.fit import (
     training_sample,
 )
 from graphormer_plugin.heads.head import Head
-from graphormer_plugin.heads.kernels import Floats, raw_features
+from graphormer_plugin.heads.kernels import Floats, as_mol, raw_features
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 from graphormer_plugin.heads.solver import sample
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.extra_columns import extra_values
 from graphormer_plugin.inference.loading import load
+from graphormer_plugin.inference.molecules import smiles_of
 from graphormer_plugin.inference.predictor import Predictor
 
 logger = logging.getLogger(__name__)
@@ -99,7 +102,7 @@ def fit_head(
     digest = weights_digest(read_checkpoint(checkpoint).weights)
     head = fit_on_features(
         raw,
-        molecules.facts,
+        MoleculeFacts.of(molecules.described, tautomers=True),
         labels,
         schema,
         digest,
@@ -135,9 +138,10 @@ def save_training_domain(
     molecules = predictor.read([texts[row] for row in rows])
     vectors = predictor.embed(molecules, layers=1)  # predictions have the same
     labelled = None if labelled is None else labelled[rows]
-    domain = Domain.of(vectors, molecules.facts, labelled)
+    domain = Domain.of(vectors, MoleculeFacts.of(molecules.described), labelled)
     if len(rows) < len(texts):
-        domain.molecules = np.unique(predictor.read(texts).facts.identity)
+        mols = map(as_mol, smiles_of(texts, predictor.featuriser))
+        domain.molecules = np.unique(np.array([*map(identity_of, mols)], np.uint64))
     if extra is not None:
         domain.ranges = ranges_of(extra)
     path = domain_file(checkpoint)

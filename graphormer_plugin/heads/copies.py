@@ -45,7 +45,7 @@ class Measurements:
 
 def measurements(
     raw: dict[str, NDArray],
-    molecules: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
     labels: Floats,
     weights: Floats | None,
     bounds: NDArray[np.int8],
@@ -58,10 +58,10 @@ def measurements(
 
     Args:
         raw: features of the rows by block.
-        molecules: `constitution` of the rows, see `MoleculeFacts`.
+        keys: a key of the molecule of each row [n], `tautomer` of `MoleculeFacts`.
         labels, weights, bounds: see `fit_on_features`.
     """
-    molecule = _numbers(molecules.tolist())
+    molecule = _numbers(keys.tolist())
     first = _first_equal(raw, molecule)
     weights = np.ones(labels.shape) if weights is None else np.array(weights)
     labels = labels.copy()

@@ -61,6 +61,7 @@ def fit_on_features(
 
     Args:
         raw: features of n molecules by block, see `raw_features`; always ``vectors``.
+        facts: of the molecules, with `tautomer`.
         labels: [n, T], NaN for a missing label.
         digest: `weights_digest` of the checkpoint.
         blocks: keys of `KERNELS`, each with its features in ``raw``.
@@ -86,7 +87,7 @@ def fit_on_features(
         labels = np.where(np.isnan(labels), np.nan, labels == classes)
         weights = None if weights is None else np.tile(weights, len(classes))
     raw = {name: raw[name] for name in {*blocks, "vectors"}}
-    measured = measurements(raw, facts.constitution, labels, weights, bounds)
+    measured = measurements(raw, facts.tautomer, labels, weights, bounds)
     raw = {name: values[measured.rows] for name, values in raw.items()}
     labelled = None if schema.kind == "multiclass" else ~np.isnan(measured.labels)
     facts = facts[measured.rows]

@@ -58,6 +58,7 @@ def fit_trees(
 
     Args:
         raw: features of n molecules by block, see `raw_features`.
+        facts: of the molecules.
         labels: [n, T], NaN for a missing label. A bound counts as a label.
         trees: trees of a member for an output.
         weights: weights of the labels [n, T], >= 0; only their ratios count.

@@ -15,42 +15,47 @@ from graphormer_plugin.heads.kernels import as_mol
 
 @dataclass
 class MoleculeFacts:
-    """Facts of n molecules, a thousandth of the memory of RDKit's molecules.
+    """Facts of n molecules. RDKit's molecule of a peptide takes a thousand times as much memory.
 
     Attributes:
         identity: `identity_of` [n].
-        constitution: a key that stereoisomers share, and tautomers whose hydrogens move
-            between hetero atoms [n].
         elements: whether the molecule has an atom of each atomic number [n, `NUM_ELEMENTS`].
         atoms: number of heavy atoms [n].
+        tautomer: a key that stereoisomers share, and tautomers whose hydrogens move between
+            hetero atoms [n]; a head's fit needs it.
     """
 
     identity: NDArray[np.uint64]
-    constitution: NDArray[np.uint64]
     elements: NDArray[np.bool_]
     atoms: NDArray[np.int64]
+    tautomer: NDArray[np.uint64] | None = None
 
     @classmethod
-    def of(cls, molecules: Sequence[str | Chem.Mol]) -> "MoleculeFacts":
-        """Facts of SMILES or RDKit's molecules."""
-        keys = np.zeros((2, len(molecules)), np.uint64)
+    def of(
+        cls, molecules: Sequence[str | Chem.Mol], tautomers: bool = False
+    ) -> "MoleculeFacts":
+        """Facts of SMILES or RDKit's molecules, with or without `tautomer`."""
+        identity, tautomer = np.zeros((2, len(molecules)), np.uint64)
         elements = np.zeros((len(molecules), NUM_ELEMENTS), np.bool_)
         atoms = np.zeros(len(molecules), np.int64)
         for row, molecule in enumerate(molecules):  # one at a time in memory
             mol = as_mol(molecule)
-            keys[:, row] = identity_of(mol), _constitution(mol)
+            identity[row] = identity_of(mol)
+            if tautomers:
+                tautomer[row] = _tautomer_key(mol)
             elements[row, [atom.GetAtomicNum() for atom in mol.GetAtoms()]] = True
             atoms[row] = mol.GetNumHeavyAtoms()
-        return cls(*keys, elements, atoms)
+        return cls(identity, elements, atoms, tautomer if tautomers else None)
 
     def __len__(self) -> int:
         return len(self.atoms)
 
     def __getitem__(self, rows: ArrayLike) -> "MoleculeFacts":
-        return MoleculeFacts(*(column[rows] for column in vars(self).values()))
+        columns = vars(self).values()
+        return MoleculeFacts(*(None if x is None else x[rows] for x in columns))
 
 
-def _constitution(mol: Chem.Mol) -> int:
+def _tautomer_key(mol: Chem.Mol) -> int:
     """See `MoleculeFacts`."""
     flat = Chem.Mol(mol)
     Chem.RemoveStereochemistry(flat)

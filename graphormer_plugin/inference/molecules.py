@@ -19,14 +19,15 @@ from graphormer_plugin.data.graphs.graph_columns import check_features
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.graphs.smiles import (
     BLOCK,
+    HEAVY_HYDROGEN,
     captured_rdkit_log,
     from_canonical,
+    mol_of_any_smiles,
     without_hydrogens,
 )
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.store.featurise import LimitedParser, joined_graphs, parse
 from graphormer_plugin.heads.kernels import as_mol, raw_features, rounded
-from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 
 
 @dataclass
@@ -37,13 +38,14 @@ class Molecules:
         sources: SMILES, RDKit molecule or graph with an attribute ``smiles`` of each;
             empty if they are not known.
         parsed: RDKit's molecule of each graph, whose atoms are the nodes in their order;
-            None where it was not kept.
+            None where it did not come along. Instead of the list None: none is kept, what
+            needs them reads one after another.
     """
 
     chunk: GraphChunk | None
     sources: Sequence[Any]
     featuriser: Featuriser
-    parsed: Sequence[Chem.Mol | None] = ()
+    parsed: Sequence[Chem.Mol | None] | None = ()
     _features: dict[str, NDArray] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -65,27 +67,27 @@ class Molecules:
 
     @cached_property
     def described(self) -> list[str | Chem.Mol]:
-        """Molecules for descriptors, fingerprints and domains, without hydrogens as atoms; the
-        SMILES of those that were not kept.
+        """Molecules for descriptors, fingerprints and domains, without hydrogens as atoms; their
+        SMILES if none is kept.
 
         The largest fragment is read again from its own SMILES, as in training: the last
         bits of a descriptor depend on the order of the atoms.
         """
         if len(self.sources) < len(self):
             raise ValueError("the model reads descriptors: give SMILES of the graphs")
-        parsed: Sequence[Chem.Mol | None] = self.parsed
+        if self.parsed is None:
+            return self.texts
+        parsed = self.parsed
         read_again = self.is_partial and not self.is_canonical
         read_again |= self.featuriser.text == BLOCK
         if read_again or not parsed:
             parsed = [None] * len(self)
         if None not in parsed:
             return list(parsed)
-        return [mol or text for mol, text in zip(parsed, self.texts, strict=True)]
-
-    @cached_property
-    def facts(self) -> MoleculeFacts:
-        """`MoleculeFacts` of `described`."""
-        return MoleculeFacts.of(self.described)
+        return [
+            mol or mol_of_any_smiles(text)
+            for mol, text in zip(parsed, self.texts, strict=True)
+        ]
 
     @cached_property
     def descriptors(self) -> NDArray:
@@ -168,8 +170,8 @@ def read(
     keep_parsed: bool = True,
 ) -> Molecules:
     """Read molecules and graphs for models of a featuriser that predict a ``level``; see
-    `chunks_of_graphs` for ``edge_kind``. Without ``keep_parsed`` RDKit's molecules, of which a
-    peptide takes 150 kB, are read again where something needs them."""
+    `chunks_of_graphs` for ``edge_kind``. Without ``keep_parsed`` none of RDKit's molecules is
+    kept, of which a peptide takes 150 kB."""
     if isinstance(inputs, str):
         raise ValueError(f"expected a list of SMILES, got one: give [{inputs!r}]")
     if isinstance(inputs, GraphChunk):
@@ -203,13 +205,14 @@ def read(
             except ValueError as error:
                 raise ValueError(f"{kind}: {error}") from None
             graphs.append(graph)
-            parsed.append(mol if keep_parsed else None)
+            if keep_parsed:
+                parsed.append(mol)
     options = {"edge_kind": edge_kind, "with_target": False, "progress": False}
     if any(getattr(graph, "edge_label_index", None) is not None for graph in graphs):
         options["level"] = level
     chunks = list(chunks_of_graphs(graphs, **options))
     chunk = GraphChunk.joined(chunks) if chunks else None
-    return Molecules(chunk, inputs, featuriser, parsed)
+    return Molecules(chunk, inputs, featuriser, parsed if keep_parsed else None)
 
 
 def read_rows(
@@ -295,9 +298,15 @@ def smiles_of(inputs: Sequence[Any], featuriser: Featuriser) -> list[str]:
         if not isinstance(text, str):
             raise ValueError(f"input {number} does not say which molecule it is")
         texts.append(text.split("\n", 1)[0])
-    if featuriser == featuriser.plain().whole():
-        return texts
-    return [Chem.MolToSmiles(_mol_as_written(text, featuriser)) for text in texts]
+    is_written = featuriser == featuriser.plain().whole()
+    return [
+        (
+            text
+            if is_written and not HEAVY_HYDROGEN.search(text)
+            else Chem.MolToSmiles(_mol_as_written(text, featuriser))
+        )
+        for text in texts
+    ]
 
 
 class RowReader:

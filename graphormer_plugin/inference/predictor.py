@@ -12,6 +12,7 @@ from graphormer_plugin.data.graphs.chunk import GraphChunk
 from graphormer_plugin.data.graphs.pyg_graphs import edge_kind_of
 from graphormer_plugin.data.schema import LOG
 from graphormer_plugin.heads.domain import Domain, is_fitted
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 from graphormer_plugin.heads.prediction import (
     Interval,
     Prediction,
@@ -252,7 +253,7 @@ class Predictor:
     def is_fitted(self, molecules: Molecules) -> np.ndarray:
         """Whether a model was fitted to each molecule, bool [q]; False where that is not
         known."""
-        return is_fitted(self.domains, molecules.facts)
+        return is_fitted(self.domains, MoleculeFacts.of(molecules.described))
 
     def _together(
         self, molecules: Molecules, batch_size: int, extra: Extra, domain: bool

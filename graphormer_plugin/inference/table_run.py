@@ -15,6 +15,7 @@ from graphormer_plugin.data.graphs.smiles import SMILES
 from graphormer_plugin.data.reading.cells import number_in
 from graphormer_plugin.data.reading.table import Table
 from graphormer_plugin.heads.domain import outside_domain
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 from graphormer_plugin.heads.prediction import Prediction
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import Molecules, read_rows
@@ -203,10 +204,11 @@ class TableRun:
                 columns = [parts_column(self.level, parts)]
             cells[rows] = np.array([c.cells for c in columns], object).T
             if prediction.in_domain is not None:
+                mols = list(itertools.compress(molecules.described, is_predicted))
                 domains = self.predictor.domains
                 outside = outside_domain(
                     domains,
-                    molecules.facts[is_predicted],
+                    MoleculeFacts.of(mols),
                     prediction.in_domain,
                     self.predictor.extra_columns,
                     extra[rows],

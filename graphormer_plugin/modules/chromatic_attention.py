@@ -12,7 +12,9 @@ formula.
 """
 
 import importlib.util
+import logging
 from collections.abc import Iterator
+from functools import cache
 from itertools import repeat
 from typing import NamedTuple
 
@@ -30,6 +32,8 @@ from graphormer_plugin.modules.dropout import Dropout
 
 KINDS = ("chromatic", "mono", "additive")
 OUTPUT_PROJECTIONS = ("full", "low_rank", "none")
+
+logger = logging.getLogger(__name__)
 
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 
@@ -81,14 +85,26 @@ def filter_messages(
     ):
         return compiled_channels(_filter_tensors, *tensors)
     with torch.autocast(v.device.type, enabled=False):
-        if pairs.memory == "fused" and HAS_TRITON and not (learned or plain_only()):
-            from graphormer_plugin.modules import fused_channels  # takes a second
+        if pairs.memory == "fused" and not plain_only():
+            reason = "pip install 'graphormer-plugin[triton]'"
+            if learned:
+                reason = "its pair features have weights"
+            elif HAS_TRITON:
+                from graphormer_plugin.modules import fused_channels  # takes a second
 
-            if fused_channels.fused_fits(v, base, pairs.att):
-                return fused_channels.fused_channels(_filter_tensors, *tensors)
-        if pairs.memory != "plain" and not plain_only():
+                reason = fused_channels.reason_against(v, base, pairs.att)
+                if not reason:
+                    return fused_channels.fused_channels(_filter_tensors, *tensors)
+            _warn_once(reason)
+        if pairs.memory in ("lean", "fused") and not plain_only():
             return _filter_in_chunks(base, v, keep, pairs)
         return _filter(base, v, keep, pairs)
+
+
+@cache
+def _warn_once(reason: str) -> None:
+    """Say why the fused kernel is not used."""
+    logger.warning("--attention-memory fused: %s; lean instead", reason)
 
 
 def _filter(base: Tensor, v: Tensor, keep: Tensor | None, pairs: PairVectors) -> Tensor:

@@ -1,6 +1,6 @@
 """The attention of CGT as one Triton kernel for each direction; not yet run on a GPU.
 
-A program takes a block of whole heads, and goes through the senders of a receiver in tiles,
+A program takes a block of whole heads and goes through the senders of a receiver in tiles,
 with an online softmax for each channel. E^att and E^val are made for one tile at a time, from
 the features of its pairs, and the backward pass makes them again: no [B, N, N, D] is in
 memory. Sums over receivers and graphs have a fixed order.
@@ -18,23 +18,28 @@ from graphormer_plugin.modules.derivatives import differentiable_by
 
 DEVICES = ["cuda"]
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-# With these numbers the backward pass, compiled for an H100, keeps its sums in registers.
-SENDERS = 16  # of a tile
-LANES = 64  # channels of a program, at least
+# With these numbers the kernels, compiled for an H100, keep their sums in registers.
+SENDERS = 16  # a tile
+LANES = 64  # least number of channels a program
 WIDEST_HEAD = 128  # channels
-MOST_FEATURES = 64  # of a pair
+MOST_FEATURES = {2: 64, 4: 32}  # a pair, by the bytes of a number
 WARPS = 8
-PARTS = 128  # of a batch, whose gradients of the maps are summed at the end
+PARTS = 128  # a batch; each has a sum of the gradients of the maps
 
 
-def fused_fits(v: Tensor, base: Tensor, att: Tensor) -> bool:
-    """Whether the kernels take scores [B, N or 1, N, H], values [B, N, D] and a map [F, D]."""
-    return (
-        v.device.type in DEVICES
-        and v.dtype in DTYPES
-        and v.shape[2] // base.shape[3] <= WIDEST_HEAD
-        and len(att) <= MOST_FEATURES
-    )
+def reason_against(v: Tensor, base: Tensor, att: Tensor) -> str:
+    """Why the kernels do not take scores [B, N or 1, N, H], values [B, N, D] and a map [F, D];
+    empty if they do."""
+    if v.device.type not in DEVICES:
+        return "it needs a GPU"
+    if v.dtype not in DTYPES:
+        return f"it does not compute in {v.dtype}"
+    if (channels := v.shape[2] // base.shape[3]) > WIDEST_HEAD:
+        return f"a head has {channels} channels, expected at most {WIDEST_HEAD}"
+    most = MOST_FEATURES[v.dtype.itemsize]
+    if len(att) > most:
+        return f"a pair has {len(att)} features, expected at most {most} in {v.dtype}"
+    return ""
 
 
 def fused_channels(formula: Callable[..., Tensor], *tensors: Tensor | None) -> Tensor:
@@ -53,10 +58,11 @@ class _FusedChannels(torch.autograd.Function):
         """[B, N, D]; see `fused_channels`."""
         inputs = base, v, features, att, val, keep
         out = torch.empty(v.shape, dtype=torch.float32, device=v.device)
-        logs = torch.empty_like(out)  # of the softmax' denominators
+        logs = torch.empty_like(out)  # of each softmax's denominator
         kernel = _Kernel(*inputs)
         B, N, _ = v.shape
-        _forward[N, B, kernel.blocks](*kernel.tensors, out, logs, **kernel.sizes)
+        with torch.cuda.device_of(v):  # autograd does the same in the backward pass
+            _forward[N, B, kernel.blocks](*kernel.tensors, out, logs, **kernel.sizes)
         ctx.options = options
         ctx.save_for_backward(*inputs, out, logs)
         return out.to(v.dtype)

@@ -66,7 +66,11 @@ def test_a_copy_changes_nothing(rng, kind):
         features_of = {name: values[rows] for name, values in raw.items()}
         of_rows["blocks"] = [*raw]
         head = fit_on_features(
-            features_of, MoleculeFacts.of(texts), y[rows], schema, **of_rows
+            features_of,
+            MoleculeFacts.of(texts, tautomers=True),
+            y[rows],
+            schema,
+            **of_rows,
         )
         assert len(head) == COUNT
         found.append(predictions_of(head, *new))
@@ -118,7 +122,9 @@ def test_which_rows_are_of_one_molecule():
     """Stereoisomers and tautomers are, salts and homologues are not."""
     texts = ["C[C@H](O)F", "C[C@@H](O)F", "CC(O)F", "F/C=C/F", "F/C=C\\F"]
     texts += ["O=c1cc[nH]cc1", "Oc1ccncc1", "CN", "CN.Cl", "CCN"]
-    *_, found = np.unique(MoleculeFacts.of(texts).constitution, return_inverse=True)
+    *_, found = np.unique(
+        MoleculeFacts.of(texts, tautomers=True).tautomer, return_inverse=True
+    )
     same = [0, 0, 0, 1, 1, 2, 2, 3, 4, 5]
     assert np.array_equal(found[:, None] == found, np.equal.outer(same, same))
 
@@ -179,7 +185,11 @@ def test_a_label_that_stereoisomers_repeat_counts_once(rng, kind):
     for isomers in (1, 2):
         vectors = np.concatenate([raw["vectors"], near][:isomers], dtype="f4")
         of_rows = {name: np.tile(x, (isomers, 1)) for name, x in extras.items()}
-        rows = MoleculeFacts.of(smiles * isomers), np.tile(y, (isomers, 1)), schema
+        rows = (
+            MoleculeFacts.of(smiles * isomers, tautomers=True),
+            np.tile(y, (isomers, 1)),
+            schema,
+        )
         of_rows["blocks"] = ["vectors"]
         head = fit_on_features({"vectors": vectors}, *rows, **of_rows)
         found.append(predictions_of(head, new))
@@ -254,7 +264,7 @@ def test_a_repeated_label_counts_once_for_the_hyper_parameters(rng, monkeypatch)
     y, bounds = np.tile(rng.normal(size=(6, 1)), (2, 1)), np.zeros((12, 1), np.int8)
     y[11] += 1
     bounds[2] = 1
-    molecules = MoleculeFacts.of(smiles).constitution
+    molecules = MoleculeFacts.of(smiles, tautomers=True).tautomer
 
     def rows_of(raw):
         blocks = [*raw]

@@ -54,7 +54,9 @@ def test_several_classes(rng, tmp_path):
     schema = TargetSchema(["taste"], kind="multiclass").with_classes(
         [["bitter", "sour", "sweet", "umami"]]
     )
-    head = fit_on_features(raw, MoleculeFacts.of(smiles), y, schema, blocks=["vectors"])
+    head = fit_on_features(
+        raw, MoleculeFacts.of(smiles, tautomers=True), y, schema, blocks=["vectors"]
+    )
     other = rng.normal(size=(200, WIDTH)).astype(np.float32)
     found = predictions_of(head, other)
     assert found.values.shape == found.std.shape == (200, 4)
@@ -69,7 +71,11 @@ def test_several_classes(rng, tmp_path):
         ValueError, match="label 1 of taste .* expected a class number 0..3"
     ):
         fit_on_features(
-            raw, MoleculeFacts.of(smiles), y + 2, schema, blocks=["vectors"]
+            raw,
+            MoleculeFacts.of(smiles, tautomers=True),
+            y + 2,
+            schema,
+            blocks=["vectors"],
         )
 
 
@@ -99,7 +105,9 @@ def test_saved_and_read(rng, tmp_path, kind):
     if kind == "binary":
         y = np.where(np.isnan(y), np.nan, y > 0)
     schema = TargetSchema(["a", "b"], "eV", kind)
-    head = fit_on_features(raw, MoleculeFacts.of(smiles), y, schema, "abc", blocks=ALL)
+    head = fit_on_features(
+        raw, MoleculeFacts.of(smiles, tautomers=True), y, schema, "abc", blocks=ALL
+    )
     head.save(tmp_path / "head.npz")
     again = read_head(tmp_path / "head.npz", "abc")
     assert again.targets == schema and str(again) == str(head)

@@ -142,8 +142,8 @@ def test_chromatic(kind):
     )
     features = torch.randn(3, 5, 5, 6, dtype=x.dtype)
     att = torch.randn(6, 2 if kind == "mono" else 8, dtype=x.dtype)
-    for lean in (False, kind != "mono"):
-        pairs = PairVectors(features, att, None, lean)
+    for memory in ("plain", "lean"):
+        pairs = PairVectors(features, att, None, memory)
         value = module.qkv_proj(x).split(8, -1)[-1]
         check_sum(module.attention_weights(x, pairs), value, module(x, pairs))
 

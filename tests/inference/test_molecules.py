@@ -9,7 +9,7 @@ from test_predictor import predictor
 
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.graphs.featurisers import featuriser_named, list_featurisers
-from graphormer_plugin.heads.kernels import as_mol
+from graphormer_plugin.heads.molecule_facts import MoleculeFacts
 from graphormer_plugin.inference.molecules import read
 
 PEPTIDE = "C[C@H](N)C(=O)N[C@@H](Cc1ccccc1)C(=O)O"
@@ -53,7 +53,7 @@ def test_descriptors_are_of_the_graph(name):
     """And do not depend on the spelling where the graph does not."""
     salts = [f"{text}.Cl" for text in SPELLINGS[:3]]
     molecules = read(salts, featuriser_named(name))
-    sizes = {as_mol(mol).GetNumAtoms() for mol in molecules.described}
+    sizes = {mol.GetNumAtoms() for mol in molecules.described}
     assert sizes == {MOL.GetNumAtoms() + ("largest" not in name)}
     if "canonical" in name:
         assert np.ptp(molecules.descriptors, axis=0).max() == 0
@@ -61,6 +61,22 @@ def test_descriptors_are_of_the_graph(name):
         again = read(salts, featuriser_named(name))
         again.parsed = ()  # as in another process
         assert np.array_equal(again.descriptors, molecules.descriptors)
+
+
+@pytest.mark.parametrize("name", list_featurisers("ogb", "ogb_[cl]*"))
+def test_molecules_that_are_not_kept(name):
+    """Are read one at a time, with the same features and facts; otherwise once."""
+    texts = ["CC(C)O.Cl", "[2H]C([2H])O", *SPELLINGS]
+    kept = read(texts, featuriser_named(name))
+    again = read(texts, featuriser_named(name), keep_parsed=False)
+    assert all(isinstance(mol, str) for mol in again.described)
+    assert all(isinstance(mol, Chem.Mol) for mol in kept.described)
+    for block in ("fingerprint", "descriptors"):
+        expected = kept.features(block)
+        np.testing.assert_allclose(again.features(block), expected, rtol=1e-5)
+    facts = [MoleculeFacts.of(molecules.described) for molecules in (kept, again)]
+    for one, other in zip(*(vars(part).values() for part in facts)):
+        assert np.array_equal(one, other)
 
 
 @pytest.mark.parametrize("salt", ["", ".Cl"])

@@ -27,7 +27,9 @@ def fitted(raw, smiles, y, kind="regression", **options):
     """A head on targets y0, y1, ... with the blocks of the features."""
     schema = TargetSchema([f"y{at}" for at in range(y.shape[1])], kind=kind)
     options = {"blocks": [*raw], **options}
-    return fit_on_features(raw, MoleculeFacts.of(smiles), y, schema, **options)
+    return fit_on_features(
+        raw, MoleculeFacts.of(smiles, tautomers=True), y, schema, **options
+    )
 
 
 def measured(raw, y, bounds=None):
