@@ -3,7 +3,7 @@
     python -m venv peers && peers/bin/pip install schnetpack
     peers/bin/python examples/positions/peers.py painn ROWS.npz --epochs 20
 
-ROWS.npz, which `solvent.py` and `qm9_gap.py` write, has `numbers` [atoms], `pos` [atoms, 3] in
+ROWS.npz, which `rows.py` writes, has `numbers` [atoms], `pos` [atoms, 3] in
 angstrom, `sizes` [graphs], `target` [graphs], the row numbers `train`, `valid` and `test`,
 and, for conservative forces, `forces` [atoms, 3]. Widths, layers and the cutoff are those of
 schnetpack's own configurations. Targets and losses are those of our models: energies without

@@ -11,7 +11,7 @@ from graphormer_plugin.data.datasets.qm9 import qm9
 from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.reading.options import DatasetOptions
 
-ROWS = {"train": 5_000, "valid": 500, "test": 2_000}
+ROWS = {"train": 20_000, "valid": 2_000, "test": 10_831}
 
 
 @register_dataset("qm9_part", options=("seed", "target_columns"))
