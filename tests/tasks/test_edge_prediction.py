@@ -159,6 +159,8 @@ def test_training_and_predictions(tmp_path, monkeypatch):
 
 
 LINKS = """
+import random
+
 import torch
 from torch_geometric.data import Data
 from torch_geometric.transforms import RandomLinkSplit
@@ -171,6 +173,7 @@ def links():
     \"\"\"Graphs of two communities, whose links are split by PyG.\"\"\"
     split = RandomLinkSplit(0.2, 0.2, is_undirected=True, add_negative_train_samples=False)
     parts = ([], [], [])
+    random.seed(0)  # of PyG's pairs without a link
     with torch.random.fork_rng():  # models start from the same weights the first time
         torch.manual_seed(0)
         for size in range(16, 28):
@@ -193,7 +196,7 @@ def link_arguments(folder, save_dir, *more):
     words = f"""--user-dir {USER_DIR} --task edge_prediction --dataset-name links
         --user-data-dir {folder} --data-root {folder}/root --criterion link_logloss
         {TINY} --dropout 0 --attention-dropout 0 --optimizer adam --lr 2e-2 --adam-eps 1e-4
-        --max-epoch 4 --required-batch-size-multiple 1 --num-workers 0 --cpu
+        --max-epoch 6 --required-batch-size-multiple 1 --num-workers 0 --cpu
         --best-checkpoint-metric mrr --no-epoch-checkpoints --log-format json
         --no-progress-bar --save-dir {save_dir} --prepare-workers 1"""
     return [*words.split(), *more]
@@ -211,7 +214,7 @@ def test_links_on_one_and_two_processes(tmp_path, monkeypatch):
     losses = [epoch["train_loss"] for epoch in logged(log, "train")]
     valid = logged(log, "valid")
     assert losses[-1] < 0.92 * losses[0]
-    assert valid[-1]["valid_roc_auc"] > 0.65
+    assert valid[-1]["valid_roc_auc"] > 0.7
     two = link_arguments(tmp_path, tmp_path / "two", "--batch-size", "2")
     logs = train_several({"two": two}, 2, tmp_path / "runs.json")
     for tag, expected in (("train", logged(log, "train")), ("valid", valid)):
@@ -240,9 +243,7 @@ def test_links_on_one_and_two_processes(tmp_path, monkeypatch):
         labels = torch.tensor([float(row["link_target"]) for row in part])
         assert labels.tolist() == graph.edge_label.tolist()
         pairs = torch.tensor([[int(row["source"]), int(row["target"])] for row in part])
-        linked = graph.edge_label_index.T[labels == 1]  # PyG draws others in each call
-        assert torch.equal(pairs[labels == 1], linked)
-        graph.edge_label_index = pairs.T
+        assert torch.equal(pairs, graph.edge_label_index.T)
     predictor = hub.load(tmp_path / "one/checkpoint_best.pt")
     predicted = np.concatenate(predictor.predict(graphs))
     np.testing.assert_allclose(predicted[:, 0], written, atol=1e-5)
