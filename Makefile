@@ -44,7 +44,7 @@ help:
 # Extras of pyproject.toml that a target needs beside the package.
 EXTRAS_test = test
 EXTRAS_test-quick = test
-EXTRAS_test-all = test engines integrations onnx triton $(if $(JAVA),spark)
+EXTRAS_test-all = test engines integrations onnx $(if $(JAVA),spark)
 EXTRAS_nightly = $(EXTRAS_test-all)
 EXTRAS_test-portable = test
 EXTRAS_test-fallback = test

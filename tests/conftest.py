@@ -23,9 +23,6 @@ gc.disable()
 # A thread per process, before torch is imported: more are slower for small tensors, and a
 # fork of a process with a team of them hangs.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Before triton is imported: without a GPU its kernels are interpreted.
-if not Path("/dev/nvidiactl").exists():
-    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 # Before a conftest.py of a folder imports them.

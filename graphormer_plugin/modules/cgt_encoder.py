@@ -25,7 +25,7 @@ from graphormer_plugin.modules.pair_encodings import make_pair_terms
 from graphormer_plugin.modules.sparse import NodeLayout
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
-MEMORY = ("auto", "plain", "lean", "fused")
+MEMORY = ("auto", "plain", "lean")
 # "auto" is "lean" if [B, N, N, D] has more elements than this, except on a GPU. There a
 # training step takes twice as long in chunks (H100), and "auto" is "lean" if all layers
 # would keep more than a third of the memory in float32: without chunks, three numbers for
@@ -111,8 +111,7 @@ class CGTEncoderConfig(PairTransformerConfig):
     attention_memory: str = option(
         "auto",
         "lean: attention in chunks, recomputed in the backward pass; plain: all at "
-        "once; auto: lean for large batches; fused: a kernel in Triton, not yet run on "
-        "a GPU, lean where it does not fit; without effect in float32 on a CPU",
+        "once; auto: lean for large batches; without effect in float32 on a CPU",
         run_only=True,
     )
 
@@ -246,22 +245,20 @@ class CGTEncoder(Encoder):
             x = x + perturb.to(x.dtype)
         encoded = self.pairs(batch, further)
         pairs = [projection(*encoded) for projection in self.projections]
-        memory = self.memory_for(x)
-        pairs = [vectors._replace(memory=memory) for vectors in pairs]
+        if self.lean(x):
+            pairs = [vectors._replace(lean=True) for vectors in pairs]
         pairs *= len(self.layers) // len(pairs)
         for layer, layer_pairs in zip(self.layers, pairs):
             x = self.run_layer(layer, x, layer_pairs, rows=rows)
         return x
 
-    def memory_for(self, x: Tensor) -> str:
-        """How to compute the attention of x [B, N, D], see `PairVectors`."""
-        if torch.compiler.is_compiling():
-            return "plain"
-        if self.attention_memory != "auto":
-            return self.attention_memory
+    def lean(self, x: Tensor) -> bool:
+        """Whether to compute the attention of x [B, N, D] in chunks, if the compiled
+        function does not fit."""
+        if self.attention_memory != "auto" or torch.compiler.is_compiling():
+            return self.attention_memory == "lean"
         elements = x.shape[1] * x.numel()
         if x.device.type != "cuda":
-            return "lean" if elements > LARGE else "plain"
+            return elements > LARGE
         memory = torch.cuda.get_device_properties(x.device).total_memory
-        is_large = elements * len(self.layers) * BYTES_KEPT > memory / 3
-        return "lean" if is_large else "plain"
+        return elements * len(self.layers) * BYTES_KEPT > memory / 3

@@ -3,18 +3,14 @@
 `_filter` is the formula. Which code runs instead:
 
 - on a CPU in float32: the compiled function;
-- on a GPU with ``--attention-memory fused``: a kernel in Triton (`fused_channels`);
 - elsewhere, for large batches or with ``--attention-memory lean``: the formula in chunks,
   which the backward pass computes again.
 
-`plain_attention` switches all off. Second derivatives and exported programs always use the
+`plain_attention` switches both off. Second derivatives and exported programs always use the
 formula.
 """
 
-import importlib.util
-import logging
 from collections.abc import Iterator
-from functools import cache
 from itertools import repeat
 from typing import NamedTuple
 
@@ -33,10 +29,6 @@ from graphormer_plugin.modules.dropout import Dropout
 KINDS = ("chromatic", "mono", "additive")
 OUTPUT_PROJECTIONS = ("full", "low_rank", "none")
 
-logger = logging.getLogger(__name__)
-
-HAS_TRITON = importlib.util.find_spec("triton") is not None
-
 # Elements of the largest tensor of a chunk. On a CPU two or three such tensors should fit
 # the cache; a GPU needs work for all its cores.
 CHUNK = {"cpu": 1 << 18, "cuda": 1 << 25}
@@ -51,15 +43,14 @@ class PairVectors(NamedTuple):
         att: [F, D], or [F, H] for an attention with one score per head. A feature with
             -30000 in it forbids its pairs.
         val: [F, D]; None: nothing is added to the messages.
-        memory: if the compiled function does not fit, "lean": compute the attention in
-            chunks and recompute them in the backward pass, so that no [B, N, N, D] is in
-            memory; "fused": by the kernel in Triton, or lean where it does not fit.
+        lean: if the compiled function does not fit, compute the attention in chunks and
+            recompute them in the backward pass, so that no [B, N, N, D] is in memory.
     """
 
     features: Tensor
     att: Tensor
     val: Tensor | None
-    memory: str = "plain"
+    lean: bool = False
 
 
 def filter_messages(
@@ -85,26 +76,9 @@ def filter_messages(
     ):
         return compiled_channels(_filter_tensors, *tensors)
     with torch.autocast(v.device.type, enabled=False):
-        if pairs.memory == "fused" and not plain_only():
-            reason = "pip install 'graphormer-plugin[triton]'"
-            if learned:
-                reason = "its pair features have weights"
-            elif HAS_TRITON:
-                from graphormer_plugin.modules import fused_channels  # takes a second
-
-                reason = fused_channels.reason_against(v, base, pairs.att)
-                if not reason:
-                    return fused_channels.fused_channels(_filter_tensors, *tensors)
-            _warn_once(reason)
-        if pairs.memory in ("lean", "fused") and not plain_only():
+        if pairs.lean and not plain_only():
             return _filter_in_chunks(base, v, keep, pairs)
         return _filter(base, v, keep, pairs)
-
-
-@cache
-def _warn_once(reason: str) -> None:
-    """Say why the fused kernel is not used."""
-    logger.warning("--attention-memory fused: %s; lean instead", reason)
 
 
 def _filter(base: Tensor, v: Tensor, keep: Tensor | None, pairs: PairVectors) -> Tensor:

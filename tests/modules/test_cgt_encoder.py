@@ -277,11 +277,10 @@ def test_both_paths_have_the_same_gradients(kind):
 
 def test_auto_goes_by_size():
     encoder = make_encoder()
-    assert encoder.memory_for(torch.empty(2, 20, 8)) == "plain"
-    assert encoder.memory_for(torch.empty(2, 1000, 8)) == "lean"
-    for memory in ("plain", "lean", "fused"):
-        encoder = make_encoder(attention_memory=memory)
-        assert encoder.memory_for(torch.empty(2, 1000, 8)) == memory
+    assert not encoder.lean(torch.empty(2, 20, 8))
+    assert encoder.lean(torch.empty(2, 1000, 8))
+    assert not make_encoder(attention_memory="plain").lean(torch.empty(2, 1000, 8))
+    assert make_encoder(attention_memory="lean").lean(torch.empty(2, 2, 8))
 
 
 def test_auto_goes_by_the_memory_of_a_gpu(monkeypatch):
@@ -289,12 +288,12 @@ def test_auto_goes_by_the_memory_of_a_gpu(monkeypatch):
     memory = SimpleNamespace(total_memory=36 * 10**6)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: memory)
     encoder = make_encoder()
-    for nodes, path in (250, "plain"), (251, "lean"):
+    for nodes, lean in (250, False), (251, True):
         x = torch.empty(1, nodes, 8)
         on_gpu = SimpleNamespace(
             device=torch.device("cuda"), shape=x.shape, numel=x.numel
         )
-        assert encoder.memory_for(on_gpu) == path
+        assert encoder.lean(on_gpu) == lean
 
 
 def test_pair_features_are_mapped_once():
