@@ -1,7 +1,7 @@
 """Normalisations, and BatchNorm that sees real nodes only, of all processes."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,6 @@ from graphormer_plugin.processes import gathered, is_filler_batch, several_proce
 
 EPSILON, MOMENTUM = 1e-5, 0.1  # torch's defaults
 _keeps_statistics = False
-_counted: dict[int, Tensor] = {}
 
 
 @contextlib.contextmanager
@@ -27,42 +26,6 @@ def running_statistics_kept() -> Iterator[None]:
         _keeps_statistics = before
 
 
-def are_statistics_kept() -> bool:
-    """Whether training passes keep the running statistics now."""
-    return _keeps_statistics
-
-
-@contextlib.contextmanager
-def rows_counted(masks: Iterable[Tensor]) -> Iterator[None]:
-    """Count only some rows of a padded batch in its statistics.
-
-    Args:
-        masks: [R] bool each, True where a row counts, for modules that get R rows. All
-            lengths are different.
-    """
-    global _counted
-    before = _counted
-    _counted = {len(mask): mask for mask in masks}
-    try:
-        yield
-    finally:
-        _counted = before
-
-
-def _normalised(
-    eps: float, rows: Tensor, weight: Tensor, bias: Tensor, counted: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """rows [R, D] and which of them count [R] -> normalised rows, mean and variance [D],
-    number of rows that count."""
-    count = counted.sum()
-    share = counted.to(rows.dtype).unsqueeze(1) / count.clamp(min=1)
-    mean = (share * rows).sum(0)
-    centred = rows - mean
-    variance = (share * centred.square()).sum(0)
-    out = centred * (weight * torch.rsqrt(variance + eps)) + bias
-    return out, mean, variance, count
-
-
 def _formula(eps: float, rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """`_NormaliseTogether` of one process."""
     if several_processes():
@@ -70,7 +33,10 @@ def _formula(eps: float, rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
             "BatchNorm over several processes has no second derivative; train on forces "
             "in one process or without BatchNorm"
         )
-    return _normalised(eps, rows, weight, bias, rows.new_ones(len(rows)))[0]
+    count = max(1, len(rows))
+    centred = rows - rows.sum(0) / count
+    variance = centred.square().sum(0) / count
+    return centred * (weight * torch.rsqrt(variance + eps)) + bias
 
 
 class _NormaliseTogether(torch.autograd.Function):
@@ -115,15 +81,6 @@ class _NormaliseTogether(torch.autograd.Function):
         return None, grad * (weight * inverse), grad_weight, grad_bias
 
 
-def _counted_of(rows: Tensor) -> Tensor:
-    """Which rows count; see `rows_counted`."""
-    if len(rows) not in _counted:
-        raise ValueError(
-            f"BatchNorm of {len(rows)} rows, which are neither nodes nor edges of the batch"
-        )
-    return _counted[len(rows)]
-
-
 class MaskedBatchNorm(nn.Module):
     """BatchNorm over the real rows of a batch: equal to `torch.nn.BatchNorm1d` on these
     rows, zero elsewhere.
@@ -165,13 +122,9 @@ class MaskedBatchNorm(nn.Module):
         """[R, D] -> [R, D]."""
         weights = (self.weight, self.bias)
         training = self.training and self.weight.requires_grad
-        if training and (_counted or len(values) < 2 or several_processes()):
+        if training and (len(values) < 2 or several_processes()):
             wide = values.to(torch.promote_types(values.dtype, torch.float32))
-            if _counted:
-                counted = _counted_of(values)
-                out, *statistics = _normalised(EPSILON, wide, *weights, counted)
-            else:
-                out, *statistics = _NormaliseTogether.apply(EPSILON, wide, *weights)
+            out, *statistics = _NormaliseTogether.apply(EPSILON, wide, *weights)
             if not _keeps_statistics:
                 self._update(*statistics)
             return out.to(values.dtype)

@@ -50,12 +50,6 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
         "size its own bucket (least padding), 1e9 mixes all sizes (default: 0.1; for "
         "a model with BatchNorm all sizes are mixed)",
     )
-    cuda_graphs: bool = option(
-        False,
-        "replay training passes as CUDA graphs, so that a GPU does not wait for Python: one "
-        "process, float32 or --bf16, labels of graphs, nodes, edges or pairs without FLAG; "
-        "not yet run on a GPU",
-    )
     pretrained_model_name: str = option(
         NONE,
         "published model to start from (examples/published), grpe_minimol, which comes "

@@ -27,7 +27,6 @@ class EnergyForcesTask(GraphPredictionTask):
     """
 
     vector = FORCES
-    plain_passes = False
 
     @property
     def targets(self) -> TargetSchema:

@@ -63,7 +63,6 @@ from graphormer_plugin.processes import (
     several_processes,
 )
 from graphormer_plugin.tasks._config import GraphPredictionConfig, check_options
-from graphormer_plugin.tasks._cuda_graphs import GraphedForward, check_cuda_graphs
 from graphormer_plugin.tasks._dataset import (
     GraphDataset,
     dataset_of_split,
@@ -99,7 +98,6 @@ class GraphPredictionTask(FairseqTask):
 
     levels = (Level.GRAPH,)
     vector = ""  # see `TargetSchema`
-    plain_passes = True  # a forward and a backward pass, as CUDA graphs have them
 
     def __init__(self, cfg: GraphPredictionConfig, **kwargs: Any) -> None:
         super().__init__(cfg)
@@ -128,8 +126,6 @@ class GraphPredictionTask(FairseqTask):
                     check_common(task.run.common)
                     if task.run.lr_scheduler is None:  # not in the file of options
                         task.run.lr_scheduler = {"_name": "fixed"}  # the flag's default
-                    if cfg.cuda_graphs:
-                        check_cuda_graphs(task.run, task.plain_passes)
                 if cfg.ddp_backend == "fully_sharded":
                     raise ValueError("--ddp-backend fully_sharded: take pytorch_ddp")
                 task.check_num_classes()  # opens the store
@@ -338,8 +334,6 @@ class GraphPredictionTask(FairseqTask):
                 if not from_checkpoint:
                     apply_layerwise_options(model, cfg)
                     self.scales_learning_rates = cfg.layerwise_lr_decay != 1
-                if not from_checkpoint and self.cfg.cuda_graphs:
-                    model.forward = GraphedForward(model)
             self.batch_spec = model.batch_spec
             self.mixes_sizes = has_batch_norm(model)
             for dataset in self.datasets.values():  # those read before the model

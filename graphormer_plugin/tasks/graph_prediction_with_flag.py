@@ -41,8 +41,6 @@ class GraphPredictionWithFlagTask(GraphPredictionTask):
     perturbation. Validation is not perturbed.
     """
 
-    plain_passes = False
-
     def __init__(self, cfg: GraphPredictionWithFlagConfig, **kwargs: Any) -> None:
         super().__init__(cfg, **kwargs)
         check_flags(cfg, flag_m=1, flag_step_size=0, flag_mag=0)

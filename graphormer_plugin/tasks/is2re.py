@@ -37,7 +37,6 @@ class IS2RETask(GraphPredictionTask):
     """
 
     vector = DISPLACEMENT
-    plain_passes = False
 
     def __init__(self, cfg: IS2REConfig, **kwargs: Any) -> None:
         cfg.data = cfg.dataset_name = cfg.data or cfg.dataset_name
