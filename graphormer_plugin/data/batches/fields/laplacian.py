@@ -12,8 +12,8 @@ several that are equal up to 1e-6). The basis of an eigenspace of several dimens
 LAPACK's for the numbering of the nodes: arbitrary, but the same in every computation.
 
 Small graphs are decomposed by LAPACK, many of one size at a time; connected components above
-`DENSE_NODES` by ARPACK (`scipy.sparse.linalg.eigsh`), with a factorised matrix if that is
-sparse.
+`DENSE_NODES` by ARPACK (`scipy.sparse.linalg.eigsh`), with products of the matrix or, where it
+is sparse or these do not converge, of its factorised inverse.
 """
 
 import contextlib
@@ -37,13 +37,11 @@ _ENTRIES_AT_ONCE = 1 << 20  # elements of matrices decomposed together
 # Largest component with a dense solver; see examples/speed/README.md for the crossing.
 DENSE_NODES = 1024
 
-# Mean entries of a row, one more than the mean degree, from which on the matrix is not
-# factorised: factors of random graphs fill up, and their eigenvalues are far enough apart
-# for products with the matrix alone. A grid, with 5, is factorised.
-ITERATED_ROW = 6
-ITERATIONS = (
-    300  # restarts; a graph that needs more, such as a wide strip, is factorised
-)
+# Mean entries of a row, one more than the mean degree, from which on products with the matrix
+# are tried before it is factorised: factors of trees and rings do not fill up, those of random
+# graphs do, whose eigenvalues are far enough apart for products alone.
+ITERATED_ROW = 3.5
+ITERATIONS = 40  # restarts before a graph, such as a wide strip, is factorised
 
 
 def laplacian_eigenvectors(
@@ -201,6 +199,7 @@ def _lanczos(
             operator,
             count,
             which="LA",
+            ncv=min(n, max(40, 4 * count)),
             v0=random.standard_normal(n),
             maxiter=iterations,
             **options,
