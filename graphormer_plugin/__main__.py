@@ -43,7 +43,7 @@ def components() -> dict[str, list[str]]:
     from fairseq.tasks import TASK_REGISTRY
 
     from graphormer_plugin import tasks  # noqa: F401  (registers)
-    from graphormer_plugin.data.datasets.registry import DATASETS
+    from graphormer_plugin.data.sources.registry import DATASETS
     from graphormer_plugin.models import list_architectures
 
     return {

@@ -36,13 +36,13 @@ from graphormer_plugin.data.graphs.pyg_graphs import (
     edge_kind_of,
     label_of,
 )
-from graphormer_plugin.data.reading.labels import (
+from graphormer_plugin.data.schema import DEFAULT_KINDS, TargetSchema
+from graphormer_plugin.data.store.ranges import BondColumns, Column
+from graphormer_plugin.data.tables.labels import (
     default_names,
     describe_targets,
     stored_labels,
 )
-from graphormer_plugin.data.schema import DEFAULT_KINDS, TargetSchema
-from graphormer_plugin.data.store.ranges import BondColumns, Column
 from graphormer_plugin.inference.graphs import Batch, ModelGraphs
 
 

@@ -29,27 +29,25 @@ from sklearn.utils.validation import check_is_fitted
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.experiment.fit import fit_folder
-from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
-from graphormer_plugin.experiment.settings import (
+from graphormer_plugin.estimators.domain import domain_file
+from graphormer_plugin.estimators.head import HEAD_FILE
+from graphormer_plugin.estimators.prediction import Prediction
+from graphormer_plugin.inference.loading import load, usable_device
+from graphormer_plugin.inference.model_folder import MODELS_FILE, read_folder
+from graphormer_plugin.inference.molecules import Molecules, RowReader, read_rows
+from graphormer_plugin.inference.prediction_columns import prediction_columns
+from graphormer_plugin.workbench.experiment.fit import fit_folder
+from graphormer_plugin.workbench.experiment.labelled_molecules import LabelledMolecules
+from graphormer_plugin.workbench.experiment.settings import (
     FITTED,
     HEAD,
     MODELS,
     MOST_SEED,
     Settings,
 )
-from graphormer_plugin.heads.domain import domain_file
-from graphormer_plugin.heads.fit import unfit_targets
-from graphormer_plugin.heads.head import HEAD_FILE
-from graphormer_plugin.heads.prediction import Prediction
-from graphormer_plugin.inference.loading import load, usable_device
-from graphormer_plugin.inference.model_folder import MODELS_FILE, read_folder
-from graphormer_plugin.inference.molecules import Molecules, RowReader, read_rows
-from graphormer_plugin.inference.prediction_columns import (
-    free_names,
-    prediction_columns,
-)
-from graphormer_plugin.inference.table_run import REASON
+from graphormer_plugin.workbench.fitting.fit import unfit_targets
+from graphormer_plugin.workbench.predictions.table_columns import free_names
+from graphormer_plugin.workbench.predictions.table_run import REASON
 
 NO_LABELS = ("complex", "date", "datetime", "datetime64", "timedelta", "timedelta64")
 WEIGHT_COLUMN = "sample_weight"  # in the table that fairseq-train reads

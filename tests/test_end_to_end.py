@@ -185,7 +185,7 @@ def test_positions_in_space(train, tmp_path, error):
     (tmp_path / "points.py").write_text("""
 import torch
 from torch_geometric.data import Data
-from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
+from graphormer_plugin.data.sources.registry import DatasetSource, register_dataset
 
 @register_dataset("end_to_end_points")
 def points():

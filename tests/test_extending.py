@@ -7,7 +7,7 @@ import pytest
 
 from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.batches.fields.field_cache import compute_columns
-from graphormer_plugin.data.datasets import user_code
+from graphormer_plugin.data.sources import user_code
 from support.tables import rows
 from support.training import PATIENCE, ROOT, command, logged
 

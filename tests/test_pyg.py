@@ -20,9 +20,9 @@ from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.graphs.smiles import parse_smiles
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.finetune.importers import checkpoint_of
-from graphormer_plugin.finetune.importers._shared import Imported, molecule_schema
 from graphormer_plugin.inference.checkpoint import write_file
+from graphormer_plugin.published import checkpoint_of
+from graphormer_plugin.published._shared import Imported, molecule_schema
 from graphormer_plugin.pyg import (
     BatchesBySize,
     GraphLoss,

@@ -18,10 +18,10 @@ from sklearn.utils import estimator_checks
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import predict
-from graphormer_plugin.finetune.fit_head import fit_head
 from graphormer_plugin.inference.checkpoint import DEFAULT_START
 from graphormer_plugin.inference.loading import load
 from graphormer_plugin.sklearn import MoleculeClassifier, MoleculeRegressor
+from graphormer_plugin.workbench.fitting.fit_head import fit_head
 
 # The labels are computed from the molecules.
 pytestmark = pytest.mark.filterwarnings("ignore:no noise is found:UserWarning")

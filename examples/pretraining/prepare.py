@@ -47,8 +47,8 @@ from rdkit.Chem import Descriptors
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.graphs.smiles import choose_fragment, mol_of_smiles
-from graphormer_plugin.data.reading.formats import SmilesTable, is_table, open_table
-from graphormer_plugin.heads.kernels import mid_ranks
+from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
+from graphormer_plugin.estimators.kernels import mid_ranks
 
 DESCRIPTORS = [name for name, _ in Descriptors.descList]
 LEFT_OUT = {"Ipc": "grows beyond 1e50 with the size and overflows; AvgIpc stays finite"}

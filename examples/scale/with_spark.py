@@ -4,7 +4,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from graphormer_plugin.inference.arrow import TablePredictor
+from graphormer_plugin.workbench.predictions.arrow import TablePredictor
 
 if __name__ == "__main__":
     checkpoint, source, output = sys.argv[1:]

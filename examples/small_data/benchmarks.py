@@ -34,9 +34,9 @@ from tsv import append, read  # noqa: E402
 from graphormer_plugin.cli import CommandParser, command  # noqa: E402
 from graphormer_plugin.data.files import atomic_write  # noqa: E402
 from graphormer_plugin.data.schema import TargetSchema  # noqa: E402
-from graphormer_plugin.finetune.fit_head import fit_on_features  # noqa: E402
-from graphormer_plugin.heads.kernels import raw_features  # noqa: E402
-from graphormer_plugin.heads.molecule_facts import MoleculeFacts  # noqa: E402
+from graphormer_plugin.estimators.kernels import raw_features  # noqa: E402
+from graphormer_plugin.estimators.molecule_facts import MoleculeFacts  # noqa: E402
+from graphormer_plugin.workbench.fitting.fit_head import fit_on_features  # noqa: E402
 
 COLUMNS = "set model rmse rmse_cliffs pearson train test commit".split()
 BIOGEN = {

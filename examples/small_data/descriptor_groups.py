@@ -24,13 +24,13 @@ from scipy.linalg import cho_factor, cho_solve
 from graphormer_plugin import hub
 from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.data.graphs.descriptors import COMPUTED
-from graphormer_plugin.heads import marginal_likelihood
-from graphormer_plugin.heads.kernels import (
+from graphormer_plugin.estimators.kernels import (
     Floats,
     Reference,
     raw_features,
     weighted_sum,
 )
+from graphormer_plugin.workbench.fitting import marginal_likelihood
 
 DEVELOPMENT = [
     *("CHEMBL218_EC50", "CHEMBL231_Ki", "CHEMBL237_EC50", "CHEMBL262_Ki"),

@@ -14,12 +14,12 @@ import pandas as pd
 from sklearn.metrics import average_precision_score
 
 from graphormer_plugin.cli import CommandParser, command
-from graphormer_plugin.data.datasets.pickles import load_pickle
+from graphormer_plugin.data.benchmarks.pickles import load_pickle
 from graphormer_plugin.data.graphs.smiles import mol_of_smiles
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.heads.fit_trees import fit_trees
-from graphormer_plugin.heads.kernels import raw_features
-from graphormer_plugin.heads.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.kernels import raw_features
+from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.workbench.fitting.fit_trees import fit_trees
 
 TABLE = "peptide_multi_class_dataset.csv.gz"
 SPLIT = "splits_random_stratified_peptide.pickle"

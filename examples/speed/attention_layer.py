@@ -16,12 +16,10 @@ import time
 import torch
 from torch import Tensor, nn
 
-from graphormer_plugin.modules import (
-    RelationTables,
-    biased_attention,
-    compiled_attention,
-    relative_attention,
-)
+from graphormer_plugin.modules import RelationTables
+from graphormer_plugin.modules.attention import biased as biased_attention
+from graphormer_plugin.modules.attention import compiled as compiled_attention
+from graphormer_plugin.modules.attention import relative as relative_attention
 
 # Graphs, nodes, heads, width of a head.
 SHAPES = (

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.models import build_model
-from graphormer_plugin.modules import compiled_attention
+from graphormer_plugin.modules.attention import compiled as compiled_attention
 
 PATHS = ("plain", "lean", "compiled")
 # Architecture, dataset, nodes of a graph (0: as they come), graphs in a batch.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas
 
 from graphormer_plugin.data import DatasetOptions
-from graphormer_plugin.data.datasets.nci import nci
+from graphormer_plugin.data.benchmarks.nci import nci
 
 
 def parser(doc: str, molecules: int, rounds: int) -> argparse.ArgumentParser:

@@ -22,7 +22,7 @@ from train_step import make_step, size
 
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.models import build_model, model_config
-from graphormer_plugin.modules.dropout import Dropout
+from graphormer_plugin.modules.layers.dropout import Dropout
 
 ALLOCATIONS = ("empty", "_unsafe_view", "detach", "_record_function")  # beginnings
 PRECISIONS = ("float32", "autocast", "bfloat16")

@@ -16,7 +16,7 @@ from molecules import parser, read_smiles
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import command
-from graphormer_plugin.inference.table_run import BLOCK_ROWS
+from graphormer_plugin.workbench.predictions.table_run import BLOCK_ROWS
 
 
 @command

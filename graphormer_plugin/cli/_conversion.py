@@ -11,7 +11,6 @@ from graphormer_plugin.cli import print_line
 from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import PathName, read_text
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.finetune.importers import checkpoint_of, import_published
 from graphormer_plugin.finetune.transfer import setting
 from graphormer_plugin.inference.checkpoint import (
     check_output,
@@ -22,6 +21,7 @@ from graphormer_plugin.inference.checkpoint import (
     write_file,
 )
 from graphormer_plugin.models import ARCHITECTURES
+from graphormer_plugin.published import checkpoint_of, import_published
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -10,13 +10,13 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import print_line, print_warning
 from graphormer_plugin.data.files import atomic_write, home_path
 from graphormer_plugin.data.graphs.smiles import SMILES
-from graphormer_plugin.data.reading.cells import point, shown
-from graphormer_plugin.data.reading.formats import SmilesTable, is_table, open_table
-from graphormer_plugin.data.reading.rows import whole_columns
-from graphormer_plugin.explain.drawing import Section, draw, page
-from graphormer_plugin.explain.explanation import Explainer, NoPredictionError
+from graphormer_plugin.data.tables.cells import point, shown
+from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
+from graphormer_plugin.data.tables.rows import whole_columns
 from graphormer_plugin.inference.model_folder import models_named
 from graphormer_plugin.inference.molecules import Molecules, RowReader, read_rows
+from graphormer_plugin.workbench.explain.drawing import Section, draw, page
+from graphormer_plugin.workbench.explain.explanation import Explainer, NoPredictionError
 
 
 def explain_molecules(arguments: argparse.Namespace, most: int) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 from rdkit import rdBase
 
 from graphormer_plugin.cli import RDKIT_WARNINGS, print_error, print_line, print_warning
-from graphormer_plugin.data.reading.table import Table
-from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT, run
+from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.model_folder import ModelFolder, models_named
+from graphormer_plugin.workbench.predictions import run
 
 
 def predict_table(arguments: argparse.Namespace, table: Table) -> None:

@@ -34,13 +34,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = build_parser().parse_args(argv)
     check_name(arguments.output, (".png",))
     with paused_collector():  # late: they import torch
-        from graphormer_plugin.experiment.comparison import (
+        from graphormer_plugin.workbench.experiment.comparison import (
             CONFIDENCE,
             differences,
             draw,
             fold_metrics,
         )
-        from graphormer_plugin.inference.scores import spread_text, text_table
+        from graphormer_plugin.workbench.predictions.scores import (
+            spread_text,
+            text_table,
+        )
 
     metric, values = fold_metrics(arguments.folders, arguments.metric)
     pairs = differences(values)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from graphormer_plugin.cli import CommandParser, command, not_empty
-from graphormer_plugin.data.reading.options import flag_of
+from graphormer_plugin.data.tables.options import flag_of
 from graphormer_plugin.finetune import PUBLISHED_CODES
 from graphormer_plugin.inference import VECTOR_PARTS
 

@@ -13,9 +13,9 @@ from graphormer_plugin.cli import (
     number,
 )
 from graphormer_plugin.components import paused_collector
-from graphormer_plugin.data.reading.formats import WRITABLE, open_table
-from graphormer_plugin.data.reading.parquet import pyarrow_parquet
 from graphormer_plugin.data.row_ranges import Shard
+from graphormer_plugin.data.tables.formats import WRITABLE, open_table
+from graphormer_plugin.data.tables.parquet import pyarrow_parquet
 from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 
 

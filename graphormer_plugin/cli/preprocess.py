@@ -6,14 +6,14 @@ import logging
 from collections.abc import Sequence
 
 from graphormer_plugin.cli import CommandParser, command, print_line, print_warning
-from graphormer_plugin.data.reading.options import (
+from graphormer_plugin.data.row_ranges import Shard
+from graphormer_plugin.data.store import GraphStore, describe
+from graphormer_plugin.data.store.sharded_store import open_stores
+from graphormer_plugin.data.tables.options import (
     DatasetConfig,
     DatasetOptions,
     add_flag,
 )
-from graphormer_plugin.data.row_ranges import Shard
-from graphormer_plugin.data.store import GraphStore, describe
-from graphormer_plugin.data.store.sharded_store import open_stores
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -18,9 +18,13 @@ from graphormer_plugin.cli import (
     print_warning,
 )
 from graphormer_plugin.components import paused_collector
-from graphormer_plugin.data.reading.formats import open_table, stem
-from graphormer_plugin.data.reading.options import add_flag
-from graphormer_plugin.experiment.settings import TABLES, Settings, parse_ratios
+from graphormer_plugin.data.tables.formats import open_table, stem
+from graphormer_plugin.data.tables.options import add_flag
+from graphormer_plugin.workbench.experiment.settings import (
+    TABLES,
+    Settings,
+    parse_ratios,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -59,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = parsed_settings(arguments)
     open_table(settings.tables["train"])  # or an error, before torch is imported
     with paused_collector():
-        from graphormer_plugin.experiment.run import run_experiment
+        from graphormer_plugin.workbench.experiment.run import run_experiment
 
     run_experiment(settings, print_line, print_warning, progress=not arguments.quiet)
 

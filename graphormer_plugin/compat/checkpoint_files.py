@@ -12,7 +12,7 @@ from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 
 from graphormer_plugin.compat.one_line_errors import one_line_errors
-from graphormer_plugin.data.reading.options import flag_of
+from graphormer_plugin.data.tables.options import flag_of
 from graphormer_plugin.finetune.resume import copy_checkpoint
 from graphormer_plugin.inference.checkpoint import (
     IMPORT_HINT,

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphormer_plugin.choices import option
-from graphormer_plugin.data.reading.options import CLASS_WEIGHTS
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.tables.options import CLASS_WEIGHTS
 
 BALANCED = "balanced"
 

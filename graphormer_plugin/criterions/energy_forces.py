@@ -14,7 +14,10 @@ from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.log import log_mean_error
 from graphormer_plugin.data.columns import FORCES
-from graphormer_plugin.modules.derivatives import beside_forces, output_and_forces
+from graphormer_plugin.modules.layers.derivatives import (
+    beside_forces,
+    output_and_forces,
+)
 
 
 @dataclass

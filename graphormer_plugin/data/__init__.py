@@ -1,18 +1,18 @@
 """Data: from a source to a store on disk, and from there to batches."""
 
-from graphormer_plugin.data import datasets
+from graphormer_plugin.data import benchmarks, sources
 from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec
-from graphormer_plugin.data.datasets.registry import (
+from graphormer_plugin.data.errors import DatasetError, StoreError
+from graphormer_plugin.data.graphs.chunk import MoleculeGraph
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.sources.registry import (
     DATASETS,
     DatasetSource,
     register_dataset,
 )
-from graphormer_plugin.data.errors import DatasetError, StoreError
-from graphormer_plugin.data.graphs.chunk import MoleculeGraph
-from graphormer_plugin.data.reading.options import DatasetOptions
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.store.build import get_store
+from graphormer_plugin.data.tables.options import DatasetOptions
 
 __all__ = [
     "BatchSpec",
@@ -26,8 +26,9 @@ __all__ = [
     "MoleculeGraph",
     "StoreError",
     "TargetSchema",
-    "datasets",
+    "benchmarks",
     "describe",
     "get_store",
     "register_dataset",
+    "sources",
 ]

@@ -10,11 +10,12 @@ from typing import Any
 from graphormer_plugin.data.files import claim_folder
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.finetune.published import NONE, load_pretrained
 from graphormer_plugin.finetune.resume import check_weights, read_last
-from graphormer_plugin.finetune.transfer import Pretrained, read_pretrained, translate
+from graphormer_plugin.finetune.transfer import translate
+from graphormer_plugin.inference.pretrained import Pretrained, read_pretrained
 from graphormer_plugin.models import GraphModel
 from graphormer_plugin.processes import is_first_process
+from graphormer_plugin.published.names import NONE, load_pretrained
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,7 @@ that shape the model are compared; a different width or depth is an error.
 
 import dataclasses
 import logging
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,12 +15,11 @@ from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from graphormer_plugin.data.errors import listed
-from graphormer_plugin.data.files import PathName
-from graphormer_plugin.data.reading.options import flag_of
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
+from graphormer_plugin.data.tables.options import flag_of
+from graphormer_plugin.inference.pretrained import Pretrained
 from graphormer_plugin.models import ARCHITECTURES, FEATURES_WEIGHT, GraphModel
-from graphormer_plugin.modules.vocabulary import RowLabels, model_row_labels
+from graphormer_plugin.modules.encodings.vocabulary import RowLabels, model_row_labels
 
 logger = logging.getLogger(__name__)
 
@@ -33,42 +30,6 @@ SIZES = (
     "encoder_ffn_embed_dim",
     "encoder_attention_heads",
 )
-COMPONENTS = ("optimizer", "lr_scheduler", "criterion")  # checkpoints have their names
-
-
-@dataclass(frozen=True)
-class Pretrained:
-    """A checkpoint to start from.
-
-    Attributes:
-        options: options of its model, with the architecture under ``_name``; may be empty.
-        weights: its model's state dict; None if fairseq loads the weights.
-        components: names of its optimiser, schedule and loss.
-    """
-
-    path: str
-    schema: FeatureSchema
-    targets: TargetSchema
-    options: Mapping[str, Any]
-    weights: dict[str, Tensor] | None = None
-    progress: Progress | None = None
-    components: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
-def read_pretrained(path: PathName) -> Pretrained:
-    """Read a checkpoint of this package; the weights stay on disk until they are used."""
-    checkpoint = read_checkpoint(path)
-    cfg = checkpoint.state["cfg"]
-    components = {name: (cfg.get(name) or {}).get("_name") for name in COMPONENTS}
-    return Pretrained(
-        os.fspath(path),
-        checkpoint.schema,
-        checkpoint.targets,
-        cfg["model"],
-        checkpoint.weights,
-        checkpoint.progress,
-        components,
-    )
 
 
 def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) -> None:

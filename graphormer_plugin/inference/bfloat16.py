@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from graphormer_plugin.models import GraphModel
-from graphormer_plugin.modules.attn_bias import AttnBias
+from graphormer_plugin.modules.encodings.attn_bias import AttnBias
 
 
 def multiply_in_bfloat16(model: GraphModel) -> None:

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from graphormer_plugin.choices import check_choice
 from graphormer_plugin.inference import VECTOR_PARTS
 from graphormer_plugin.models import GraphModel
-from graphormer_plugin.modules.readout import read_out
+from graphormer_plugin.modules.layers.readout import read_out
 
 
 @contextlib.contextmanager

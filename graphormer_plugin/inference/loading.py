@@ -4,14 +4,14 @@ from pathlib import Path
 
 import torch
 
-from graphormer_plugin.data.datasets.user_code import import_user_data
 from graphormer_plugin.data.errors import listed, named_damage
 from graphormer_plugin.data.files import PathName, home_path
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
-from graphormer_plugin.data.reading.options import MAX_ATOMS
-from graphormer_plugin.heads.array_file import weights_digest
-from graphormer_plugin.heads.domain import domain_file, read_domain
-from graphormer_plugin.heads.head import HEAD_FILE, read_head
+from graphormer_plugin.data.sources.user_code import import_user_data
+from graphormer_plugin.data.tables.options import MAX_ATOMS
+from graphormer_plugin.estimators.array_file import weights_digest
+from graphormer_plugin.estimators.domain import domain_file, read_domain
+from graphormer_plugin.estimators.head import HEAD_FILE, read_head
 from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.checkpoint import (
     Checkpoint,

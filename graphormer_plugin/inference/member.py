@@ -9,12 +9,12 @@ import torch
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.graphs.descriptors import PREFIX, with_descriptors
 from graphormer_plugin.data.graphs.featurisers import Featuriser, GraphsOnly
-from graphormer_plugin.data.reading.options import MAX_ATOMS
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.heads.domain import Domain
-from graphormer_plugin.heads.head import Head
-from graphormer_plugin.heads.prediction import Prediction, values_of
-from graphormer_plugin.heads.trees import Trees
+from graphormer_plugin.data.tables.options import MAX_ATOMS
+from graphormer_plugin.estimators.domain import Domain
+from graphormer_plugin.estimators.head import Head
+from graphormer_plugin.estimators.prediction import Prediction, values_of
+from graphormer_plugin.estimators.trees import Trees
 from graphormer_plugin.inference.embedding import (
     joined_vectors,
     layer_vectors,
@@ -24,7 +24,10 @@ from graphormer_plugin.inference.embedding import (
 from graphormer_plugin.inference.graphs import Batch, ModelGraphs, PerGraph
 from graphormer_plugin.inference.molecules import Molecules
 from graphormer_plugin.models import GraphModel
-from graphormer_plugin.modules.derivatives import beside_forces, output_and_forces
+from graphormer_plugin.modules.layers.derivatives import (
+    beside_forces,
+    output_and_forces,
+)
 
 # Vectors of heads that share a model, by model and layers.
 HeadVectors = dict[tuple[GraphModel, int], np.ndarray]

@@ -10,8 +10,8 @@ import numpy as np
 
 from graphormer_plugin.data.files import PathName, file_sha256, read_text, write_text
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.heads.head import HEAD_FILE
-from graphormer_plugin.heads.prediction import Interval, SpreadScale
+from graphormer_plugin.estimators.head import HEAD_FILE
+from graphormer_plugin.estimators.prediction import Interval, SpreadScale
 from graphormer_plugin.inference.checkpoint import (
     checkpoint_path,
     invalid_checkpoint_errors,

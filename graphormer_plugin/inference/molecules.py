@@ -27,7 +27,7 @@ from graphormer_plugin.data.graphs.smiles import (
 )
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.store.featurise import LimitedParser, joined_graphs, parse
-from graphormer_plugin.heads.kernels import as_mol, raw_features, rounded
+from graphormer_plugin.estimators.kernels import as_mol, raw_features, rounded
 
 
 @dataclass

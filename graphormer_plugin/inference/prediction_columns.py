@@ -1,21 +1,18 @@
-"""Columns of predictions in every table that is written: their names, order and cells."""
+"""Columns of predictions in every table that is written: their kinds, order and cells."""
 
 import itertools
-import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphormer_plugin.data.columns import FORCES, OF_ENDS, Level
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.heads.prediction import (
+from graphormer_plugin.estimators.prediction import (
     IN_DOMAIN,
     QUANTILE,
     Interval,
-    antilog,
     ends_of_interval,
 )
 
@@ -41,19 +38,6 @@ PREDICTED = Layout(
     "",
     "_probability_",
     [("value", "std"), ("low", "high"), ("probability",), ("in_domain",), ("class",)],
-)
-# graphormer-train: the measured value stands beside it, as ``<target>``.
-COMPARED = Layout(
-    "_predicted",
-    "_probability_",
-    [
-        ("value",),
-        ("class",),
-        ("probability",),
-        ("std",),
-        ("low", "high"),
-        ("in_domain",),
-    ],
 )
 # fairseq-validate: the measured value is ``<target>_target``. Files that were written and
 # programs that read them have these names, and ``<target>_0`` for a class.
@@ -175,61 +159,6 @@ def _interval_columns(
     return columns
 
 
-def forces_column(forces: Iterable[NDArray]) -> OutputColumn:
-    """Forces on the atoms of each molecule [N, 3], as lists in JSON."""
-    cells = [
-        json.dumps([[float(format_value(x)) for x in atom] for atom in one.tolist()])
-        for one in forces
-    ]
-    return OutputColumn(FORCES, cells, False)
-
-
-def parts_column(level: Level, parts: Iterable[NDArray]) -> OutputColumn:
-    """Predictions of `Predictor.predicted_parts` of each molecule, as lists in JSON."""
-    atoms = 2 if level in OF_ENDS else 0
-    cells = [
-        json.dumps(
-            [
-                [*map(int, row[:atoms]), *(float(format_value(x)) for x in row[atoms:])]
-                for row in of_molecule.tolist()
-            ]
-        )
-        for of_molecule in parts
-    ]
-    return OutputColumn(f"{level}s", cells, False)
-
-
-def describe(
-    targets: TargetSchema, target: int, values: NDArray, std: NDArray | None = None
-) -> str:
-    """The prediction [C] for a target of a molecule in words.
-
-    >>> describe(TargetSchema(["gap"], "eV"), 0, np.array([1 / 3]), np.array([0.02]))
-    '0.3333 ± 0.02 eV'
-    """
-    if targets.kind == "multiclass":
-        best = int(values.argmax())
-        return f"{class_labels(targets)[best]}, probability {values[best]:.3f}"
-    if targets.kind == "binary":
-        of = "".join(f" of {word}" for word in targets.classes_of(target)[1:])
-        return f"probability{of} {values[target]:.3f}"
-    scale = targets.std[target] if targets.std else 0.0
-    value = format_value(values[target], scale, 4, 2)
-    spread = "" if std is None else f" ± {std[target]:.2g}"
-    unit = targets.units[target].replace("dimensionless", "")
-    return f"{value}{spread} {unit}".rstrip()
-
-
-def free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """Names of new columns; a name that the input has already ends in _predicted."""
-    result: list[str] = []
-    for name in names:
-        while name in taken or name in result:
-            name += "_predicted"
-        result.append(name)
-    return result
-
-
 def format_value(
     value: float, spread: float = 0.0, digits: int = 7, of_spread: int = 8
 ) -> str:
@@ -266,20 +195,27 @@ def label_cells(labels: ArrayLike, targets: TargetSchema, target: int) -> list[s
     ]
 
 
-def class_word(targets: TargetSchema, target: int, label: float) -> str:
-    """A label as text: the name or number of its class, or its number in full."""
-    if targets.kind == "regression":
-        return repr(label)
-    words = targets.classes_of(target)
-    return words[int(label)] if words else str(int(label))
-
-
-def unlogged_cell(label: float) -> str:
-    """Measured value of a decadic logarithm as text, NaN as an empty cell: the ten digits
-    in which the two roundings do not show."""
-    return "" if label != label else f"{antilog(label):.10g}"
-
-
 def class_labels(targets: TargetSchema) -> list[str]:
     """Names of the classes of a multiclass target, else their numbers."""
     return targets.classes_of(0) or [str(n) for n in range(targets.num_classes)]
+
+
+def describe(
+    targets: TargetSchema, target: int, values: NDArray, std: NDArray | None = None
+) -> str:
+    """The prediction [C] for a target of a molecule in words.
+
+    >>> describe(TargetSchema(["gap"], "eV"), 0, np.array([1 / 3]), np.array([0.02]))
+    '0.3333 ± 0.02 eV'
+    """
+    if targets.kind == "multiclass":
+        best = int(values.argmax())
+        return f"{class_labels(targets)[best]}, probability {values[best]:.3f}"
+    if targets.kind == "binary":
+        of = "".join(f" of {word}" for word in targets.classes_of(target)[1:])
+        return f"probability{of} {values[target]:.3f}"
+    scale = targets.std[target] if targets.std else 0.0
+    value = format_value(values[target], scale, 4, 2)
+    spread = "" if std is None else f" ± {std[target]:.2g}"
+    unit = targets.units[target].replace("dimensionless", "")
+    return f"{value}{spread} {unit}".rstrip()

@@ -11,9 +11,9 @@ from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.graphs.chunk import GraphChunk
 from graphormer_plugin.data.graphs.pyg_graphs import edge_kind_of
 from graphormer_plugin.data.schema import LOG
-from graphormer_plugin.heads.domain import Domain, is_fitted
-from graphormer_plugin.heads.molecule_facts import MoleculeFacts
-from graphormer_plugin.heads.prediction import (
+from graphormer_plugin.estimators.domain import Domain, is_fitted
+from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.prediction import (
     Interval,
     Prediction,
     SpreadScale,

@@ -12,7 +12,7 @@ from graphormer_plugin.data.columns import OF_ENDS
 from graphormer_plugin.data.files import PathName, atomic_write, write_csv
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.heads.prediction import values_of
+from graphormer_plugin.estimators.prediction import values_of
 from graphormer_plugin.inference.prediction_columns import VALIDATED, prediction_columns
 
 logger = logging.getLogger(__name__)

@@ -12,14 +12,14 @@ from graphormer_plugin.choices import check_choice
 from graphormer_plugin.data.batches.fields import BatchSpec
 from graphormer_plugin.data.columns import OF_ENDS
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.modules.encoder import Encoder
-from graphormer_plugin.modules.encoder_config import (
+from graphormer_plugin.modules.encoders.base import Encoder
+from graphormer_plugin.modules.layers.encoder_config import (
     LayersConfig,
     PairTransformerConfig,
     TransformerEncoderConfig,
     option,
 )
-from graphormer_plugin.modules.readout import READOUTS, read_out
+from graphormer_plugin.modules.layers.readout import READOUTS, read_out
 
 
 @dataclass(frozen=True)

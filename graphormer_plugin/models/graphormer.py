@@ -43,7 +43,7 @@ from dataclasses import dataclass
 from typing import Optional
 
 from graphormer_plugin.choices import check_choice
-from graphormer_plugin.data.reading.options import flag_of
+from graphormer_plugin.data.tables.options import flag_of
 from graphormer_plugin.models._base import GraphModel, PairConfig, sizes
 from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import (

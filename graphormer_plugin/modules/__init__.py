@@ -3,98 +3,102 @@
 They know torch, the codes and the compiled attention of `cython_ext`, and PyG's layers.
 """
 
-from graphormer_plugin.modules.attention_formula import RelationTables
-from graphormer_plugin.modules.attn_bias import (
-    AttnBias,
-    EdgeBias,
-    PathEncoding,
-    SpatialEncoding,
-)
-from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
-from graphormer_plugin.modules.biased_attention import BiasedAttention
-from graphormer_plugin.modules.bond_encoder import (
-    BondEncoder,
-    EdgeEncoder,
-    FeatureMap,
-    edge_encoder,
-)
-from graphormer_plugin.modules.cgt_encoder import CGTEncoder, CGTEncoderConfig
-from graphormer_plugin.modules.chromatic_attention import (
+from graphormer_plugin.modules.attention.biased import BiasedAttention
+from graphormer_plugin.modules.attention.chromatic import (
     ChromaticAttention,
     PairVectors,
     filter_messages,
 )
-from graphormer_plugin.modules.compiled_attention import plain_attention
-from graphormer_plugin.modules.convolutions import (
-    Edges,
-    GatedGraphConvolution,
-    LayerSettings,
-    gin,
-)
-from graphormer_plugin.modules.dropout import Dropout
-from graphormer_plugin.modules.edge_attention import (
+from graphormer_plugin.modules.attention.compiled import plain_attention
+from graphormer_plugin.modules.attention.edge import (
     EdgeAttention,
     EdgeScores,
     ScoreOutput,
 )
-from graphormer_plugin.modules.edge_input import EdgeInput
-from graphormer_plugin.modules.embedding_sum import embedding_sum
-from graphormer_plugin.modules.encoder import Encoder, SparseEncoder
-from graphormer_plugin.modules.encoder_config import defaults, option, redefault
-from graphormer_plugin.modules.encoder_layer import EncoderLayer
-from graphormer_plugin.modules.gaussian_kernels import (
-    DistanceKernels,
-    GaussianKernels,
-    pair_distances,
+from graphormer_plugin.modules.attention.formula import RelationTables
+from graphormer_plugin.modules.attention.relative import RelativeAttention
+from graphormer_plugin.modules.encoders.base import Encoder, SparseEncoder
+from graphormer_plugin.modules.encoders.cgt import CGTEncoder, CGTEncoderConfig
+from graphormer_plugin.modules.encoders.gps import (
+    GPSEncoder,
+    GPSEncoderConfig,
+    GPSLayer,
 )
-from graphormer_plugin.modules.gps_encoder import GPSEncoder, GPSEncoderConfig, GPSLayer
-from graphormer_plugin.modules.graph_transformer_encoder import (
+from graphormer_plugin.modules.encoders.graph_transformer import (
     GraphTransformerEncoder,
     GraphTransformerEncoderConfig,
     GraphTransformerLayer,
 )
-from graphormer_plugin.modules.graphormer_3d_encoder import (
+from graphormer_plugin.modules.encoders.graphormer import (
+    GraphormerEncoder,
+    GraphormerEncoderConfig,
+)
+from graphormer_plugin.modules.encoders.graphormer_3d import (
     Graphormer3DEncoder,
     Graphormer3DEncoderConfig,
     VectorHead,
 )
-from graphormer_plugin.modules.graphormer_encoder import (
-    GraphormerEncoder,
-    GraphormerEncoderConfig,
-)
-from graphormer_plugin.modules.grpe_encoder import (
+from graphormer_plugin.modules.encoders.grpe import (
     GRPEEncoder,
     GRPEEncoderConfig,
     RelationEncoding,
 )
-from graphormer_plugin.modules.message_passing import (
+from graphormer_plugin.modules.encoders.message_passing import (
     CONVOLUTIONS,
     LayersHead,
     MessagePassingEncoder,
     MessagePassingEncoderConfig,
 )
-from graphormer_plugin.modules.node_encoder import NodeEncoder, VirtualNode
-from graphormer_plugin.modules.node_encodings import (
+from graphormer_plugin.modules.encodings.attn_bias import (
+    AttnBias,
+    EdgeBias,
+    PathEncoding,
+    SpatialEncoding,
+)
+from graphormer_plugin.modules.encodings.bond_encoder import (
+    BondEncoder,
+    EdgeEncoder,
+    FeatureMap,
+    edge_encoder,
+)
+from graphormer_plugin.modules.encodings.gaussian_kernels import (
+    DistanceKernels,
+    GaussianKernels,
+    pair_distances,
+)
+from graphormer_plugin.modules.encodings.node_encoder import NodeEncoder, VirtualNode
+from graphormer_plugin.modules.encodings.node_encodings import (
     NodeEncoding,
     register_node_encoding,
     walk_powers,
 )
-from graphormer_plugin.modules.pair_encoder import PairEncoder, PairProjection
-from graphormer_plugin.modules.pair_encodings import (
+from graphormer_plugin.modules.encodings.pair_encoder import PairEncoder, PairProjection
+from graphormer_plugin.modules.encodings.pair_encodings import (
     PairEncoding,
     PairTerms,
     make_pair_terms,
     register_pair_encoding,
 )
-from graphormer_plugin.modules.readout import (
+from graphormer_plugin.modules.encodings.vocabulary import Vocabularies
+from graphormer_plugin.modules.layers.batch_norm import MaskedBatchNorm
+from graphormer_plugin.modules.layers.dropout import Dropout
+from graphormer_plugin.modules.layers.embedding_sum import embedding_sum
+from graphormer_plugin.modules.layers.encoder_config import defaults, option, redefault
+from graphormer_plugin.modules.layers.encoder_layer import EncoderLayer
+from graphormer_plugin.modules.layers.readout import (
     LinearHead,
     MLPHead,
     TransformHead,
     read_out,
 )
-from graphormer_plugin.modules.relative_attention import RelativeAttention
-from graphormer_plugin.modules.sparse import NodeLayout, scatter_sum
-from graphormer_plugin.modules.vocabulary import Vocabularies
+from graphormer_plugin.modules.layers.sparse import NodeLayout, scatter_sum
+from graphormer_plugin.modules.message_passing.convolutions import (
+    Edges,
+    GatedGraphConvolution,
+    LayerSettings,
+    gin,
+)
+from graphormer_plugin.modules.message_passing.edge_input import EdgeInput
 
 __all__ = [
     "CONVOLUTIONS",

@@ -6,7 +6,7 @@ import torch
 from fairseq.optim import FairseqOptimizer, register_optimizer
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 
-from graphormer_plugin.data.reading.options import flag_of
+from graphormer_plugin.data.tables.options import flag_of
 
 
 @register_optimizer("adamw", dataclass=FairseqAdamConfig)

@@ -12,8 +12,8 @@ from omegaconf import DictConfig
 
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
 from graphormer_plugin.criterions.metrics import RISING
-from graphormer_plugin.data.reading.options import flag_of
-from graphormer_plugin.finetune.transfer import Pretrained
+from graphormer_plugin.data.tables.options import flag_of
+from graphormer_plugin.inference.pretrained import Pretrained
 from graphormer_plugin.inference.split_predictions import check_results_path
 from graphormer_plugin.processes import is_first_process
 

@@ -27,7 +27,6 @@ from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
 from graphormer_plugin.data.columns import DISPLACEMENT, Level
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser
-from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.store.sharded_store import (
@@ -36,6 +35,7 @@ from graphormer_plugin.data.store.sharded_store import (
     open_stores,
 )
 from graphormer_plugin.data.store.translate import translate_stores, translated_labels
+from graphormer_plugin.data.tables.options import DatasetOptions
 from graphormer_plugin.finetune.layerwise import (
     check_weights_apart,
     scaled_learning_rates,
@@ -55,8 +55,11 @@ from graphormer_plugin.models import (
     check_targets,
     join_graph_features,
 )
-from graphormer_plugin.modules.batch_norm import has_batch_norm, running_statistics_kept
-from graphormer_plugin.modules.graph_random import graph_seeds
+from graphormer_plugin.modules.layers.batch_norm import (
+    has_batch_norm,
+    running_statistics_kept,
+)
+from graphormer_plugin.modules.layers.graph_random import graph_seeds
 from graphormer_plugin.processes import (
     filler_batch,
     is_first_process,

@@ -9,7 +9,7 @@ from fairseq.tasks import register_task
 from torch import Tensor
 
 from graphormer_plugin.choices import option
-from graphormer_plugin.modules.graph_random import FLAG, uniform
+from graphormer_plugin.modules.layers.graph_random import FLAG, uniform
 from graphormer_plugin.tasks._config import GraphPredictionConfig, check_flags
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
 

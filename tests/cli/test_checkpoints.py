@@ -15,8 +15,8 @@ import torch
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert, explain, predict
-from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
 from graphormer_plugin.inference.checkpoint import read_checkpoint
+from graphormer_plugin.workbench.fitting.fit_head import fit_head, save_training_domain
 from support.golden import published_graphormer
 from support.training import trained_once
 

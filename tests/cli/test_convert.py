@@ -14,13 +14,13 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, feature_dims
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.finetune.importers.graphormer import (
-    distance_table,
-    import_graphormer,
-)
 from graphormer_plugin.finetune.transfer import SIZES
 from graphormer_plugin.models import ARCHITECTURES, build_model
 from graphormer_plugin.modules import TransformHead
+from graphormer_plugin.published.graphormer import (
+    distance_table,
+    import_graphormer,
+)
 from support.golden import golden_state, load_golden, published_graphormer
 
 SOURCES = {

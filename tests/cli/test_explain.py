@@ -11,8 +11,8 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import _explanation
 from graphormer_plugin.cli.explain import main
 from graphormer_plugin.data.batches.fields import rings as rings_module
-from graphormer_plugin.explain import drawing
 from graphormer_plugin.inference.model_folder import write_folder
+from graphormer_plugin.workbench.explain import drawing
 
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
 # Each has a map of its own in every layer.

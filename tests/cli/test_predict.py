@@ -15,11 +15,12 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import _prediction, predict
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.files import file_lock
-from graphormer_plugin.data.reading.formats import open_table
-from graphormer_plugin.inference import bfloat16, run
+from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.inference import bfloat16
 from graphormer_plugin.inference.model_folder import write_folder
-from graphormer_plugin.inference.part_files import PartFiles
-from graphormer_plugin.inference.table_run import RowRange
+from graphormer_plugin.workbench.predictions import run
+from graphormer_plugin.workbench.predictions.part_files import PartFiles
+from graphormer_plugin.workbench.predictions.table_run import RowRange
 from graphormer_plugin.workers import in_workers
 from support.tables import rows
 from support.training import forked

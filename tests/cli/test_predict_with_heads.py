@@ -11,13 +11,13 @@ from rdkit import Chem
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain
 from graphormer_plugin.cli.predict import main
-from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
-from graphormer_plugin.heads import kernels
-from graphormer_plugin.heads.domain import domain_file, read_domain, save_domain
-from graphormer_plugin.heads.head import read_head
-from graphormer_plugin.heads.kernels import raw_features
+from graphormer_plugin.estimators import kernels
+from graphormer_plugin.estimators.domain import domain_file, read_domain, save_domain
+from graphormer_plugin.estimators.head import read_head
+from graphormer_plugin.estimators.kernels import raw_features
 from graphormer_plugin.inference import loading, member, model_folder
 from graphormer_plugin.inference.model_folder import write_folder
+from graphormer_plugin.workbench.fitting.fit_head import fit_head, save_training_domain
 from support.tables import rows
 
 TRAIN = [f"{'C' * (i // 2 + 1)}{'ON'[i % 2]}" for i in range(24)]

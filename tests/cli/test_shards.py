@@ -10,8 +10,8 @@ import pytest
 
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data import DatasetError
-from graphormer_plugin.data.reading.formats import open_table
-from graphormer_plugin.data.reading.parquet import ParquetTable
+from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.data.tables.parquet import ParquetTable
 
 ROWS = 1204
 SMILES = [

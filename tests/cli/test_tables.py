@@ -7,7 +7,7 @@ from fairseq_cli import validate as fairseq_validate
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli.predict import main as predict
-from graphormer_plugin.data.reading.formats import open_table
+from graphormer_plugin.data.tables.formats import open_table
 from support import tables
 from support.training import USER_DIR, run_once
 

@@ -22,15 +22,15 @@ from graphormer_plugin.cli.train import build_parser, main, parsed_settings
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, PREFIX
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.experiment import experiment, results, starts, training
-from graphormer_plugin.experiment import run as running
-from graphormer_plugin.experiment.settings import Settings
-from graphormer_plugin.explain.masking import contributions
-from graphormer_plugin.heads import fit
-from graphormer_plugin.heads.calibration import SPREAD_SCORES
-from graphormer_plugin.heads.head import read_head
+from graphormer_plugin.estimators.head import read_head
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.model_folder import read_folder
+from graphormer_plugin.workbench.experiment import experiment, results, starts, training
+from graphormer_plugin.workbench.experiment import run as running
+from graphormer_plugin.workbench.experiment.settings import Settings
+from graphormer_plugin.workbench.explain.masking import contributions
+from graphormer_plugin.workbench.fitting import fit
+from graphormer_plugin.workbench.fitting.calibration import SPREAD_SCORES
 from support.golden import published_graphormer
 from support.labelled_molecules import undrawn
 from support.tables import rows

@@ -10,7 +10,7 @@ from rdkit.Chem import rdDistGeom
 
 from graphormer_plugin.cli import predict
 from graphormer_plugin.cli.train import main
-from graphormer_plugin.experiment.training import distance_options
+from graphormer_plugin.workbench.experiment.training import distance_options
 from support.labelled_molecules import undrawn
 from support.tables import rows
 

@@ -22,7 +22,7 @@ def test_commands_import_nothing_large_that_they_may_not_need():
     program = (
         "import gc, logging, sys, numpy, graphormer_plugin.cli._prediction; "
         "from graphormer_plugin.cli import train; train.build_parser(); "
-        "from graphormer_plugin.heads.kernels import KERNELS, Reference; "
+        "from graphormer_plugin.estimators.kernels import KERNELS, Reference; "
         "raw = numpy.eye(3, dtype=numpy.uint8); "  # what a head reads
         "[Reference(block, raw).compare(raw) for block in KERNELS]; "
         f"print(*sorted({set(LATE)} & set(sys.modules)), gc.isenabled(), "

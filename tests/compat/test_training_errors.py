@@ -9,7 +9,7 @@ import torch
 from cython_ext import build_batch
 from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.data.batches import collator
-from graphormer_plugin.modules.grpe_encoder import GRPEEncoder
+from graphormer_plugin.modules.encoders.grpe import GRPEEncoder
 
 pytestmark = pytest.mark.usefixtures("fresh_fairseq")
 

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from graphormer_plugin.criterions.energy_forces import EnergyForces
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.modules.derivatives import output_and_forces
+from graphormer_plugin.modules.layers.derivatives import output_and_forces
 from support.architectures import make_batch, tiny_model
 
 ENERGY = TargetSchema(

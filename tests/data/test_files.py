@@ -15,7 +15,7 @@ from graphormer_plugin.data.files import (
     read_text,
     write_csv,
 )
-from graphormer_plugin.data.reading.table import CsvTable
+from graphormer_plugin.data.tables.table import CsvTable
 from graphormer_plugin.inference.model_folder import read_folder
 
 

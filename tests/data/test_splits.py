@@ -5,7 +5,6 @@ import pytest
 from rdkit import Chem
 
 from graphormer_plugin.data.graphs.smiles import captured_rdkit_log, murcko_scaffold
-from graphormer_plugin.data.reading.table import CsvTable
 from graphormer_plugin.data.splits import (
     folds,
     joined_groups,
@@ -14,6 +13,7 @@ from graphormer_plugin.data.splits import (
     splits_of_graphs,
     time_split,
 )
+from graphormer_plugin.data.tables.table import CsvTable
 from support.benchmark_files import REFUSED_ROWS
 from support.golden import GOLDEN
 

@@ -11,9 +11,9 @@ import pytest
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 
-from graphormer_plugin.data.datasets import registry
-from graphormer_plugin.data.datasets.registry import DatasetSource
-from graphormer_plugin.data.reading.options import DatasetOptions
+from graphormer_plugin.data.sources import registry
+from graphormer_plugin.data.sources.registry import DatasetSource
+from graphormer_plugin.data.tables.options import DatasetOptions
 from support.recipes import EXAMPLES
 from support.springs import write_waters
 from support.training import logged, run_once

@@ -9,17 +9,17 @@ import pytest
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
 from graphormer_plugin.compat.command_line import check_paths
-from graphormer_plugin.experiment.settings import Settings
-from graphormer_plugin.experiment.starts import find_start
-from graphormer_plugin.finetune.fit_head import fit_head
-from graphormer_plugin.finetune.published import find_file, load_pretrained
-from graphormer_plugin.inference.arrow import TablePredictor
 from graphormer_plugin.inference.checkpoint import (
     DEFAULT_START,
     packaged_models,
     read_checkpoint,
 )
 from graphormer_plugin.inference.model_folder import models_named
+from graphormer_plugin.published.names import find_file, load_pretrained
+from graphormer_plugin.workbench.experiment.settings import Settings
+from graphormer_plugin.workbench.experiment.starts import find_start
+from graphormer_plugin.workbench.fitting.fit_head import fit_head
+from graphormer_plugin.workbench.predictions.arrow import TablePredictor
 
 
 def test_the_default_start_joins_its_parts():

@@ -34,7 +34,7 @@ def rings(tmp_path_factory):
     (folder / "cycles.py").write_text("""
 import torch
 from torch_geometric.data import Data
-from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
+from graphormer_plugin.data.sources.registry import DatasetSource, register_dataset
 
 @register_dataset("cycles")
 def cycles():

@@ -11,7 +11,8 @@ from omegaconf import OmegaConf
 from graphormer_plugin.data.batches.fields.field_cache import compute_columns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.finetune.layerwise import scaled_learning_rates
-from graphormer_plugin.finetune.transfer import Pretrained, settle_options, translate
+from graphormer_plugin.finetune.transfer import settle_options, translate
+from graphormer_plugin.inference.pretrained import Pretrained
 from graphormer_plugin.models import build_model, weight_layers
 from support.architectures import TARGETS, TINY, batch_of, has_option
 

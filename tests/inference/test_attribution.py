@@ -6,10 +6,10 @@ import torch
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
 from graphormer_plugin.modules import ChromaticAttention, PairVectors
-from graphormer_plugin.modules.attention_formula import RelationTables
-from graphormer_plugin.modules.biased_attention import BiasedAttention
-from graphormer_plugin.modules.edge_attention import EdgeAttention
-from graphormer_plugin.modules.relative_attention import RelativeAttention
+from graphormer_plugin.modules.attention.biased import BiasedAttention
+from graphormer_plugin.modules.attention.edge import EdgeAttention
+from graphormer_plugin.modules.attention.formula import RelationTables
+from graphormer_plugin.modules.attention.relative import RelativeAttention
 from support.architectures import ARCHITECTURES, NODES_ONLY, make_batch, tiny_model
 
 GRAPH = 3  # a graph of `make_columns`

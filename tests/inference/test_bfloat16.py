@@ -10,7 +10,7 @@ from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.inference import bfloat16
 from graphormer_plugin.models import build_model
-from graphormer_plugin.modules.biased_attention import BiasedAttention
+from graphormer_plugin.modules.attention.biased import BiasedAttention
 from support.architectures import OGB
 
 TARGETS = TargetSchema(["gap"], unit="eV", mean=[5.0], std=[2.0])

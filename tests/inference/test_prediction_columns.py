@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.heads.prediction import Prediction, combined, values_of
+from graphormer_plugin.estimators.prediction import Prediction, combined, values_of
 from graphormer_plugin.inference.prediction_columns import (
     VALIDATED,
     label_cells,

@@ -13,7 +13,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
-from graphormer_plugin.data.datasets import sbm
+from graphormer_plugin.data.benchmarks import sbm
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.data.graphs.smiles import (
     OGBFeaturiser,
@@ -21,9 +21,9 @@ from graphormer_plugin.data.graphs.smiles import (
     parse_smiles,
 )
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.heads.domain import Domain
-from graphormer_plugin.heads.molecule_facts import MoleculeFacts
-from graphormer_plugin.heads.prediction import Prediction, SpreadScale, from_log
+from graphormer_plugin.estimators.domain import Domain
+from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.prediction import Prediction, SpreadScale, from_log
 from graphormer_plugin.inference import graphs
 from graphormer_plugin.inference.molecules import RowReader
 from graphormer_plugin.models import build_model

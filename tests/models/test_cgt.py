@@ -7,7 +7,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import ARCHITECTURES, build_model
-from graphormer_plugin.modules.encoder_layer import ACTIVATIONS
+from graphormer_plugin.modules.layers.encoder_layer import ACTIVATIONS
 from support.architectures import GRAPHS, OGB, ZINC, make_batch, num_weights, tiny_model
 
 PATTERN, CLUSTER = FeatureSchema(1, [3], []), FeatureSchema(1, [7], [])

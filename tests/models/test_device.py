@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from graphormer_plugin.criterions.l1_loss import L1Loss
-from graphormer_plugin.modules.batch_norm import has_batch_norm
-from graphormer_plugin.modules.graph_random import FLAG, uniform
+from graphormer_plugin.modules.layers.batch_norm import has_batch_norm
+from graphormer_plugin.modules.layers.graph_random import FLAG, uniform
 from graphormer_plugin.pyg import GraphLoss
 from support.architectures import (
     SMALLEST,

@@ -1,5 +1,5 @@
 """Baselines: their sizes, options, and what the trainer does. Their formulas are in
-tests/modules/test_message_passing.py."""
+tests/modules/encoders/test_message_passing.py."""
 
 from types import SimpleNamespace
 
@@ -11,9 +11,9 @@ from torch import nn
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.models import build_model, weight_layers
 from graphormer_plugin.models.gnn import PNAConfig, PNAModel
-from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
-from graphormer_plugin.modules.convolutions import Edges
-from graphormer_plugin.modules.message_passing import LayersHead
+from graphormer_plugin.modules.encoders.message_passing import LayersHead
+from graphormer_plugin.modules.layers.batch_norm import MaskedBatchNorm
+from graphormer_plugin.modules.message_passing.convolutions import Edges
 from support.architectures import (
     GRAPHS,
     OGB,

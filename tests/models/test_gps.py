@@ -6,7 +6,7 @@ import torch
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.models.gps import GPSConfig, GPSModel
-from graphormer_plugin.modules.message_passing import CONVOLUTIONS
+from graphormer_plugin.modules.encoders.message_passing import CONVOLUTIONS
 from support.architectures import (
     GRAPHS,
     OGB,

@@ -6,7 +6,7 @@ import torch
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules import LinearHead, TransformHead
-from graphormer_plugin.modules.encoder_layer import gelu_float32
+from graphormer_plugin.modules.layers.encoder_layer import gelu_float32
 from support.architectures import OGB, ZINC, num_weights
 
 # The first release had smaller tables for ZINC, some of them in the preset, and the

@@ -17,7 +17,7 @@ from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.hub import Member, Predictor
 from graphormer_plugin.inference.graphs import ModelGraphs
 from graphormer_plugin.models import build_model
-from graphormer_plugin.modules.init import init_transformer
+from graphormer_plugin.modules.layers.init import init_transformer
 from support import tables
 from support.architectures import GRAPHS, OGB, ZINC
 

@@ -16,9 +16,9 @@ from graphormer_plugin.data.graphs.chunk import GraphChunk
 from graphormer_plugin.data.graphs.graph_columns import columns_of_chunk
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
-from graphormer_plugin.modules.bond_encoder import EdgeEncoder, FeatureMap
-from graphormer_plugin.modules.grpe_encoder import RelationEncoding
-from graphormer_plugin.modules.vocabulary import model_row_labels
+from graphormer_plugin.modules.encoders.grpe import RelationEncoding
+from graphormer_plugin.modules.encodings.bond_encoder import EdgeEncoder, FeatureMap
+from graphormer_plugin.modules.encodings.vocabulary import model_row_labels
 from support.architectures import TINY, has_option
 
 C = 3

@@ -14,7 +14,7 @@ from graphormer_plugin import models
 from graphormer_plugin.data.batches.fields.field_cache import compute_columns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
-from graphormer_plugin.modules.message_passing import CONVOLUTIONS
+from graphormer_plugin.modules.encoders.message_passing import CONVOLUTIONS
 
 # A model is an architecture, too, with its default sizes. Where they are those of a preset
 # it need not be tested; the models of gnn.py are presets themselves.

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from graphormer_plugin.data.datasets.zinc import parse_zinc_smiles
+from graphormer_plugin.data.benchmarks.zinc import parse_zinc_smiles
 from graphormer_plugin.data.graphs.smiles import parse_any_smiles
 
 STARTS = "C CC OCC NCC ClCC CC(=O)OC N#CC c1ccccc1C BrCC FCC C1CCC1C O=C(N)C".split()

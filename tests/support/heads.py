@@ -3,10 +3,10 @@
 import numpy as np
 
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.heads.copies import measurements
-from graphormer_plugin.heads.fit import BLOCKS, fit_on_features
-from graphormer_plugin.heads.kernels import raw_features
-from graphormer_plugin.heads.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.kernels import raw_features
+from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.workbench.fitting.copies import measurements
+from graphormer_plugin.workbench.fitting.fit import BLOCKS, fit_on_features
 
 ALL = BLOCKS
 WIDTH = 6

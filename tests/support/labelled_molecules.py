@@ -9,12 +9,12 @@ import pytest
 from matplotlib.figure import Figure
 
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.experiment import split_tables
-from graphormer_plugin.experiment.experiment import Experiment
-from graphormer_plugin.experiment.labelled_molecules import LabelledMolecules
-from graphormer_plugin.experiment.settings import Settings
-from graphormer_plugin.experiment.split_labels import SplitLabels
-from graphormer_plugin.experiment.starts import Start
+from graphormer_plugin.workbench.experiment import split_tables
+from graphormer_plugin.workbench.experiment.experiment import Experiment
+from graphormer_plugin.workbench.experiment.labelled_molecules import LabelledMolecules
+from graphormer_plugin.workbench.experiment.settings import Settings
+from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
+from graphormer_plugin.workbench.experiment.starts import Start
 
 ROWS = [
     ["CCO", "ethanol", "-0.31", "train", "0"],

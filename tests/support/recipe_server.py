@@ -34,9 +34,11 @@ COMMANDS = {
     **tomllib.loads(PYPROJECT.read_text())["project"]["scripts"],
 }
 # Optimisers import the first.
-NEEDED = """torch._dynamo graphormer_plugin.hub graphormer_plugin.experiment.run
+NEEDED = (
+    """torch._dynamo graphormer_plugin.hub graphormer_plugin.workbench.experiment.run
     graphormer_plugin.cli._explanation graphormer_plugin.sklearn sklearn.ensemble
     sklearn.model_selection torch_geometric.datasets""".split()
+)
 SHIM = r"""#!/usr/bin/env bash
 exec 3<> "/dev/tcp/127.0.0.1/$RECIPE_SERVER"
 { printf '%s\0' "${0##*/}" "$PWD" "$#" "$@"; env -0; } | base64 | tr -d '\n' >&3

@@ -5,13 +5,13 @@ import json
 import numpy as np
 
 from graphormer_plugin.data.columns import Level
-from graphormer_plugin.data.datasets.csv_file import TableDataset
-from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.graphs.chunk import FeaturisedRows, GraphChunk
-from graphormer_plugin.data.reading.options import DatasetOptions
+from graphormer_plugin.data.sources.csv_file import TableDataset
+from graphormer_plugin.data.sources.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.store import MANIFEST, GraphStore
 from graphormer_plugin.data.store.build import get_store
 from graphormer_plugin.data.store.writer import StoreWriter
+from graphormer_plugin.data.tables.options import DatasetOptions
 
 SPLITS = {"train": [0, 1, 2, 3], "valid": [4], "test": [5]}
 

@@ -25,7 +25,7 @@ from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 
 import graphormer_plugin.tasks  # noqa: F401  (for the user's folders of some tests)
-from graphormer_plugin.experiment import training
+from graphormer_plugin.workbench.experiment import training
 from support import recipe_server
 from support.quick_options import quicken
 

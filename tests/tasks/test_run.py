@@ -8,8 +8,8 @@ from fairseq.dataclass.configs import CommonConfig
 from fairseq_cli import train as fairseq_train
 from omegaconf import OmegaConf
 
-from graphormer_plugin.finetune.transfer import Pretrained
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
+from graphormer_plugin.inference.pretrained import Pretrained
 from graphormer_plugin.tasks._run import (
     check_common,
     check_criterion,

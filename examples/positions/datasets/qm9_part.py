@@ -7,9 +7,9 @@ import dataclasses
 
 import numpy as np
 
-from graphormer_plugin.data.datasets.qm9 import qm9
-from graphormer_plugin.data.datasets.registry import DatasetSource, register_dataset
-from graphormer_plugin.data.reading.options import DatasetOptions
+from graphormer_plugin.data.benchmarks.qm9 import qm9
+from graphormer_plugin.data.sources.registry import DatasetSource, register_dataset
+from graphormer_plugin.data.tables.options import DatasetOptions
 
 ROWS = {"train": 20_000, "valid": 2_000, "test": 10_831}
 

@@ -13,12 +13,6 @@ import numpy as np
 from rdkit import rdBase
 
 from graphormer_plugin.data.columns import Level, as_rows
-from graphormer_plugin.data.datasets.locate import locate
-from graphormer_plugin.data.datasets.registry import (
-    DatasetSource,
-    RegisteredDataset,
-    code_hash,
-)
 from graphormer_plugin.data.errors import (
     DatasetError,
     StoreError,
@@ -32,15 +26,13 @@ from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, FeaturisedRows
 from graphormer_plugin.data.graphs.conformers import check_unit
 from graphormer_plugin.data.graphs.descriptors import FEATURES, rdkit_descriptors
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
-from graphormer_plugin.data.reading.labels import (
-    as_float32,
-    checked_weights,
-    default_names,
-    describe_targets,
-    stored_labels,
-)
-from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.schema import DEFAULT_KINDS, TargetSchema
+from graphormer_plugin.data.sources.locate import locate
+from graphormer_plugin.data.sources.registry import (
+    DatasetSource,
+    RegisteredDataset,
+    code_hash,
+)
 from graphormer_plugin.data.splits import (
     checked_splits,
     random_split,
@@ -52,6 +44,14 @@ from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.custom_splits import with_splits
 from graphormer_plugin.data.store.featurise import LimitedParser, featurise
 from graphormer_plugin.data.store.writer import StoreWriter
+from graphormer_plugin.data.tables.labels import (
+    as_float32,
+    checked_weights,
+    default_names,
+    describe_targets,
+    stored_labels,
+)
+from graphormer_plugin.data.tables.options import DatasetOptions
 
 logger = logging.getLogger(__name__)
 

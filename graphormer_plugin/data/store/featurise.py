@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from graphormer_plugin.data.datasets.user_code import import_user_data
 from graphormer_plugin.data.errors import DatasetError, user_code_errors
 from graphormer_plugin.data.graphs.chunk import (
     CHUNK_ROWS,
@@ -23,6 +22,7 @@ from graphormer_plugin.data.graphs.chunk import (
     Parser,
 )
 from graphormer_plugin.data.graphs.smiles import captured_rdkit_log
+from graphormer_plugin.data.sources.user_code import import_user_data
 from graphormer_plugin.workers import in_workers
 
 logger = logging.getLogger(__name__)

@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.columns import ENDS, Columns, ends_of
-from graphormer_plugin.data.datasets.csv_file import TableDataset
-from graphormer_plugin.data.datasets.locate import find_dataset
-from graphormer_plugin.data.datasets.registry import DATASETS
-from graphormer_plugin.data.datasets.user_code import import_user_data
 from graphormer_plugin.data.errors import DatasetError, listed
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.graphs.graph_columns import ShardColumns
-from graphormer_plugin.data.reading.labels import exact_labels
-from graphormer_plugin.data.reading.options import TABLE_OPTIONS, DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, pooled_statistics
+from graphormer_plugin.data.sources.csv_file import TableDataset
+from graphormer_plugin.data.sources.locate import find_dataset
+from graphormer_plugin.data.sources.registry import DATASETS
+from graphormer_plugin.data.sources.user_code import import_user_data
 from graphormer_plugin.data.splits import Split
 from graphormer_plugin.data.store import MANIFEST, GraphStore
 from graphormer_plugin.data.store.build import get_store
+from graphormer_plugin.data.tables.labels import exact_labels
+from graphormer_plugin.data.tables.options import TABLE_OPTIONS, DatasetOptions
 
 # Options whose values are fixed when a store is prepared.
 _SETTLED = ("source", *TABLE_OPTIONS, "shard", "rebuild")

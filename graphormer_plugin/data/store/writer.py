@@ -13,7 +13,6 @@ import numpy as np
 
 from cython_ext import bond_dtype
 from graphormer_plugin.data.columns import ENDS, Columns, Level, as_rows, column_type
-from graphormer_plugin.data.datasets.registry import DatasetSource
 from graphormer_plugin.data.errors import StoreError, counted, named_in_errors
 from graphormer_plugin.data.files import (
     PathName,
@@ -24,14 +23,8 @@ from graphormer_plugin.data.files import (
 )
 from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, FeaturisedRows, GraphChunk
 from graphormer_plugin.data.graphs.graph_columns import chunk_bonds, flat_columns
-from graphormer_plugin.data.reading.label_warnings import warnings_about
-from graphormer_plugin.data.reading.labels import (
-    as_float32,
-    checked_weights,
-    describe_targets,
-    stored_labels,
-)
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, target_statistics
+from graphormer_plugin.data.sources.registry import DatasetSource
 from graphormer_plugin.data.splits import Split
 from graphormer_plugin.data.store import (
     FORMAT,
@@ -41,6 +34,13 @@ from graphormer_plugin.data.store import (
 )
 from graphormer_plugin.data.store.parts import Parts
 from graphormer_plugin.data.store.ranges import BondColumns, Column
+from graphormer_plugin.data.tables.label_warnings import warnings_about
+from graphormer_plugin.data.tables.labels import (
+    as_float32,
+    checked_weights,
+    describe_targets,
+    stored_labels,
+)
 
 
 class StoreWriter:

@@ -7,7 +7,7 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import Descriptors, rdMolDescriptors
 
-from graphormer_plugin.data.datasets.nci import nci_file
+from graphormer_plugin.data.benchmarks.nci import nci_file
 from graphormer_plugin.data.graphs.descriptors import (
     COMPUTED,
     DESCRIPTORS,

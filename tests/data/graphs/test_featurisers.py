@@ -17,7 +17,7 @@ from graphormer_plugin.data.graphs.featurisers import (
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 from graphormer_plugin.inference.molecules import RowReader, read
 from graphormer_plugin.models import ARCHITECTURES, list_architectures
-from graphormer_plugin.modules.pair_encodings import (
+from graphormer_plugin.modules.encodings.pair_encodings import (
     PAIR_ENCODINGS,
     list_pair_encodings,
 )

@@ -6,10 +6,10 @@ import torch
 
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.graphs.descriptors import PREFIX, rdkit_descriptors
-from graphormer_plugin.data.reading.options import DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store.build import get_store
 from graphormer_plugin.data.store.translate import translate_columns
+from graphormer_plugin.data.tables.options import DatasetOptions
 from graphormer_plugin.inference.embedding import output_and_vectors
 from graphormer_plugin.models import build_model
 

@@ -5,7 +5,7 @@ import pytest
 from rdkit import Chem
 
 from cython_ext import read_molecule
-from graphormer_plugin.data.datasets.nci import nci_file
+from graphormer_plugin.data.benchmarks.nci import nci_file
 from graphormer_plugin.data.graphs import smiles as smiles_module
 from graphormer_plugin.data.graphs.smiles import (
     OGBFeaturiser,

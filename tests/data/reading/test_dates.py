@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.reading.cells import read_dates
+from graphormer_plugin.data.tables.cells import read_dates
 
 DAY = 86400.0
 

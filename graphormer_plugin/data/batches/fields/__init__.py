@@ -7,7 +7,7 @@ graph that join the output layer.
 
 A model states the fields that it needs in a `BatchSpec`; the collator builds
 these and no others. In training the task adds ``seed``, int64 ``[B]``: where random
-numbers of a graph come from (``modules/graph_random.py``).
+numbers of a graph come from (``modules/layers/graph_random.py``).
 """
 
 from dataclasses import dataclass

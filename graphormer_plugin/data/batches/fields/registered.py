@@ -29,12 +29,12 @@ from graphormer_plugin.data.columns import (
     register_attribute,
     user_column,
 )
-from graphormer_plugin.data.datasets.registry import code_hash, is_made_again
 from graphormer_plugin.data.errors import DatasetError, user_code_errors
 from graphormer_plugin.data.graphs.graph_columns import (
     columns_of_graphs,
     edges_of_graph,
 )
+from graphormer_plugin.data.sources.registry import code_hash, is_made_again
 
 # See `register_field`.
 Function = Callable[[SimpleNamespace], Any]

@@ -26,9 +26,9 @@ from tqdm import tqdm
 
 from cython_ext import chordless_cycles
 from graphormer_plugin.data.columns import Columns
-from graphormer_plugin.data.datasets.registry import code_hash, is_made_again
 from graphormer_plugin.data.errors import user_code_errors
 from graphormer_plugin.data.graphs.graph_columns import edges_of_graph
+from graphormer_plugin.data.sources.registry import code_hash, is_made_again
 
 RINGS = "rings"
 _GRAPHS_AT_ONCE = 1 << 14

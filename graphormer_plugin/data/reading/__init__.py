@@ -1,1 +1,0 @@
-"""Reading: files of molecules, their cells and labels, and the options of tables."""

@@ -1,0 +1,1 @@
+"""Where graphs come from: registered datasets, tables, code of users."""

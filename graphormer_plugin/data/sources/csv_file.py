@@ -1,0 +1,436 @@
+"""Molecules and targets from any table with a column of SMILES, and from SDF files."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from graphormer_plugin.data.errors import DatasetError, agreed, counted, listed
+from graphormer_plugin.data.graphs.smiles import POSITIONS
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.sources.registry import DatasetSource, RegisteredDataset
+from graphormer_plugin.data.splits import (
+    FOLD,
+    Split,
+    random_split,
+    rowwise_split,
+    time_split,
+)
+from graphormer_plugin.data.tables.cells import ParsedColumn, matches, shown
+from graphormer_plugin.data.tables.class_names import are_nearly_opposites
+from graphormer_plugin.data.tables.formats import open_table, stem
+from graphormer_plugin.data.tables.label_warnings import strange_label
+from graphormer_plugin.data.tables.labels import exact_labels
+from graphormer_plugin.data.tables.options import DECISIVE, DatasetOptions
+from graphormer_plugin.data.tables.roles import Roles, with_split
+from graphormer_plugin.data.tables.rows import TableRows, whole_columns
+from graphormer_plugin.data.tables.table import NAMES, Table, listed_columns
+from graphormer_plugin.data.tables.units import molar_exponent, unit_factors
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableDataset(RegisteredDataset):
+    """A table of molecules that is open."""
+
+    table: Table
+
+    @classmethod
+    def open(cls, options: DatasetOptions) -> "TableDataset":
+        """The table that options name."""
+        table = open_table(options.path)
+        table.give(options.featuriser.text, options.forces_column)
+        return cls(
+            name="csv",
+            function=lambda options: _source(table, options),
+            source="csv",
+            options=DECISIVE,
+            positions=POSITIONS,
+            content=lambda options: {"file": table.digest},
+            resolve=partial(with_split, table),
+            table=table,
+        )
+
+    def molecules(self, options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
+        """Columns of SMILES and, if there are some, of names, and their cells by row."""
+        columns = [self.table.find_smiles(options.smiles_column)]
+        columns += self.table.find_name(columns[0])
+        return columns, [cells for _, _, cells in self.table.rows(columns)]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Rows of a table, read in one pass.
+
+    Attributes:
+        source: molecules, targets, weights, extra columns and splits.
+        warnings: lines about probable mistakes, and about options without effect.
+        others: columns that are neither SMILES, split nor target.
+        cells: cells of ``others``, a list per row; empty if they are not asked for.
+        times: time of each row for a split by time; None for other splits.
+        parts: the tables that were read, each with the numbers of its rows.
+    """
+
+    source: DatasetSource
+    warnings: list[str]
+    others: list[str]
+    cells: list[list[str]]
+    times: np.ndarray | None
+    parts: list[tuple[Table, np.ndarray]]
+
+
+def _source(table: Table, options: DatasetOptions) -> DatasetSource:
+    labels = read_labels(table, options)
+    for text in labels.warnings:
+        logger.warning("%s: %s", options.path, text)
+    return labels.source
+
+
+def read_labels(
+    table: Table,
+    options: DatasetOptions,
+    explore: bool = False,
+    find_kind: bool = False,
+    more: Sequence[Table] = (),
+) -> Labels:
+    """Read the rows of a table, or of its shard.
+
+    Errors name the row, from 0 as in predictions, and the line of the file, from 1.
+
+    Args:
+        explore: take the only column of numbers as the target if none is named, and keep
+            the cells of all other columns.
+        find_kind: find the kind of the targets instead of taking it from the options.
+        more: further tables, whose rows follow.
+    """
+    whole = options.shard.is_whole
+    if table.no_labels:
+        raise table.error(table.no_labels)
+    roles = Roles(table, options, explore)
+    if roles.time and not whole:
+        raise table.error(
+            f"--split {options.split} is for whole tables, not for shards"
+        )
+    part = (0, None) if whole else options.shard.rows(table.count())
+    others = [n for n in table.header if n not in (roles.smiles, roles.split)]
+    rows = TableRows([table, *more], roles, options, part, others if explore else ())
+    judged = rows.columns
+    if roles.names_all and not whole:
+        reading = options.missing_labels, (), options.censored
+        judged = whole_columns(table, roles.candidates, *reading)
+    names, left_out = _choose_targets(roles, judged, rows)
+    columns = [rows.columns[table.require(name)] for name in names]
+    kind = options.target_kind
+    if find_kind:
+        kind = _found_kind(table, columns, options.class_names)
+    target, words = _labels(rows, names, kind, options)
+    labelled = ~np.isnan(target).all(1)
+    warnings = rows.notes + left_out
+    if kind == "regression":
+        warnings += _read_relations(rows, roles, columns, options.censored)
+    unit = options.target_unit
+    is_molar = molar_exponent(unit) is not None
+    warnings += _lines_about_conditions(rows, roles, names, labelled, is_molar)
+    if is_molar and kind == "regression":
+        for name, labels in zip(names, target.T):
+            if name in roles.units:
+                line = _convert(rows, roles.units[name], name, labels, unit, others)
+                warnings += [line] * bool(line)
+    extras = [rows.numbers(name) for name in roles.extras]
+    times = rows.times(roles.time[0], labelled) if roles.time else None
+    if times is None:
+        needed = ("train",) if explore else ("train", "valid")
+        splits = _splits(rows, roles, options, needed)
+    else:
+        splits = time_split(times, target)
+    source = DatasetSource(
+        smiles=rows.smiles,
+        targets=target,
+        splits=splits,
+        target_names=names,
+        unit=unit,
+        kind=kind,
+        class_names=words,
+        weights=_weights(rows, roles.weight[0], whole) if roles.weight else None,
+        graph_features=roles.extras,
+        graph_values=np.array(extras).T.reshape(len(target), len(extras)),
+        label=stem(table.path),
+        first_row=rows.first,
+        bounds=np.array([c.bounds for c in columns]).T if options.censored else None,
+    )
+    # A shard need not have each of the missing labels.
+    missing_labels = options.missing_labels if whole else ()
+    warnings += _lines_about(source, rows, roles.split, missing_labels, columns)
+    keep = [place for place, name in enumerate(others) if name not in names]
+    return Labels(
+        source,
+        warnings,
+        [others[place] for place in keep],
+        [[cells[place] for place in keep] for cells in rows.cells],
+        times,
+        rows.parts,
+    )
+
+
+def _labels(
+    rows: TableRows, names: Sequence[str], kind: str, options: DatasetOptions
+) -> tuple[np.ndarray, list[list[str]]]:
+    """Labels [rows, T] of targets, and the names of their classes."""
+    table = rows.tables[0]
+    if kind == "multiclass" and len(names) != 1:
+        raise table.error(f"a multiclass target is one column, got {listed(names)}")
+    read = [rows.classes(name, kind, options.class_names) for name in names]
+    target = np.stack([values for values, _ in read], 1)
+    words = [w for _, w in read]
+    if np.isnan(target).all():
+        raise table.error(f"columns {names} have no label at all")
+    if options.censored and kind != "regression":
+        raise table.error("--censored is for targets that are numbers")
+    if options.class_names and not any(words):
+        raise table.error("--class-names is for targets that are words")
+    schema = TargetSchema(list(names), kind=kind)
+    if (position := schema.first_wrong(target)) is not None:
+        row, column = position
+        text = f"{target[position]:g} is not a label, expected {schema.expected}"
+        raise rows.error(row, names[column], text)
+    return target, words
+
+
+def _choose_targets(
+    roles: Roles, read: Mapping[str, ParsedColumn], rows: TableRows
+) -> tuple[list[str], list[str]]:
+    """Names of the targets, and lines about columns that ``all`` leaves out."""
+    if not roles.names_all and not roles.open:
+        return roles.candidates, []
+    columns = [read[n] for n in roles.candidates if n.lower() not in NAMES]
+    nearly = [c for c in columns if c.is_numeric or c.is_nearly_numeric]
+    counting = [column.name for column in nearly if column.numbers_rows(rows.starts)]
+    left = [column for column in nearly if column.name not in counting]
+    if roles.open:
+        numbers = [column.name for column in left if column.has_numbers]
+        classes = [c.name for c in columns if are_nearly_opposites(c.words)]
+        names = list(dict.fromkeys(numbers + classes))
+        odd = [column for column in left if column.first_word() is not None]
+        return (names if len(names) == 1 else roles.only(_odd_cell(rows, odd))), []
+    lines = []
+    if unasked := [name for name in counting if name not in roles.asked]:
+        lines.append(
+            f"--target-columns all leaves out {listed_columns(unasked)}, which only "
+            "numbers the rows; name it to predict it"
+        )
+    free = [column.name for column in left if column.name in roles.free]
+    for column in left:
+        word = column.first_word()
+        if word is None or column.is_numeric or column.name in roles.asked:
+            continue
+        free.remove(column.name)
+        lines.append(
+            f"--target-columns all leaves out {column.name!r}, where {shown(word[1])} is "
+            "not a number; name it to predict it"
+        )
+    if not free:
+        but = f" but {listed_columns(counting)}, which only numbers the rows"
+        raise roles.table.error(f"no column of numbers{but if counting else ''}")
+    return roles.targets(free), lines
+
+
+def _odd_cell(rows: TableRows, columns: Sequence[ParsedColumn]) -> str:
+    """End of a line that names the first word in a column of numbers; empty without any."""
+    for column in columns:
+        row, word = column.first_word()
+        text = f"{shown(word)} is not a number"
+        return "; " + rows.place(row, column.name, text)
+    return ""
+
+
+def _found_kind(
+    table: Table, columns: Sequence[ParsedColumn], class_names: Sequence[str]
+) -> str:
+    """Kind of targets: binary for 0 and 1 and for two words, multiclass for as many words
+    as ``--class-names`` has, else regression."""
+    numbers = any(column.has_numbers for column in columns)
+    for column in columns:
+        cells = sum(map(len, column.words.values()))
+        several = 2 < len(column.words) <= cells / 2 and not column.has_numbers
+        if several and not class_names:
+            raise table.error(
+                f"column {column.name!r} has {len(column.words)} words "
+                f"({listed(sorted(column.words))}); for classes give --target-kind "
+                "multiclass, and name missing labels with --missing-labels"
+            )
+    if not all(column.is_numeric for column in columns):
+        if numbers and not class_names:
+            return "regression"  # the words are mistakes
+        most = len(class_names) or max(len(column.words) for column in columns)
+        return "binary" if most == 2 else "multiclass" if class_names else "regression"
+    truths: dict[bool, list[str]] = {True: [], False: []}
+    for column in columns:
+        values = {*np.unique(column.values).tolist()}
+        truths[{x for x in values if x == x} <= {0.0, 1.0}].append(column.name)
+    if all(truths.values()):
+        raise table.error(
+            f"only 0 and 1 in {listed(truths[True])}, other numbers in "
+            f"{listed(truths[False])}: train them apart, or give --target-kind regression"
+        )
+    return "binary" if truths[True] else "regression"
+
+
+def _read_relations(
+    rows: TableRows,
+    roles: Roles,
+    targets: Sequence[ParsedColumn],
+    censored: bool,
+) -> list[str]:
+    """Read bounds from columns such as Standard Relation if they are asked for (``censored``);
+    else return a line about each."""
+    lines = []
+    for target in targets:
+        name = roles.relations.get(target.name)
+        signs = rows.columns[name].signs() if name else np.zeros(0)
+        signs = np.where(np.isnan(target.values), 0, signs) if signs.any() else signs
+        if not signs.any():
+            continue
+        if censored:
+            bounds = np.array(target.bounds)
+            target.bounds = np.where(bounds == 0, signs, bounds)
+            continue
+        count = np.count_nonzero(signs)
+        lines.append(
+            f"{counted(count, 'label')} of {target.name!r} {agreed(count, 'have')} > or < in "
+            f"column {name!r} and {agreed(count, 'are')} learned as exact; --censored reads "
+            "bounds"
+        )
+    return lines
+
+
+def _lines_about_conditions(
+    rows: TableRows,
+    roles: Roles,
+    names: Sequence[str],
+    labelled: np.ndarray,
+    is_molar: bool,
+) -> list[str]:
+    """A line about each column beside the targets, such as Standard Units, that has several
+    values in the labelled rows, except relations, and units where the unit of the targets
+    ``is_molar``."""
+    lines = []
+    units = roles.units.values()
+    for name in roles.conditions:
+        column = rows.columns[name]
+        is_relation = name in roles.relations.values() and column.signs().any()
+        if name in names or is_relation or (is_molar and name in units):
+            continue
+        counts = column.counts(labelled)
+        if not 1 < len(counts) < labelled.sum():  # else it is equal, or only names rows
+            continue
+        words = [f"{shown(word, 40)} ({many:,})" for word, many in counts.most_common()]
+        line = (
+            f"column {name!r}, which the model does not read, has {len(counts):,} values: "
+            f"{listed(words, 5)}"
+        )
+        if name in units and None not in map(molar_exponent, counts):
+            line += f"; --target-unit {counts.most_common(1)[0][0]} converts the labels"
+        lines.append(line)
+    return lines
+
+
+def _convert(
+    rows: TableRows,
+    column: str,
+    name: str,
+    labels: np.ndarray,
+    unit: str,
+    others: Sequence[str],
+) -> str:
+    """Convert the labels of a target [rows] into a unit, and the cells of the column of their
+    units; returns a line about it, which is empty if all have that unit."""
+    units = rows.columns[column]
+    labelled = ~np.isnan(labels)
+    factors = unit_factors(units, unit)
+    if (rows_without_unit := np.flatnonzero(labelled & np.isnan(factors))).size:
+        text = (
+            f"a label without a unit that --target-unit {unit} can convert, such as uM"
+        )
+        raise rows.error(rows_without_unit[0], column, text)
+    changed = labelled & (factors != 1)
+    labels[changed] *= factors[changed]
+    for row in np.flatnonzero(changed) if rows.cells else ():
+        rows.cells[row][others.index(column)] = unit
+    if not changed.any():
+        return ""
+    count = np.count_nonzero(changed)
+    return (
+        f"{counted(count, 'label')} of {name!r} {agreed(count, 'are')} converted from "
+        f"{listed(units.counts(changed))} to {unit}, by column {column!r}"
+    )
+
+
+def _lines_about(
+    source: DatasetSource,
+    rows: TableRows,
+    split: str | None,
+    missing_labels: Sequence[str],
+    targets: Sequence[ParsedColumn],
+) -> list[str]:
+    """Lines about probable mistakes in the labels, and about options without effect."""
+    lines = []
+    labels = exact_labels(source.targets, source.bounds)
+    for target, values in zip(targets, labels.T):
+        outlier = strange_label(values) if source.kind == "regression" else None
+        if outlier is not None:
+            row, line = outlier
+            lines.append(rows.place(row, target.name, line))
+    if rows.unsplit:
+        lines.append(
+            f"{counted(rows.unsplit, 'row')} with an empty cell in {split!r} "
+            f"{agreed(rows.unsplit, 'are')} in no split"
+        )
+    missing = {cell for target in targets for cell in target.missing}
+    for word in missing_labels:
+        if not any(matches(cell, (word,)) for cell in missing):
+            names = listed(source.target_names)
+            lines.append(f"--missing-labels {word!r} fits no cell of {names}")
+    return lines
+
+
+def _weights(rows: TableRows, name: str, whole: bool) -> np.ndarray:
+    """Weights of the rows in the loss; DatasetError for a wrong cell, and for zeros."""
+    weights = rows.numbers(name)
+    if (invalid_rows := np.flatnonzero(~(weights >= 0))).size:
+        raise rows.error(invalid_rows[0], name, "a weight is a number, 0 or more")
+    if whole and not weights.any():
+        raise rows.tables[0].error(f"all weights in column {name!r} are 0")
+    return weights
+
+
+def _splits(
+    rows: TableRows, roles: Roles, options: DatasetOptions, needed: Sequence[str]
+) -> Split | None:
+    """Rows by split; None for a split that needs the molecules. A column must have the
+    ``needed`` splits."""
+    whole = options.shard.is_whole
+    count = len(rows.smiles)
+    if options.split_file:
+        return {}
+    if roles.split:
+        if any(name.startswith(FOLD) for name in rows.splits):
+            needed = ()
+        for name in needed:
+            if whole and name not in rows.splits:
+                raise rows.tables[0].error(
+                    f"no rows in split {name} (column {roles.split!r}); mark them with "
+                    f"the word {name}, or give --split random or scaffold"
+                )
+        splits = {**rows.splits, "train": rows.splits.get("train", [])}
+        return {name: np.array(numbers, np.int64) for name, numbers in splits.items()}
+    if options.split == "scaffold":
+        return None
+    if not whole:
+        return rowwise_split(rows.first, count, options.seed)
+    try:
+        return random_split(count, options.seed)
+    except DatasetError as error:
+        raise rows.tables[0].error(str(error)) from None

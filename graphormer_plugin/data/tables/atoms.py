@@ -1,0 +1,191 @@
+"""Atoms with positions and without bonds: extended xyz, and databases of ASE."""
+
+import importlib.util
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from graphormer_plugin.data.columns import FORCES
+from graphormer_plugin.data.errors import DatasetError, counted
+from graphormer_plugin.data.graphs.conformers import ATOMS, NUM_TAGS, atoms_text
+from graphormer_plugin.data.tables.table import Table, readable
+
+
+class Frame(NamedTuple):
+    """Atoms [n] of a file, with arrays of n rows and the numbers and words of the whole."""
+
+    numbers: np.ndarray
+    positions: np.ndarray
+    arrays: dict[str, np.ndarray]
+    values: dict[str, Any]
+    cell: np.ndarray
+    pbc: np.ndarray
+
+
+class AtomsTable(Table):
+    """Frames of an extended xyz file, or rows of a database of ASE: a column of `atoms_text`, and
+    one of each number or word of a frame, such as its energy. Lines are frames, from 1.
+
+    A database may have them in the ``data`` of a row, as nablaDFT's.
+    """
+
+    texts = (ATOMS,)
+    forces = ""  # array of the forces, see `give`
+    no_rows = "there are no atoms"
+
+    def _read_header(self) -> Sequence[str]:
+        if importlib.util.find_spec("ase") is None:
+            raise DatasetError(
+                f"{self.path}: it is read by ase: pip install 'graphormer-plugin[ase]'"
+            )
+        read = self._rows_of_database if self.path.suffix == ".db" else self._frames
+        self.frames: list[Frame] = []
+        with readable(self.path):
+            try:
+                self.frames.extend(read())
+            except Exception as error:  # ASE raises what Python raises
+                count = counted(len(self.frames), "frame")
+                text = " ".join(f"{type(error).__name__}: {error}".split())
+                if isinstance(error, KeyError):  # of ASE's table of elements
+                    text = f"an unknown element, {error}"
+                raise self.error(f"{count} can be read, then {text}") from None
+        if not self.frames:
+            raise self.error(self.no_rows)
+        periodic = sum(frame.pbc.any() for frame in self.frames)
+        if periodic:
+            cells = f"{counted(periodic, 'frame')} with periodic cells"
+            self.notes[f"{cells}, whose images are not read"] = None
+        names = dict.fromkeys(n for frame in self.frames for n in frame.values)
+        return [ATOMS, *(name for name in names if name != ATOMS)]
+
+    def find_smiles(self, asked: str) -> str:
+        """See `Table.find_smiles`."""
+        return ATOMS
+
+    def give(self, kind: str, forces: str = "") -> None:
+        """See `Table.give`."""
+        super().give(kind)
+        names = {
+            name: None
+            for frame in self.frames
+            for name, array in frame.arrays.items()
+            if array.shape[1:] == (3,)
+        }
+        if forces and forces not in names:
+            raise self.error(f"no forces {forces!r}, atoms have {', '.join(names)}")
+        likely = [name for name in names if "force" in name.lower()]
+        exact = [name for name in likely if name.lower() in ("forces", "force")]
+        found = [forces] if forces else exact or likely
+        if len(found) > 1:
+            raise self.error(
+                f"which forces, {' or '.join(found)}? Name them with --forces-column"
+            )
+        self.forces = found[0] if found else ""
+        for number, frame in enumerate(self.frames if found else ()):
+            if self.forces not in frame.arrays:
+                raise self.error(f"frame {number} has no {self.forces}, others have")
+
+    @property
+    def taken(self) -> list[str]:
+        """See `Table.taken`."""
+        return [*self.header, *(n for frame in self.frames[:1] for n in frame.arrays)]
+
+    @property
+    def usual_targets(self) -> list[str]:
+        """See `Table.usual_targets`: energies."""
+        likely = [name for name in self.header if "energy" in name.lower()]
+        if self.forces and not likely:
+            raise self.error(
+                f"{self.forces} without energies, of which they are the slopes; name other "
+                "targets with --target-columns"
+            )
+        return ["energy"] if "energy" in likely else likely
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+        """See `Table.rows`."""
+        for row, frame in enumerate(self.frames):
+            cells = {name: str(value) for name, value in frame.values.items()}
+            if ATOMS in columns:
+                cells[ATOMS] = atoms_text(
+                    frame.numbers,
+                    frame.positions,
+                    frame.arrays.get("tags"),
+                    frame.arrays[self.forces] if self.forces else None,
+                )
+            yield row, row + 1, [cells.get(name, "") for name in columns]
+
+    def _frames(self) -> Iterator[Frame]:
+        """Yield the frames of a file."""
+        import ase.io
+
+        for atoms in ase.io.iread(self.path, ":", format="extxyz"):
+            results = {} if atoms.calc is None else atoms.calc.results
+            known = atoms.arrays | atoms.info | results
+            yield _frame(atoms, known)
+
+    def _rows_of_database(self) -> Iterator[Frame]:
+        """Yield the rows of a database."""
+        import ase.db
+
+        with ase.db.connect(self.path, use_lock_file=False) as database:
+            for row in database.select():
+                names = ("energy", "forces", "tags")
+                known = {name: row[name] for name in names if row.get(name) is not None}
+                known |= row.key_value_pairs | row.data
+                yield _frame(row, known)
+
+
+def write_frames(
+    out: IO[str],
+    rows: Iterator[list[str]],
+    table: AtomsTable,
+    numbers: Collection[str],
+    first: int,
+) -> None:
+    """Write a header and rows, from a ``first`` frame on, as extended xyz: the frames of the
+    table with all that is known of them, and new columns, of which ``forces`` are of atoms.
+    """
+    import ase
+    import ase.io
+
+    names = next(rows)[len(table.header) :]
+    for cells, frame in zip(rows, table.frames[first:]):
+        atoms = ase.Atoms(
+            frame.numbers, frame.positions, cell=frame.cell, pbc=frame.pbc
+        )
+        atoms.info |= frame.values
+        for name, array in frame.arrays.items():
+            if name not in atoms.arrays:
+                atoms.set_array(name, array)
+        for name, cell in zip(names, cells[len(table.header) :]):
+            if cell and name.startswith(FORCES):
+                atoms.set_array(name, np.array(json.loads(cell)))
+            elif cell:
+                atoms.info[name] = float(cell) if name in numbers else cell
+        ase.io.write(out, atoms, format="extxyz", write_results=False)
+
+
+def _frame(atoms: Any, known: Mapping[str, Any]) -> Frame:
+    """A frame of ASE's atoms, or row of a database, and of what is known of it, arrays of its
+    atoms and values of the whole."""
+    numbers = atoms.numbers
+    if not len(numbers):
+        raise ValueError("a frame without atoms")
+    if not np.all(numbers):
+        raise ValueError("an atom of no element (X)")
+    arrays: dict[str, np.ndarray] = {}
+    values: dict[str, Any] = {}
+    for name, value in known.items():
+        array = np.asarray(value)
+        # ASE reads a word of a comment, such as "water", as True.
+        is_value = array.size == 1 and array.dtype != np.bool_
+        if is_value and name not in ("numbers", "positions", "tags"):
+            values[name] = array.item()
+        if array.ndim and len(array) == len(numbers):
+            arrays[name] = array
+    tags = arrays.get("tags")
+    if tags is not None and not np.isin(tags, range(NUM_TAGS)).all():
+        raise ValueError(f"tags {np.unique(tags).tolist()}, expected 0..{NUM_TAGS - 1}")
+    return Frame(numbers, atoms.positions, arrays, values, atoms.cell, atoms.pbc)

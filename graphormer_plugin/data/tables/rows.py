@@ -1,0 +1,226 @@
+"""The cells of a table, read in one pass, as numbers and classes."""
+
+import array
+import bisect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.graphs.smiles import is_molecule
+from graphormer_plugin.data.splits import FOLD
+from graphormer_plugin.data.tables.cells import (
+    ParsedColumn,
+    looks_numeric,
+    number_in,
+    point,
+    read_dates,
+    shown,
+)
+from graphormer_plugin.data.tables.class_names import class_order
+from graphormer_plugin.data.tables.options import DatasetOptions
+from graphormer_plugin.data.tables.roles import Roles
+from graphormer_plugin.data.tables.table import Table
+
+_SPLIT_NAMES = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("valid", "validation", "val", "dev"), "valid"),
+    "test": "test",
+}
+
+
+class TableRows:
+    """The rows of tables that follow each other and have the same columns, read in one pass.
+
+    Args:
+        part: first row, and the row after the last; None: to the end.
+        others: columns whose cells are kept as text, with decimal points in numbers.
+
+    Attributes:
+        starts: first row of each table.
+        unsplit: number of rows with an empty cell in the column of the split.
+        notes: lines about the way the tables are read, where it is unusual.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        roles: Roles,
+        options: DatasetOptions,
+        part: tuple[int, int | None] = (0, None),
+        others: Sequence[str] = (),
+    ) -> None:
+        self.tables = tables
+        self.first = part[0]
+        self.starts = array.array("q")
+        self.smiles: list[str] = []
+        self.cells: list[list[str]] = []
+        self.splits: dict[str, list[int]] = {}
+        self.folds = bool(others)  # only a whole experiment reads a column of folds
+        self.unsplit = 0
+        self.lines = array.array("q")
+        columns = [
+            ParsedColumn(name) for name in (*roles.extras, *roles.weight, *roles.time)
+        ]
+        reading = options.missing_labels, options.class_names, options.censored
+        columns += [ParsedColumn(name, *reading) for name in roles.candidates]
+        beside = [name for name in roles.conditions if name not in roles.candidates]
+        beside = [*roles.relations.values(), *roles.units.values(), *beside]
+        columns += [ParsedColumn(name) for name in dict.fromkeys(beside)]
+        self.columns = {column.name: column for column in columns}
+        split = [roles.split] if roles.split else []
+        names = [roles.smiles, *(column.name for column in columns), *split]
+        for table in tables:
+            self.starts.append(len(self.smiles))
+            read = [table.existing(name) for name in (*names, *others)]
+            for _, line, cells in table.rows_between(read, *part):
+                row = len(self.smiles)
+                self.lines.append(line)
+                self.smiles.append(cells[0].strip())
+                if not self.smiles[-1] and not options.skip_invalid:
+                    text = f"{table.no_smiles}; --skip-invalid leaves such rows out"
+                    raise self.error(row, roles.smiles, text)
+                for column, cell in zip(columns, cells[1:]):
+                    column.add(cell)
+                if roles.split:
+                    self._add_split(row, roles.split, cells[len(names) - 1])
+                if others:
+                    self.cells.append(cells[len(names) :])
+            if len(self.smiles) == self.starts[-1]:
+                shard = "there are no rows in this shard"
+                raise table.error(table.no_rows if part == (0, None) else shard)
+        self.notes = [
+            f"{table.path}: {note}" if len(tables) > 1 else note
+            for table in tables
+            for note in table.notes
+        ]
+        for column in columns if options.skip_invalid else ():
+            if column.words and column.has_numbers:
+                column.words = _words_in(column.words, self._is_molecule)
+        self.notes += _read_commas(columns, all(file.decimal_comma for file in tables))
+        for place, name in enumerate(others):
+            if name in self.columns and self.columns[name].has_commas:
+                for row in self.cells:
+                    row[place] = point(row[place])
+
+    def _is_molecule(self, row: int) -> bool:
+        return is_molecule(self.smiles[row])
+
+    def _add_split(self, row: int, column: str, word: str) -> None:
+        if not word.strip():
+            self.unsplit += 1
+            return
+        name = _SPLIT_NAMES.get(word.strip().lower())
+        if self.folds and re.fullmatch(r"\d+(\.0+)?", word.strip()):
+            name = f"{FOLD}{float(word):.0f}"
+        if name is None:
+            text = (
+                f"{shown(word)} is not a split, expected train|valid|test; "
+                "--split random and scaffold do not read it"
+            )
+            raise self.error(row, column, text)
+        self.splits.setdefault(name, []).append(row)
+
+    @property
+    def parts(self) -> list[tuple[Table, np.ndarray]]:
+        """The tables, each with the numbers of its rows."""
+        numbers = np.split(np.arange(len(self.smiles)), self.starts[1:])
+        return [*zip(self.tables, numbers)]
+
+    def error(self, row: int, column: str, text: object) -> DatasetError:
+        """Error that names a cell; row 0 is the first row that was read."""
+        place = bisect.bisect_right(self.starts, row) - 1
+        number = self.first + row - self.starts[place]
+        where = f"row {number} (line {self.lines[row]}), column {column!r}"
+        return self.tables[place].error(f"{where}: {text}")
+
+    def place(self, row: int, column: str, text: object) -> str:
+        """The text of `error`, which names the file only if it is a further table."""
+        text = str(self.error(row, column, text))
+        return text.removeprefix(f"{self.tables[0].path}: ")
+
+    def numbers(self, name: str, advice: str = "") -> np.ndarray:
+        """Numbers of a column, float [rows]. If a cell is not a number, ``advice`` ends the
+        error."""
+        column = self.columns[name]
+        for text, rows in column.words.items():
+            try:
+                number_in(text)
+            except ValueError as error:
+                raise self.error(rows[0], name, f"{error}{advice}") from None
+        return np.array(column.values)
+
+    def times(self, name: str, labelled: np.ndarray) -> np.ndarray:
+        """Numbers of a column, or seconds of dates, float [rows]; NaN if a cell is neither, which
+        is an error for a molecule that is ``labelled``, bool [rows]."""
+        column = self.columns[name]
+        numbers = np.array(column.values)
+        words = _words_in(column.words, lambda row: labelled[row])
+        try:
+            dates = read_dates([*words])
+            if np.isnan(dates).any():  # perhaps in rows without a molecule
+                words = _words_in(words, self._is_molecule)
+                dates = read_dates([*words])
+        except ValueError as error:
+            raise self.tables[0].error(f"column {name!r}: {error}") from None
+        # A mixed column has what most cells are: all others are mistakes.
+        if sum(map(len, words.values())) > np.count_nonzero(~np.isnan(numbers)):
+            values = np.full(len(numbers), np.nan)
+            for rows, date in zip(words.values(), dates):
+                values[rows] = date
+        else:
+            values = numbers
+        for row in np.flatnonzero(np.isnan(values) & labelled):
+            if not self._is_molecule(row):
+                continue
+            number = "" if np.isnan(numbers[row]) else f"{numbers[row]:.15g}"
+            cell = next((word for word, rows in words.items() if row in rows), number)
+            text = "expected a number, or a date such as 2024-03-31, all written in one way"
+            raise self.error(row, name, f"{shown(cell)}, {text}")
+        return values
+
+    def classes(
+        self, name: str, kind: str, class_names: Sequence[str]
+    ) -> tuple[np.ndarray, list[str]]:
+        """Labels of a target [rows], and the names of its classes if it has words; see
+        `class_order`."""
+        column = self.columns[name]
+        if kind == "regression" or column.has_numbers or not column.words:
+            return self.numbers(name, column.advice()), []
+        try:
+            names = class_order(column.words, kind, class_names)
+        except ValueError as error:
+            raise self.tables[0].error(f"column {name!r}: {error}") from None
+        values = np.array(column.values)
+        for number, word in enumerate(names):
+            values[column.words.get(word, [])] = number
+        return values, names
+
+
+def whole_columns(
+    table: Table, names: Sequence[str], *reading: Any
+) -> dict[str, ParsedColumn]:
+    """Columns of a table. Each column keeps its first word only, so that memory is bounded;
+    ``reading`` has the further arguments of `ParsedColumn`."""
+    columns = [ParsedColumn(name, *reading) for name in names]
+    for _, _, cells in table.rows(names):
+        for column, cell in zip(columns, cells, strict=True):
+            if looks_numeric(cell) or all(map(looks_numeric, column.words)):
+                column.add(cell)
+    table.notes |= dict.fromkeys(_read_commas(columns, table.decimal_comma))
+    return {column.name: column for column in columns}
+
+
+def _read_commas(columns: Sequence[ParsedColumn], decimal: bool) -> list[str]:
+    """Read decimal commas of columns; returns a line about each; see `ParsedColumn.read_commas`."""
+    return [note for column in columns if (note := column.read_commas(decimal))]
+
+
+def _words_in(
+    words: Mapping[str, Sequence[int]], is_used: Callable[[int], bool]
+) -> dict[str, list[int]]:
+    """Words that occur in the selected rows, with those rows."""
+    used = {word: [row for row in rows if is_used(row)] for word, rows in words.items()}
+    return {word: rows for word, rows in used.items() if rows}

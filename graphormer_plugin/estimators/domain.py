@@ -1,0 +1,324 @@
+"""Whether molecules resemble the training molecules of a model."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rdkit import Chem
+
+from graphormer_plugin.data.errors import counted
+from graphormer_plugin.data.files import PathName
+from graphormer_plugin.estimators.array_file import Contents, reading, write_arrays
+from graphormer_plugin.estimators.kernels import (
+    Floats,
+    Reference,
+    mean_squared_differences,
+)
+from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.prediction import IN_DOMAIN
+
+VERSION = 1
+CHUNK = 512  # molecules whose distances are in memory at a time
+NEAR = 64  # nearest molecules that are searched for a label before all are
+OUTSIDE_QUANTILE = 0.05  # a molecule with a lower score is outside of the domain
+# Keys of `outside_domain`, beside elements.
+OUTSIDE, SIZE, FITTED, COLUMN = "outside", "size", "fitted", "column:"
+# Distance below which two vectors belong to the same molecule: float32 rounds differently
+# from batch to batch.
+DUPLICATE_DISTANCE = 1e-4
+
+
+@dataclass
+class Domain:
+    """Distances between training molecules in the model's own space.
+
+    The distance of two molecules is the root of the mean squared difference of their
+    standardised vectors. A molecule's score is the share of training molecules whose
+    nearest neighbour in the training set is at least as far away as its own: 0.5 is as
+    typical as a training molecule, 0 is farther out than any. Several rows of a molecule do
+    not count as neighbours. A number beside the molecule that is outside of the training's
+    range makes the score 0. Where targets have labels of different molecules, each target
+    has a score of its own, among its molecules.
+
+    Attributes:
+        vectors: vectors of the training molecules [n, D].
+        nearest: distance of each training molecule to the nearest other molecule,
+            ascending; 0 if there is no other. With ``labelled`` [n, T], and inf after the
+            molecules with a label.
+        elements: atomic numbers that occur in training.
+        atoms: heavy atoms of the smallest and of the largest training molecule.
+        labelled: whether a molecule has a label of each target [n, T]; None where all
+            targets have labels of the same molecules.
+        molecules: `identity_of` of the molecules that the model was fitted to, ascending;
+            empty where they are not known.
+        ranges: least and largest of each number that the model reads beside a molecule
+            [K, 2], NaN where all are missing; [0, 2] where they are not known.
+    """
+
+    vectors: NDArray[np.float32]
+    nearest: Floats
+    elements: list[int]
+    atoms: tuple[int, int]
+    labelled: NDArray[np.bool_] | None = None
+    molecules: NDArray[np.uint64] = field(
+        default_factory=lambda: np.empty(0, np.uint64)
+    )
+    ranges: Floats = field(default_factory=lambda: np.empty((0, 2)))
+    reference: Reference = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.reference = Reference("vectors", self.vectors)
+
+    @classmethod
+    def of(
+        cls,
+        vectors: NDArray,
+        facts: MoleculeFacts,
+        labelled: NDArray[np.bool_] | None = None,
+        extra: Floats | None = None,
+    ) -> "Domain":
+        """Domain of n >= 1 training molecules, by their vectors [n, D], by which
+        of the labels [n, T] they have, and by the numbers beside them [n, K]."""
+        if labelled is not None and (labelled == labelled[:, :1]).all():
+            labelled = None
+        vectors = np.asarray(vectors, np.float32)
+        scaled = Reference("vectors", vectors).scaled
+        nearest = nearest_distances(scaled, scaled, labelled, others=True)
+        nearest[np.isinf(nearest)] = 0  # there is no other
+        if labelled is not None:
+            nearest[~labelled] = np.inf
+        return cls(
+            vectors,
+            np.sort(nearest, 0),
+            np.flatnonzero(facts.elements.any(0)).tolist(),
+            (int(facts.atoms.min()), int(facts.atoms.max())),
+            labelled,
+            np.unique(facts.identity),
+            ranges_of(np.empty((len(facts), 0)) if extra is None else extra),
+        )
+
+    def score(self, vectors: NDArray) -> Floats:
+        """Scores of molecules [q], with `labelled` [q, T], by their vectors [q, D]."""
+        scaled = self.reference.scale(np.asarray(vectors, np.float32))
+        return self.similarity_quantile(
+            nearest_distances(scaled, self.reference.scaled, self.labelled)
+        )
+
+    def similarity_quantile(self, distances: Floats) -> Floats:
+        """Scores of molecules, by their distance to the nearest training molecule, both as
+        in `score`; 0 for a target without molecules."""
+        distances = np.where(distances < DUPLICATE_DISTANCE, 0.0, distances)
+        if self.labelled is None:
+            below = np.searchsorted(self.nearest, distances, side="left")
+            return 1 - below / len(self.nearest)
+        shares = np.zeros(distances.shape)
+        for target, count in enumerate(self.labelled.sum(0).tolist()):
+            nearest = self.nearest[:count, target]
+            of_target = distances[:, target]
+            if count:
+                shares[:, target] = 1 - np.searchsorted(nearest, of_target) / count
+        return shares
+
+    def has_other_size(self, facts: MoleculeFacts) -> NDArray[np.bool_]:
+        """Whether each molecule [q] is smaller or larger than all training molecules."""
+        low, high = self.atoms
+        return (facts.atoms < low) | (facts.atoms > high)
+
+    def is_beyond(self, extra: Floats) -> NDArray[np.bool_]:
+        """Whether each number [q, K] is outside of the training's range."""
+        low, high = self.ranges.T if len(self.ranges) else (-np.inf, np.inf)
+        return (extra < low) | (extra > high)
+
+    def contents(self) -> Contents:
+        """JSON values and arrays for a file."""
+        meta = {"elements": self.elements, "atoms": list(self.atoms)}
+        names = ("vectors", "nearest", "molecules", "ranges")
+        arrays = {name: getattr(self, name) for name in names}
+        if self.labelled is not None:
+            arrays["labelled"] = self.labelled
+        return meta, arrays
+
+    @classmethod
+    def from_contents(
+        cls, meta: dict[str, Any], arrays: dict[str, NDArray]
+    ) -> "Domain":
+        """Inverse of `contents`."""
+        low, high = meta["atoms"]
+        names = ("labelled", "molecules", "ranges")
+        optional = {name: arrays[name] for name in names if name in arrays}
+        vectors = arrays["vectors"]
+        nearest = arrays["nearest"]
+        return cls(vectors, nearest, meta["elements"], (low, high), **optional)
+
+
+def ranges_of(extra: Floats) -> Floats:
+    """Least and largest of each column of numbers [n, K], NaN of a column without any."""
+    if not extra.shape[1]:
+        return np.empty((0, 2))
+    ends = np.stack([np.fmin.reduce(extra), np.fmax.reduce(extra)], 1)
+    return ends.astype(np.float64)
+
+
+def is_fitted(domains: Sequence[Domain], facts: MoleculeFacts) -> NDArray[np.bool_]:
+    """Whether a model was fitted to each molecule; stereoisomers are other molecules."""
+    fitted = [domain.molecules for domain in domains]
+    return np.isin(facts.identity, np.concatenate([np.empty(0, np.uint64), *fitted]))
+
+
+def outside_domain(
+    domains: Sequence[Domain],
+    facts: MoleculeFacts,
+    in_domain: Floats,
+    columns: Sequence[str] = (),
+    extra: Floats | None = None,
+) -> Counter[str]:
+    """Count molecules that models were fitted to, or that are unlike these.
+
+    Args:
+        domains: domains of the models; an element and a size count if none of the models
+            has seen them.
+        in_domain: their scores, mean over the models; of several targets [q, T] the
+            largest counts.
+        columns: names of the K numbers ``extra`` [q, K] beside each molecule.
+
+    Returns:
+        number of molecules
+
+        - that a model was fitted to (`FITTED`);
+        - that are smaller or larger than all training molecules (`SIZE`);
+        - that have an unseen element (its symbol);
+        - that have a number outside of the range of all models (`COLUMN` and its name);
+        - whose score is below `OUTSIDE_QUANTILE` for another reason (`OUTSIDE`).
+    """
+    symbol = Chem.GetPeriodicTable().GetElementSymbol
+    far = in_domain < OUTSIDE_QUANTILE
+    far = far if far.ndim == 1 else far.all(1)
+    counts: Counter[str] = Counter()
+    if len(columns):
+        beyond = np.all([domain.is_beyond(extra) for domain in domains], 0)
+        far &= ~beyond.any(1)
+        for name, count in zip(columns, beyond.sum(0).tolist(), strict=True):
+            counts[COLUMN + name] = count
+    counts[OUTSIDE] = int(far.sum())
+    counts[FITTED] = int(is_fitted(domains, facts).sum())
+    counts[SIZE] = int(np.all([d.has_other_size(facts) for d in domains], 0).sum())
+    seen = sorted({number for domain in domains for number in domain.elements})
+    of_elements = facts.elements.sum(0)
+    of_elements[seen] = 0
+    for number in np.flatnonzero(of_elements).tolist():
+        counts[symbol(number)] = int(of_elements[number])
+    return counts
+
+
+def domain_warnings(
+    counts: Counter[str],
+    domains: Sequence[Domain],
+    rows: int,
+    columns: Sequence[str] = (),
+) -> list[str]:
+    """One line for each kind of molecules in the counts of `outside_domain` of ``rows``."""
+    lines = []
+    if counts[FITTED]:
+        lines.append(
+            f"the model was fitted to the molecules of {counts[FITTED]:,} of "
+            f"{counted(rows, 'row')}: their errors are smaller than those of new molecules"
+        )
+    for number, name in enumerate(columns):
+        if count := counts[COLUMN + name]:
+            ends = np.array([domain.ranges[number] for domain in domains])
+            lines.append(
+                f"{name} beyond the trained range {ends[:, 0].min():g} to "
+                f"{ends[:, 1].max():g} in {counted(count, 'row')}"
+            )
+    elements = [
+        f"{symbol} (in {counted(count, 'molecule')})"
+        for symbol, count in counts.most_common()
+        if symbol not in (OUTSIDE, SIZE, FITTED) and not symbol.startswith(COLUMN)
+    ]
+    if elements:
+        lines.append(f"no training molecule has {', '.join(elements)}")
+    if counts[SIZE]:
+        low = min(domain.atoms[0] for domain in domains)
+        high = max(domain.atoms[1] for domain in domains)
+        lines.append(
+            f"{counted(counts[SIZE], 'molecule')} smaller or larger than all training "
+            f"molecules, which have {low} to {high} heavy atoms"
+        )
+    if counts[OUTSIDE]:
+        lines.append(
+            f"{counted(counts[OUTSIDE], 'molecule')} with {IN_DOMAIN} < "
+            f"{OUTSIDE_QUANTILE}: farther from the training molecules than "
+            f"{1 - OUTSIDE_QUANTILE:.0%} of these from each other"
+        )
+    return lines
+
+
+def nearest_distances(
+    a: Floats,
+    b: Floats,
+    labelled: NDArray[np.bool_] | None = None,
+    others: bool = False,
+) -> Floats:
+    """Distance of each row of ``a`` to the nearest of ``b``, or [q, T] to the nearest that
+    is ``labelled`` [n, T]; with ``others`` to the nearest that is at
+    least `DUPLICATE_DISTANCE` away, inf if there is none."""
+    parts = [np.empty((0, *(() if labelled is None else labelled.shape[1:])))]
+    for start in range(0, len(a), CHUNK):
+        squares = mean_squared_differences(a[start : start + CHUNK], b)
+        if others:
+            squares[squares < DUPLICATE_DISTANCE**2] = np.inf
+        parts.append(nearest_of(squares, labelled))
+    return np.sqrt(np.concatenate(parts))
+
+
+def nearest_of(squares: Floats, labelled: NDArray[np.bool_] | None) -> Floats:
+    """Least squares [q] of [q, n], or [q, T] of the columns that are ``labelled`` [n, T]."""
+    if labelled is None:
+        return squares.min(1)
+    patterns, of_target = np.unique(labelled, axis=1, return_inverse=True)
+    least = min(NEAR, squares.shape[1]) - 1
+    near = np.argpartition(squares, least, 1)[:, :NEAR]
+    order = np.take_along_axis(squares, near, 1).argsort(1)
+    near = np.take_along_axis(near, order, 1)
+    is_labelled = patterns[near]  # [q, NEAR, P]
+    first = np.take_along_axis(near, is_labelled.argmax(1), 1)
+    result = np.take_along_axis(squares, first, 1)
+    lacking = ~is_labelled.any(1)
+    for pattern in np.flatnonzero(lacking.any(0)):
+        rows = lacking[:, pattern]
+        far = squares[np.ix_(rows, patterns[:, pattern])]
+        result[rows, pattern] = far.min(1, initial=np.inf)
+    return result[:, of_target.reshape(-1)]
+
+
+def most_similar(
+    counts: NDArray, training: NDArray, most: int
+) -> list[tuple[int, float]]:
+    """The training molecules that are most like a molecule, and their Tanimoto
+    similarities to it, by Morgan counts [bits] and [n, bits]; the first of equal ones first.
+    """
+    (similar,) = Reference("fingerprint", training).compare(counts[None])
+    order = np.argsort(-similar, kind="stable")[:most]
+    return [(int(place), float(similar[place])) for place in order]
+
+
+def domain_file(checkpoint: PathName) -> Path:
+    """Where the domain of a checkpoint without a head lies."""
+    return Path(checkpoint).with_suffix(".domain.npz")
+
+
+def save_domain(domain: Domain, path: PathName, checkpoint: str) -> None:
+    """Write the domain of a checkpoint's last layer; ``checkpoint`` is its
+    `weights_digest`."""
+    meta, arrays = domain.contents()
+    write_arrays(path, {"version": VERSION, "checkpoint": checkpoint, **meta}, arrays)
+
+
+def read_domain(path: PathName, checkpoint: str | None = None) -> Domain:
+    """Read a domain; for ``checkpoint`` and errors see `reading`."""
+    with reading(path, "domain of a checkpoint", VERSION, checkpoint) as contents:
+        return Domain.from_contents(*contents)

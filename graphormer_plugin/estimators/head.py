@@ -1,0 +1,335 @@
+"""A kernel machine on frozen vectors of a checkpoint, as a file of arrays beside it.
+
+For each output (a target, or a class of a multiclass target) the prediction is
+``offset + scale * k(x, X) @ dual``. X are the training molecules, and k is the sum of
+weight x kernel over blocks of features: the checkpoint's vectors, Morgan counts, RDKit's
+descriptors (see `kernels`), and for several targets the scores that a first stage of such
+machines gives to all of them. A Gaussian process gives a variance too, and a target of
+classes a probability.
+
+The file ``head.npz`` holds arrays only, and reading it runs no code. It names the weights
+that its vectors come from; a head beside another checkpoint is refused.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphormer_plugin.data.files import PathName
+from graphormer_plugin.data.graphs.descriptors import COMPUTED, MORGAN_BITS
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.estimators.array_file import reading, write_arrays
+from graphormer_plugin.estimators.domain import Domain, nearest_of
+from graphormer_plugin.estimators.kernels import Floats, Reference, weighted_sum
+from graphormer_plugin.estimators.prediction import Prediction, expit
+from graphormer_plugin.estimators.trees import TREES, Trees
+
+HEAD_FILE = "head.npz"
+SCORES = "scores"
+VERSION = 1
+QUERY_ROWS = 512  # molecules whose kernels are in memory at a time
+# Gauss-Hermite quadrature over a standard normal variable.
+_NODES, _SHARES = np.polynomial.hermite_e.hermegauss(16)
+_SHARES /= _SHARES.sum()
+# Attributes of `Head`.
+_ARRAYS = ("weights", "lengths", "dual", "spread_of_target", "curve_at", "curve")
+_NUMBERS = (
+    "offset",
+    "scale",
+    "noise",
+    "spread_scale",
+    "slope",
+    "intercept",
+    "logit_std",
+)
+
+
+@dataclass
+class FirstStage:
+    """Kernel machines whose values for all targets are the features of the block ``scores``.
+
+    Attributes:
+        lengths: [T, B] length of its kernel.
+        dual: [n, T], 0 for a molecule without label.
+    """
+
+    weights: Floats
+    lengths: Floats
+    dual: Floats
+
+
+@dataclass
+class Head:
+    """Kernel machines, one per output: a target, or a class of a multiclass target.
+
+    Attributes:
+        layers: last layers whose vectors are concatenated, see `Predictor.embed`.
+        blocks: B keys of `KERNELS` that the kernel sums over.
+        raw: features of the n training molecules by block, see `raw_features`, but for
+            their vectors.
+        lengths: [T, B] length of its kernel.
+        numbers: per target [T]: ``offset`` and ``scale`` of its labels; ``noise``, the
+            variance of the noise over scale^2; ``spread_scale``, the calibration of the
+            spread; ``slope`` and ``intercept`` of the probability's logit, and
+            ``logit_std``, the standard deviation of an intercept without slope.
+        dual: [n, T], 0 for a molecule without label.
+        spread_rows: training molecules that a variance is computed with [m].
+        spread_factor: W [m, m], an upper triangle: the variance is
+            k(x, x) - |k(x, X_m) W|^2.
+        spread_of_target: [T], index into the two lists.
+        curve_at: [2, T, K] predicted values, and standard deviations before calibration,
+            of standardised labels.
+        curve: [2, T, K] factors there, beside ``spread_scale``; see `spread_curves`.
+        extra_columns: names of the features of the block ``extra``.
+        first: makes the features of the block ``scores``, if there is such a block.
+    """
+
+    targets: TargetSchema
+    checkpoint: str
+    layers: int
+    blocks: list[str]
+    raw: dict[str, NDArray]
+    domain: Domain
+    weights: Floats
+    lengths: Floats
+    numbers: dict[str, Floats]
+    dual: Floats
+    spread_rows: list[NDArray[np.int64]]
+    spread_factor: list[Floats]
+    spread_of_target: NDArray[np.int64]
+    curve_at: Floats
+    curve: Floats
+    extra_columns: list[str] = field(default_factory=list)
+    first: FirstStage | None = None
+    references: dict[str, Reference] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.references = {name: Reference(name, raw) for name, raw in self.raw.items()}
+        self.references["vectors"] = self.domain.reference
+
+    def __len__(self) -> int:
+        """Number of training molecules."""
+        return len(self.dual)
+
+    def __str__(self) -> str:
+        return (
+            f"Gaussian process on {' + '.join(self.blocks)} of {len(self):,} molecules"
+        )
+
+    @property
+    def known_features(self) -> dict[str, NDArray]:
+        """Features of the training molecules by block."""
+        return {**self.raw, "vectors": self.domain.vectors}
+
+    @property
+    def typical_extra(self) -> Floats:
+        """Means of `extra_columns` over the training molecules."""
+        return np.nanmean(self.raw["extra"], 0)
+
+    @property
+    def vector_width(self) -> int:
+        """Length of the vectors that it reads."""
+        return self.domain.vectors.shape[1]
+
+    @property
+    def molecule_blocks(self) -> list[str]:
+        """Blocks whose features come from molecules: fingerprint, descriptors."""
+        return [name for name in self.read_blocks if name not in ("vectors", "extra")]
+
+    @property
+    def read_blocks(self) -> list[str]:
+        """`blocks` without the scores, which the first stage computes."""
+        return [block for block in self.blocks if block != SCORES]
+
+    def predict_features(self, raw: Mapping[str, NDArray]) -> Prediction:
+        """Predict from features of q molecules by block, see `raw_features`; always with
+        ``vectors``, [q, D] of the checkpoint from its last `layers`."""
+        blocks = {*self.read_blocks, "vectors"}
+        prediction = self._prediction(
+            self._compared({name: raw[name][part] for name in blocks})
+            for part in _parts(len(raw["vectors"]))
+        )
+        if "extra" in self.blocks:
+            beyond = self.domain.is_beyond(raw["extra"]).any(1)
+            prediction.in_domain[beyond] = 0
+        return prediction
+
+    def _prediction(self, compared: Iterable[Mapping[str, Floats]]) -> Prediction:
+        """Prediction from `_compared` of each piece of the molecules."""
+        parts = zip(*map(self._latent, compared), strict=True)
+        mean, variance, in_domain = map(np.concatenate, parts)
+        numbers = self.numbers
+        if self.targets.kind != "regression":
+            logits = numbers["slope"] * mean + numbers["intercept"]
+            spread = np.sqrt(
+                numbers["slope"] ** 2 * variance + numbers["logit_std"] ** 2
+            )
+            samples = expit(logits[..., None] + spread[..., None] * _NODES)
+            centred = samples - (samples @ _SHARES)[..., None]
+            values = expit(logits)
+            std = np.sqrt(centred**2 @ _SHARES)
+            if self.targets.kind == "multiclass":  # one class against all others
+                total = values.sum(1, keepdims=True)
+                values = values / total
+                std = std / total
+            return Prediction(values, std, in_domain)
+        std = np.sqrt(variance + numbers["noise"])
+        curves = (array.swapaxes(0, 1) for array in (self.curve_at, self.curve))
+        factors = [
+            curve_factors(points, curve, *column)
+            for *column, points, curve in zip(mean.T, std.T, *curves, strict=True)
+        ]
+        std = std * numbers["spread_scale"] * np.stack(factors, 1)
+        values = numbers["offset"] + numbers["scale"] * mean
+        return Prediction(values, numbers["scale"] * std, in_domain)
+
+    def _compared(self, raw: Mapping[str, NDArray]) -> dict[str, Floats]:
+        """`Reference.compare` with the training molecules [q, n], by block."""
+        return {block: self.references[block].compare(raw[block]) for block in raw}
+
+    def _latent(self, of_block: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
+        """Mean and variance of the standardised latent values [q, T], and the score of
+        the domain, from `_compared`."""
+        compared = [of_block[block] for block in self.read_blocks]
+        if self.first is not None:
+            first = self.first
+            values = np.empty((len(of_block["vectors"]), first.dual.shape[1]))
+            for *kernel, members in _kernels(first.weights, first.lengths):
+                similar = weighted_sum(self.read_blocks, compared, *kernel)
+                values[:, members] = similar @ first.dual[:, members]
+            scores = self.references[SCORES].compare(values)
+            compared.insert(self.blocks.index(SCORES), scores)
+        squares = of_block["vectors"]
+        mean = np.zeros((len(squares), self.targets.num_outputs))
+        variance = np.zeros_like(mean)
+        for weights, lengths, members in _kernels(self.weights, self.lengths):
+            similar = weighted_sum(self.blocks, compared, weights, lengths)
+            mean[:, members] = similar @ self.dual[:, members]
+            for spread in np.unique(self.spread_of_target[members]):
+                projected = (
+                    similar[:, self.spread_rows[spread]] @ self.spread_factor[spread]
+                )
+                left = weights.sum() - (projected**2).sum(1)
+                chosen = members[self.spread_of_target[members] == spread]
+                variance[:, chosen] = np.maximum(left, 0)[:, None]
+        nearest = nearest_of(squares, self.domain.labelled)
+        return mean, variance, self.domain.similarity_quantile(np.sqrt(nearest))
+
+    def save(self, path: PathName) -> None:
+        """Write the file; a file of that name is replaced."""
+        meta, arrays = self.domain.contents()
+        meta |= {
+            "version": VERSION,
+            "checkpoint": self.checkpoint,
+            "layers": self.layers,
+            "blocks": self.blocks,
+            "targets": self.targets.to_dict(),
+            "extra_columns": self.extra_columns,
+        }
+        arrays |= self.raw | self.numbers
+        arrays |= {name: getattr(self, name) for name in _ARRAYS}
+        for number, (rows, factor) in enumerate(
+            zip(self.spread_rows, self.spread_factor)
+        ):
+            triangle = factor[np.triu_indices(len(rows))]
+            arrays |= {
+                f"spread_rows_{number}": rows,
+                f"spread_factor_{number}": triangle,
+            }
+        if self.first is not None:
+            arrays |= {f"first_{name}": part for name, part in vars(self.first).items()}
+        if "fingerprint" in arrays:  # most counts are 0
+            counts = arrays.pop("fingerprint").reshape(-1)
+            arrays["bits_at"] = np.flatnonzero(counts)
+            arrays["bits_count"] = counts[arrays["bits_at"]]
+        write_arrays(path, meta, arrays)
+
+
+def read_head(path: PathName, checkpoint: str | None = None) -> "Head | Trees":
+    """Read a head, or trees; for ``checkpoint`` and errors see `reading`."""
+    with reading(path, "head", VERSION, checkpoint) as contents:
+        meta, arrays = contents
+        is_trees = meta.get("model") == TREES
+        head = Trees.from_contents(meta, arrays) if is_trees else _head_of(meta, arrays)
+        # Arrays that do not fit each other fail here, with the name of the file.
+        head.predict_features({name: x[:1] for name, x in head.known_features.items()})
+        return head
+
+
+def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
+    blocks = meta["blocks"]
+    domain = Domain.from_contents(meta, arrays)
+    targets = TargetSchema(**meta["targets"])
+    width = arrays["descriptors"].shape[1] if "descriptors" in blocks else len(COMPUTED)
+    if width != len(COMPUTED):
+        raise ValueError(
+            f"{width} descriptors, expected {len(COMPUTED)}: another version of RDKit "
+            "wrote it; fit the head again"
+        )
+    # numpy would broadcast arrays of other targets or molecules, or not notice them.
+    rows = len(domain.vectors)
+    outputs = targets.num_outputs
+    shapes = dict.fromkeys(_NUMBERS, (outputs,))
+    shapes |= dict.fromkeys(("weights", "lengths"), (outputs, len(blocks)))
+    shapes |= {"dual": (rows, outputs), "spread_of_target": (outputs,)}
+    shapes |= {"labelled": (rows, outputs), "extra": (rows, len(meta["extra_columns"]))}
+    for name in shapes.keys() & arrays.keys():
+        if arrays[name].shape != shapes[name]:
+            raise ValueError(f"{name} {arrays[name].shape}, expected {shapes[name]}")
+    stored = [name for name in blocks if name not in ("vectors", "fingerprint")]
+    raw = {name: arrays[name] for name in stored}
+    if "fingerprint" in blocks:
+        counts = np.zeros((len(domain.vectors), MORGAN_BITS), np.uint8)
+        counts.reshape(-1)[arrays["bits_at"]] = arrays["bits_count"]
+        raw["fingerprint"] = counts
+    first = None
+    if SCORES in blocks:
+        first = FirstStage(
+            *(arrays[f"first_{part.name}"] for part in fields(FirstStage))
+        )
+    spread_rows, spread_factor = [], []
+    for number in range(int(arrays["spread_of_target"].max()) + 1):
+        spread_rows.append(rows := arrays[f"spread_rows_{number}"])
+        spread_factor.append(np.zeros((len(rows), len(rows))))
+        triangle = np.triu_indices(len(rows))
+        spread_factor[-1][triangle] = arrays[f"spread_factor_{number}"]
+    return Head(
+        targets,
+        meta["checkpoint"],
+        meta["layers"],
+        blocks,
+        raw,
+        domain,
+        numbers={name: arrays[name] for name in _NUMBERS},
+        spread_rows=spread_rows,
+        spread_factor=spread_factor,
+        extra_columns=meta["extra_columns"],
+        first=first,
+        **{name: arrays[name] for name in _ARRAYS},
+    )
+
+
+def curve_factors(points: Floats, curve: Floats, values: Floats, std: Floats) -> Floats:
+    """Factors of standard deviations [q] by curves [2, K] over the predicted value and the
+    standard deviation, see `spread_curves`."""
+    return np.interp(values, points[0], curve[0]) * np.interp(std, points[1], curve[1])
+
+
+def _kernels(
+    weights: Floats, lengths: Floats
+) -> Iterator[tuple[Floats, Floats, NDArray[np.int64]]]:
+    """Weights and lengths [B] of each different kernel, and the targets that have it."""
+    kernels = np.concatenate([weights, lengths], 1)
+    _, group_of_target = np.unique(kernels, axis=0, return_inverse=True)
+    for group in range(group_of_target.max() + 1):
+        members = np.flatnonzero(group_of_target.reshape(-1) == group)
+        yield weights[members[0]], lengths[members[0]], members
+
+
+def _parts(count: int) -> list[slice]:
+    """Parts of at most `QUERY_ROWS` molecules; an empty part of none."""
+    starts = range(0, max(count, 1), QUERY_ROWS)
+    return [slice(start, start + QUERY_ROWS) for start in starts]

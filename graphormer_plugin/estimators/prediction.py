@@ -1,0 +1,163 @@
+"""Model outputs as values in the targets' unit, or as probabilities."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from graphormer_plugin.data.errors import listed
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.estimators.kernels import Floats
+
+IN_DOMAIN = "in_domain"  # column of `Prediction.in_domain`
+
+
+class Prediction(NamedTuple):
+    """Predictions of a model or of several models for q molecules.
+
+    Attributes:
+        values: [q, C], in the targets' unit, or probabilities.
+        std: [q, C] standard deviations of the probability, or with a head of a measured
+            label; None for a model without spread.
+        in_domain: [q], or [q, T] where targets have labels of different molecules, see
+            `Domain`; None where the training molecules are not known.
+    """
+
+    values: Floats
+    std: Floats | None = None
+    in_domain: Floats | None = None
+
+
+QUANTILE = 1.6448536269514722  # 90 % of a normal distribution lie within +- this
+
+
+def antilog(values: Floats) -> Floats:
+    """Values of decadic logarithms; inf beyond float64."""
+    with np.errstate(over="ignore"):
+        return 10**values
+
+
+def from_log(prediction: Prediction, columns: Sequence[int]) -> Prediction:
+    """Convert the ``columns`` from log10 to the target's unit.
+
+    A value becomes the median of the log-normal distribution. The spread becomes half the
+    width of its 90 % interval, divided by 1.645, so that ``value ± 1.645 * spread`` is as
+    wide as that interval.
+    """
+    values = prediction.values.copy()
+    std = prediction.std
+    values[:, columns] = antilog(values[:, columns])
+    if std is not None:
+        std = std.copy()
+        with np.errstate(over="ignore"):
+            width = np.sinh(QUANTILE * np.log(10) * std[:, columns]) / QUANTILE
+            std[:, columns] = values[:, columns] * width
+    return prediction._replace(values=values, std=std)
+
+
+class Interval(NamedTuple):
+    """Intervals of conformal prediction: prediction +- factor * standard deviation, or
+    +- factor of a model without spread.
+
+    Attributes:
+        coverage: share of the labels within.
+        factor: factor of each target [T].
+    """
+
+    coverage: float
+    factor: Floats
+
+
+def ends_of_interval(
+    values: Floats,
+    std: Floats | None,
+    factor: float = QUANTILE,
+    is_log: bool = False,
+) -> tuple[Floats, Floats]:
+    """Ends of the interval of ``factor`` standard deviations [q], by default the 90 %
+    interval of a normal distribution; with ``is_log`` of a target of `from_log`, symmetric in
+    the logarithm. Without ``std`` it is 1."""
+    if not is_log:
+        half = factor * (1.0 if std is None else std)
+        return values - half, values + half
+    ratio = np.array(10**factor)
+    if std is not None:
+        ratio = np.exp(factor / QUANTILE * np.arcsinh(QUANTILE * std / values))
+    return values / ratio, values * ratio
+
+
+class SpreadScale(NamedTuple):
+    """Calibration of a spread: sqrt((factor * std)^2 + floor^2).
+
+    Attributes:
+        factor: [C].
+        floor: [C], in the targets' unit.
+    """
+
+    factor: Floats
+    floor: Floats
+
+    def __call__(self, std: Floats) -> Floats:
+        """Calibrated standard deviations [q, C]."""
+        return np.hypot(self.factor * std, self.floor)
+
+
+def combined(members: Sequence[Prediction]) -> Prediction:
+    """Mean of the members of an ensemble.
+
+    The variance is the unbiased variance of the members' values plus the mean of their own
+    variances. The score of the domain is the mean over the members that have a domain.
+    """
+    values = np.stack([member.values for member in members])
+    variances = [
+        np.zeros_like(values[0]) if m.std is None else m.std**2 for m in members
+    ]
+    scores = [member.in_domain for member in members if member.in_domain is not None]
+    mean = values.mean(0)
+    std = None
+    if len(members) > 1 or members[0].std is not None:
+        between = values.var(0, ddof=1) if len(members) > 1 else 0
+        std = np.sqrt(between + np.mean(variances, 0))
+    if scores and max(score.ndim for score in scores) > 1:
+        scores = [per_target(score, mean) for score in scores]
+    return Prediction(mean, std, np.mean(scores, 0) if scores else None)
+
+
+def per_target(in_domain: NDArray | None, values: NDArray) -> NDArray:
+    """`Prediction.in_domain` in the shape of the values [q, C]; NaN where it is not known."""
+    if in_domain is None:
+        return np.full(values.shape, np.nan)
+    each = in_domain if in_domain.ndim > 1 else in_domain[:, None]
+    return np.broadcast_to(each, values.shape)
+
+
+def values_of(output: Tensor | ArrayLike, targets: TargetSchema) -> Floats:
+    """Values of a model's output [..., C]: in the targets' unit for regression, else
+    probabilities (per class for a multiclass target)."""
+    output = torch.as_tensor(output).double()
+    if targets.kind == "binary":
+        output = output.sigmoid()
+    elif targets.kind == "multiclass":
+        output = output.softmax(-1)
+    else:
+        output = targets.restore(output)
+    return output.cpu().numpy()
+
+
+def names_and_unit(targets: TargetSchema) -> str:
+    """Names and unit of targets, for people.
+
+    >>> names_and_unit(TargetSchema(["gap"], "eV"))
+    'gap (eV)'
+    """
+    meanings = {"binary": "probability", "multiclass": "class"}
+    meaning = meanings.get(targets.kind, targets.units_text or "no unit")
+    return f"{listed(targets.names)} ({meaning})"
+
+
+def expit(x: Floats) -> Floats:
+    """1 / (1 + exp(-x)) without overflow."""
+    return torch.special.expit(torch.from_numpy(x)).numpy()

@@ -1,0 +1,206 @@
+"""Attention on a CPU as compiled functions with gradients (`cython_ext`).
+
+They compute the attention of GRPE, Graphormer and CGT in float32 on a CPU, so a change of
+its formula in Python has no effect there. `plain_attention` switches to the plain operations
+of torch, which are the formula, and so does ``GRAPHORMER_COMPILED=0`` in the environment.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cython_ext.attention import (
+    HAS_ATTENTION,
+    Relations,
+    relative_attention,
+    relative_attention_gradient,
+)
+from cython_ext.channels import channel_attention, channel_attention_gradient
+from graphormer_plugin.modules.attention.formula import (
+    RelationTables,
+    heads_first,
+    relation_messages,
+    relation_weights,
+)
+from graphormer_plugin.modules.layers.derivatives import differentiable_by
+from graphormer_plugin.modules.layers.graph_random import kept_pairs
+
+_plain = ContextVar("plain", default=os.environ.get("GRAPHORMER_COMPILED") == "0")
+
+
+@contextlib.contextmanager
+def plain_attention(plain: bool = True) -> Iterator[None]:
+    """Attention inside is computed by plain operations of torch, on any device.
+
+    Args:
+        plain: False: by the fastest code that fits, also if ``GRAPHORMER_COMPILED`` is 0.
+    """
+    token = _plain.set(plain)
+    try:
+        yield
+    finally:
+        _plain.reset(token)
+
+
+def plain_only() -> bool:
+    """Whether attention is computed by plain operations of torch: inside of
+    `plain_attention`, and in an exported program."""
+    return torch.compiler.is_compiling() or _plain.get()
+
+
+def compiled_fits(x: Tensor, dtypes: tuple = (torch.float32,)) -> bool:
+    """Whether compiled functions of these types take a tensor."""
+    return (
+        HAS_ATTENTION
+        and x.device.type == "cpu"
+        and x.dtype in dtypes
+        and not plain_only()
+    )
+
+
+def compiled_attention_fits(qkv: Tensor, num_heads: int, widest: int) -> bool:
+    """Whether `compiled_attention` takes queries, keys and values [B, T, 3 D], and its heads
+    are narrow enough for it to be faster than operations of torch."""
+    dtypes = (torch.float32, torch.bfloat16)
+    return compiled_fits(qkv, dtypes) and qkv.shape[-1] <= 3 * num_heads * widest
+
+
+def compiled_attention(
+    qkv: Tensor,
+    tables: tuple[Tensor, Tensor, Tensor] | None = None,
+    relation_index: Tensor | None = None,
+    attn_bias: Tensor | None = None,
+    *,
+    dropout: float = 0.0,
+    key_from_row: bool = False,
+) -> Tensor:
+    """`cython_ext.relative_attention` of tensors on the CPU, computed in float32.
+
+    The seed of the dropout comes from torch's generator, which `torch.manual_seed` seeds.
+    The backward pass draws the same mask from it.
+
+    Args:
+        qkv: [B, T, 3 D].
+        tables: tables of queries, keys and values, [H, R + 1, D / H] each.
+        relation_index: [B, T, T] int64 in 0..R, with `tables`.
+        attn_bias: [B, H, T, T].
+        dropout: rate on the weights, 0 <= p < 1.
+
+    Returns:
+        [B, T, D], in the type of `qkv`.
+    """
+    dtype = qkv.dtype
+    qkv = qkv.float()
+    tables = tuple(table.float() for table in tables) if tables else (None, None, None)
+    attn_bias = None if attn_bias is None else attn_bias.float()
+    seed = int(torch.empty((), dtype=torch.int64).random_()) if dropout else 0
+    options = {"dropout": dropout, "seed": seed, "key_from_row": key_from_row}
+    arguments = (options, qkv, *tables, relation_index, attn_bias)
+    return _CompiledAttention.apply(*arguments).to(dtype)
+
+
+def _attention_formula(
+    options: dict[str, Any],
+    qkv: Tensor,
+    query_table: Tensor | None,
+    key_table: Tensor | None,
+    value_table: Tensor | None,
+    relation_index: Tensor | None,
+    attn_bias: Tensor | None,
+) -> Tensor:
+    """`compiled_attention` in plain operations."""
+    tables = None
+    num_heads = len(query_table if attn_bias is None else attn_bias[0])
+    if query_table is not None:
+        tables = RelationTables(query_table, key_table, value_table)
+    q, k, v = heads_first(qkv, num_heads)
+    weights = relation_weights(
+        q,
+        k,
+        tables,
+        relation_index,
+        attn_bias,
+        key_from_row=options["key_from_row"],
+    )
+    rate = options["dropout"]
+    if rate:
+        keep = kept_pairs(options["seed"], weights.shape, rate)
+        weights = weights * (keep / (1 - rate))
+    return relation_messages(weights, v, value_table, relation_index)
+
+
+class _CompiledAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, options, *tensors):
+        """[B, T, D]; see `compiled_attention`."""
+        ctx.options = options
+        ctx.save_for_backward(*tensors)
+        threads = torch.get_num_threads()
+        arrays = _arrays(tensors)
+        out = relative_attention(*arrays, **options, num_threads=threads)
+        return torch.from_numpy(out)
+
+    @staticmethod
+    @differentiable_by(_attention_formula)
+    def backward(ctx, grad):
+        """Gradients of qkv, the tables and the bias."""
+        qkv, tables, bias = relative_attention_gradient(
+            _array(grad),
+            *_arrays(ctx.saved_tensors),
+            **ctx.options,
+            num_threads=torch.get_num_threads(),
+        )
+        tables = (None,) * 3 if tables is None else torch.from_numpy(tables)
+        bias = None if bias is None else torch.from_numpy(bias)
+        return None, torch.from_numpy(qkv), *tables, None, bias
+
+
+def _arrays(tensors):
+    """The arguments of the compiled functions."""
+    qkv, *relations, bias = map(_array, tensors)
+    return qkv, None if relations[0] is None else Relations(*relations), bias
+
+
+def compiled_channels(
+    formula: Callable[..., Tensor], *tensors: Tensor | None
+) -> Tensor:
+    """`cython_ext.channel_attention` of base, v, features, att, val and keep, float32 on the
+    CPU -> [B, N, D]; features and keep get no gradients.
+
+    Args:
+        formula: the same in operations of torch, of the same tensors.
+    """
+    return _CompiledChannels.apply(formula, *tensors)
+
+
+class _CompiledChannels(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, options, *tensors):
+        """[B, N, D]; see `compiled_channels`."""
+        ctx.options = options
+        ctx.save_for_backward(*tensors)
+        threads = torch.get_num_threads()
+        out = channel_attention(*map(_array, tensors), num_threads=threads)
+        return torch.from_numpy(out)
+
+    @staticmethod
+    @differentiable_by(lambda formula, *tensors: formula(*tensors))
+    def backward(ctx, grad):
+        """Gradients of base, v, att and val."""
+        gradients = channel_attention_gradient(
+            *map(_array, (grad, *ctx.saved_tensors)),
+            num_threads=torch.get_num_threads(),
+        )
+        base, v, att, val = (
+            None if array is None else torch.from_numpy(array) for array in gradients
+        )
+        return None, base, v, None, att, val, None
+
+
+def _array(tensor):
+    return None if tensor is None else tensor.detach().contiguous().numpy()

@@ -1,0 +1,1 @@
+"""Encoders: each architecture from a batch to vectors of nodes and graphs."""

@@ -1,0 +1,305 @@
+"""Encoder of the Graph Transformer (Dwivedi & Bresson 2021, arXiv:2012.09699)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
+
+from graphormer_plugin.choices import check_choice
+from graphormer_plugin.modules.attention.edge import (
+    EDGE_EPSILON,
+    EdgeAttention,
+    EdgeScores,
+    ScoreOutput,
+    count_all_pairs,
+    count_edges,
+)
+from graphormer_plugin.modules.encoders.base import SparseEncoder
+from graphormer_plugin.modules.encodings.bond_encoder import edge_encoder
+from graphormer_plugin.modules.encodings.node_encoder import NodeEncoder
+from graphormer_plugin.modules.encodings.vocabulary import Vocabularies
+from graphormer_plugin.modules.layers.batch_norm import NORMS, MaskedBatchNorm
+from graphormer_plugin.modules.layers.dropout import Dropout
+from graphormer_plugin.modules.layers.encoder_config import (
+    SpatialEdgesConfig,
+    TransformerEncoderConfig,
+    check_layers,
+    defaults,
+    option,
+)
+from graphormer_plugin.modules.layers.encoder_layer import EncoderLayer
+from graphormer_plugin.modules.layers.sparse import NodeLayout
+from graphormer_plugin.modules.message_passing.edge_input import EdgeInput
+
+NORM_NAMES = ("batch", "layer")  # keys of NORMS
+FORMS = ("auto", "sparse", "dense")
+
+# The dense form is faster with fewer padded pairs per edge: up to about 8 for graphs of 120
+# nodes, up to about 5 for graphs of 15 (measured on a CPU).
+DENSE_PAIRS_PER_EDGE = 6
+
+
+class GraphTransformerLayer(nn.Module):
+    """One layer of the Graph Transformer: Eq. 4-8, or with features of edges Eq. 9-18.
+
+    Args:
+        edge_features: edges have vectors e_ij, which enter the scores, w_ij = (Q h_i .
+            K h_j) / sqrt(D / H) * E e_ij (Eq. 12), and are updated, O_e w_ij (Eq. 10).
+        attention_dropout: rate on the attention weights.
+        dropout, act_dropout: see `EncoderLayer`.
+        norm: width -> normalisation, h' = norm(h + A(h)); norm(h' + FFN(h')) (Eq. 6-8).
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        ffn_dim: int,
+        num_heads: int,
+        edge_features: bool,
+        attention_dropout: float = 0.0,
+        dropout: float = 0.0,
+        act_dropout: float = 0.0,
+        norm: Callable[[int], nn.Module] = MaskedBatchNorm,
+    ) -> None:
+        super().__init__()
+        around = partial(
+            EncoderLayer,
+            embed_dim=embed_dim,
+            ffn_dim=ffn_dim,
+            dropout=dropout,
+            act_dropout=act_dropout,
+            activation="relu",
+            pre_layernorm=False,
+            norm=norm,
+        )
+        epsilon = EDGE_EPSILON if edge_features else 0.0
+        self.scores = EdgeScores(embed_dim, num_heads, edge_features)
+        self.nodes = around(
+            EdgeAttention(embed_dim, num_heads, attention_dropout, epsilon)
+        )
+        self.edges = around(ScoreOutput(embed_dim)) if edge_features else None
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor | None,
+        edge: Tensor | None = None,
+        update_edges: bool = True,
+        layout: NodeLayout | None = None,
+        count: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """
+        Args:
+            edge_index: [2, E], source and target; None with `count`.
+            edge: features of edges [E, D].
+            update_edges: False: return the features of edges unchanged.
+            layout, count: layout of the nodes and number of edges [B, N, N], to compute
+                with all pairs; only without features of edges.
+
+        Returns:
+            nodes and edges after the layer.
+        """
+        if count is not None:
+            return (
+                self.nodes(x, *self.scores.dense(x, layout), None, layout, count),
+                None,
+            )
+        *attended, channels = self.scores(x, edge_index, edge)
+        x = self.nodes(x, *attended, edge_index)
+        if edge is not None and update_edges:
+            edge = self.edges(edge, channels)
+        return x, edge
+
+
+@dataclass
+@defaults(
+    encoder_layers=10,
+    encoder_embed_dim=64,
+    encoder_attention_heads=8,
+    dropout=0.0,
+    attention_dropout=0.0,
+    node_encodings="laplacian:8",
+)
+class GraphTransformerEncoderConfig(TransformerEncoderConfig, SpatialEdgesConfig):
+    """Options of `GraphTransformerEncoder`. The defaults are those of `gt_zinc`."""
+
+    encoder_ffn_embed_dim: int = option(
+        0, "inner width of the feed-forward networks; 0: twice the width"
+    )
+    input_dropout: float = option(
+        0.0, "dropout on the embedded nodes and edges, 0 <= p < 1"
+    )
+    norm: str = option("batch", "normalisation: batch or layer (Table 1)")
+    full_graph: bool = option(
+        False,
+        "every node attends to every other node; edge features start from one constant "
+        "(Table 1)",
+    )
+    no_edge_features: bool = option(False, "Eq. 4-8 also where edges have features")
+    no_pair_features: bool = option(
+        False,
+        "with --full-graph: pairs have no features, Eq. 4-8, also where edges have "
+        "some",
+    )
+    attention_form: str = option(
+        "auto",
+        "without edge features: sparse (edge by edge), dense (padded matrices and a "
+        "mask), or auto, the faster form for each batch",
+        run_only=True,
+    )
+
+
+class GraphTransformerEncoder(SparseEncoder):
+    """Graph Transformer of Dwivedi & Bresson 2021, without a virtual node.
+
+    Layers have the nodes of all graphs one after another, so they see no padding. With
+    `full_graph`, real features of edges are not read, bond columns only say that pairs
+    have vectors, and positional encodings still come from the graph itself.
+
+    Args:
+        vocabularies: values of nodes and bonds, e.g. `GraphStore.schema`. Edges without
+            bond columns and real features have no features (Eq. 4-8).
+
+    Example:
+        >>> import torch
+        >>> from graphormer_plugin.data.schema import FeatureSchema
+        >>> schema = FeatureSchema(1, node_dims=[28], bond_dims=[4])
+        >>> config = GraphTransformerEncoderConfig(
+        ...     encoder_layers=2, encoder_embed_dim=16, node_encodings="none"
+        ... )
+        >>> encoder = GraphTransformerEncoder(schema, config)
+        >>> batch = {
+        ...     "x": torch.tensor([[[5], [0]], [[7], [3]]]),
+        ...     "node_mask": torch.tensor([[True, False], [True, True]]),
+        ...     "node_graph": torch.tensor([0, 1, 1]),
+        ...     "edge_index": torch.tensor([[1, 2], [2, 1]]),
+        ...     "edge_bond": torch.tensor([2, 2]),
+        ... }
+        >>> encoder(batch).shape
+        torch.Size([2, 2, 16])
+    """
+
+    def __init__(
+        self, vocabularies: Vocabularies, config: GraphTransformerEncoderConfig
+    ) -> None:
+        super().__init__()
+        check_layers(config)
+        check_choice("norm", config.norm, NORM_NAMES)
+        check_choice("attention_form", config.attention_form, FORMS)
+        embed_dim, full_graph = config.encoder_embed_dim, config.full_graph
+        self.real = bool(vocabularies.num_edge_features)
+        kernels = config.length_kernels
+        edge_features = bool(vocabularies.bond_dims or self.real or kernels)
+        edge_features &= not config.no_edge_features
+        if full_graph and (config.radius or kernels):
+            raise ValueError(
+                "full_graph: all pairs are edges, without lengths; expected radius and "
+                "length_kernels without it"
+            )
+        if full_graph:
+            edge_features &= not (config.no_pair_features or self.real)
+        if edge_features and config.attention_form == "dense":
+            raise ValueError(
+                "attention_form dense: features of edges are updated edge by edge, "
+                "expected auto or sparse"
+            )
+        if full_graph and config.attention_form == "sparse":
+            raise ValueError(
+                "attention_form sparse: a full graph is computed with all pairs, "
+                "expected auto"
+            )
+        self.embed_dim = embed_dim
+        self.full_graph = full_graph
+        self.attention_form = config.attention_form
+        self.node_encoder = NodeEncoder(vocabularies, config)
+        self.bonds = None
+        if edge_features:
+            self.bonds = edge_encoder(vocabularies, embed_dim, num_kernels=kernels)
+        owner = "state" if edge_features else "none"
+        self.edge_input = EdgeInput(owner, vocabularies, config)
+        edge_fields = () if full_graph else self.edge_input.fields
+        self.fields = "node_graph", *edge_fields
+        self.input_dropout = Dropout(config.input_dropout)
+        self.layers = nn.ModuleList(
+            GraphTransformerLayer(
+                embed_dim,
+                config.encoder_ffn_embed_dim or 2 * embed_dim,
+                config.encoder_attention_heads,
+                edge_features,
+                config.attention_dropout,
+                config.dropout,
+                config.act_dropout,
+                NORMS[config.norm],
+            )
+            for _ in range(config.encoder_layers)
+        )
+
+    def attention_modules(self) -> list[EdgeAttention]:
+        """See `Encoder`."""
+        return [layer.nodes.attention for layer in self.layers]
+
+    def forward(
+        self, batch: dict[str, Tensor], perturb: Tensor | None = None
+    ) -> Tensor:
+        """See `Encoder`; returns [B, N, D]; padding is zero."""
+        layout = NodeLayout(batch["node_mask"], batch["node_graph"])
+        x = self.encode_nodes(batch, layout, perturb)
+        if self.full_graph and self.bonds is not None:
+            pairs = layout.all_pairs()
+            constant = self.bonds()[1].expand(pairs.shape[1], -1)  # of the first type
+            return layout.pad(self.run_with_edges(x, pairs, constant))
+        if self.full_graph:
+            index = None
+        else:
+            edges = self.edge_input(batch, self.bonds)
+            index = edges.index
+            if self.bonds is not None:
+                return layout.pad(self.run_with_edges(x, index, edges.state))
+        if self.is_dense(batch["node_mask"], index):
+            count = (
+                count_all_pairs(batch["node_mask"])
+                if self.full_graph
+                else count_edges(index, layout)
+            )
+            for layer in self.layers:
+                x, _ = self.run_layer(layer, x, None, layout=layout, count=count)
+        else:
+            for layer in self.layers:
+                x, _ = self.run_layer(layer, x, index)
+        return layout.pad(x)
+
+    def encode_nodes(
+        self, batch: dict[str, Tensor], layout: NodeLayout, perturb: Tensor | None
+    ) -> Tensor:
+        """Eq. 2-3 -> [S, D]."""
+        x = layout.flatten(self.node_encoder(batch))
+        if perturb is not None:
+            x = x + layout.flatten(perturb).to(x.dtype)
+        return self.input_dropout(x)
+
+    def run_with_edges(self, x: Tensor, edge_index: Tensor, edge: Tensor) -> Tensor:
+        """All layers, with vectors of edges [E, D]."""
+        edge = self.input_dropout(edge)
+        last = self.layers[-1]
+        for layer in self.layers:
+            x, edge = self.run_layer(
+                layer, x, edge_index, edge, update_edges=layer is not last
+            )
+        # Nothing reads the edges of the last layer, so they are not computed. Its weights
+        # for them, which the paper's numbers include, get a gradient of zero, because
+        # distributed training waits for the gradient of every weight.
+        return x + 0 * parameters_to_vector(last.edges.parameters()).sum()
+
+    def is_dense(self, node_mask: Tensor, index: Tensor | None) -> bool:
+        """Whether to compute with all pairs of nodes, of which edges [2, E] join some."""
+        if self.full_graph or self.attention_form == "dense":
+            return True
+        # An exported program has one form, for batches of any size.
+        if self.attention_form == "sparse" or torch.compiler.is_compiling():
+            return False
+        graphs, columns = node_mask.shape
+        edges = index.shape[1]
+        return graphs * columns**2 < DENSE_PAIRS_PER_EDGE * edges

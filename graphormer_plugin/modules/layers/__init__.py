@@ -1,0 +1,1 @@
+"""Layers and settings that every architecture shares, and operations on sparse batches."""

@@ -1,0 +1,1 @@
+"""Convolutions over the edges of sparse batches, and their edge input."""

@@ -1,0 +1,1 @@
+"""What a chemist asks of a table: fits, predictions, reports and explanations."""

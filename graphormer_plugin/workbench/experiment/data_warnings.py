@@ -1,0 +1,222 @@
+"""Probable mistakes in the data of an experiment, a line each."""
+
+import contextlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from rdkit import Chem, rdBase
+from rdkit.Chem.MolStandardize.rdMolStandardize import TautomerEnumerator
+from rdkit.Chem.rdMolDescriptors import CalcMolFormula
+from rdkit.Chem.rdMolHash import HashFunction, MolHash
+from scipy.stats import ks_2samp
+
+from graphormer_plugin.data.errors import agreed, counted, listed
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, molecule_key
+from graphormer_plugin.data.tables.cells import shown
+from graphormer_plugin.data.tables.label_warnings import warnings_about
+from graphormer_plugin.data.tables.table import SPLIT
+from graphormer_plugin.workbench.experiment.labelled_molecules import (
+    FIT_SPLITS,
+    LabelledMolecules,
+)
+from graphormer_plugin.workbench.experiment.settings import Settings
+from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
+from graphormer_plugin.workbench.experiment.split_tables import INVALID_FILE
+from graphormer_plugin.workbench.predictions.scores import MAIN, is_defined
+
+# Labels of test lie elsewhere if their distribution function and that of train and valid are
+# farther apart than this, and chance explains it with less than this probability (our choice).
+SHIFTED, CHANCE = 0.3, 1e-3
+MOST_TAUTOMERS = 100  # of a molecule
+TAUTOMERS_A_ROW, FEWEST_TAUTOMERS = 0.5, 2000  # of a table (our choice)
+
+
+def experiment_warnings(
+    table: LabelledMolecules, splits: Sequence[SplitLabels], settings: Settings
+) -> list[str]:
+    """Probable mistakes in the data, one line each."""
+    used = (settings.weight_column, settings.groups, *settings.extra_columns)
+    options = settings.folds or settings.ratios or settings.test_file
+    condition = " without --folds, --ratios and --test-file" * bool(options)
+    lines = table.warned + [
+        f"the column {name} is not used; --split column:{name}{condition} takes it"
+        for name in table.extra_names
+        if name.lower() == SPLIT and name not in used
+    ]
+    given_split = table.given_split or {}
+    draws_valid = bool(given_split) and "valid" not in given_split
+    if draws_valid:
+        of_column = table.split.startswith("column:")
+        method = "at random by --seed" if of_column else f"by --split {table.split}"
+        count = len(splits[0].rows["valid"])
+        many = f"{counted(count, 'molecule')} of train {agreed(count, 'are')} valid"
+        lines.append(f"{many}, drawn {method}")
+    is_one = table.times is not None or given_split and not draws_valid
+    if is_one and settings.replicates > 1:
+        source = "the files" if settings.valid_file else table.split
+        lines.append(
+            f"all replicates have the split of {source}: they differ in their seeds"
+        )
+    if unlabelled := int(np.isnan(table.labels).all(1).sum()):
+        lines.append(
+            f"{counted(unlabelled, 'molecule')} without a label "
+            f"{agreed(unlabelled, 'take')} no part; "
+            "graphormer-predict with the folder predicts them"
+        )
+    salts = [text for text in table.smiles if "." in text.split()[0]]
+    if salts and not settings.largest_fragment:
+        lines.append(
+            f"{counted(len(salts), 'molecule')} of several fragments, such as "
+            f"{shown(salts[0])}; --largest-fragment leaves out salts and solvents"
+        )
+    if table.failures:
+        lines.append(
+            f"left out {counted(len(table.failures), 'row')} that cannot be parsed, "
+            f"listed in {INVALID_FILE}"
+        )
+    if table.targets.kind == "multiclass" and not any(table.targets.class_names):
+        none = {*range(table.targets.num_classes)} - {*table.labels.ravel().tolist()}
+        if none:
+            lines.append(f"no molecule has class {listed(sorted(none))}")
+    labelled = np.flatnonzero(~np.isnan(table.labels).all(1))
+    if copies := len(labelled) - len(table.without_copies(labelled)):
+        lines.append(
+            f"{counted(copies, 'row')} of {len(labelled):,} "
+            f"{'is a copy' if copies == 1 else 'are copies'}, with the molecule and labels "
+            "of another row; heads and trees count a molecule once"
+        )
+    constitutions = np.array(table.constitutions)
+    keys = tautomer_keys(table, settings.largest_fragment)
+    unread = dict(zip(table.extra_names, zip(*table.extras)))
+    for number, of_split in enumerate(splits, 1):
+        split = of_split.rows
+        texts = warnings_about(
+            table.targets,
+            table.labels,
+            split,
+            table.keys,
+            table.extra,
+            FIT_SPLITS,
+            drawn=not given_split and not table.folds and table.times is None,
+            unread={n: c for n, c in unread.items() if n not in used},
+        )
+        texts += twins(
+            of_split,
+            np.array(table.keys),
+            constitutions,
+            "differ",
+            "from molecules of train or valid in stereo marks alone, so that metrics look "
+            "better than they are; --split scaffold keeps them together",
+        )
+        texts += twins(
+            of_split,
+            constitutions,
+            keys,
+            "have",
+            "a tautomer in train or valid, so that metrics look better than they are; write "
+            "each compound in one form",
+        )
+        texts += undefined_metrics(of_split) + label_shift(of_split)
+        for text in texts:
+            if number > 1 and text not in lines:
+                text = f"{settings.run_name(number)}: {text}"
+            if text not in lines:
+                lines.append(text)
+    return lines
+
+
+def twins(
+    split: SplitLabels, keys: NDArray, shared_keys: NDArray, verb: str, text: str
+) -> list[str]:
+    """A warning about test molecules that have other ``keys`` than all fitted ones, but a
+    key of theirs in ``shared_keys``; ``verb`` and ``text`` go on after their number."""
+    fitted = split.fitted
+    test = split.rows["test"]
+    other = ~np.isin(keys[test], keys[fitted])
+    count = int((other & np.isin(shared_keys[test], shared_keys[fitted])).sum())
+    if not count:
+        return []
+    rows = counted(len(test), "row")
+    return [f"{count:,} of {rows} of test {agreed(count, verb)} {text}"]
+
+
+def tautomer_keys(
+    table: LabelledMolecules, largest_fragment: bool = False
+) -> NDArray[np.uint64]:
+    """Keys of the molecules that their tautomers share, for molecules with the formula and
+    the skeleton of another; their `constitutions` for all others.
+
+    RDKit takes half a second for the canonical tautomer of a peptide, which has a thousand.
+    So the first `MOST_TAUTOMERS` of a molecule count, and molecules get one until
+    `TAUTOMERS_A_ROW` of the table have been made, or `FEWEST_TAUTOMERS`.
+    """
+    keys = np.array(table.constitutions, np.uint64)
+    rows_of: dict[tuple[str, str], list[int]] = {}
+    featuriser = OGBFeaturiser(False, largest_fragment)
+    with rdBase.BlockLogs():
+        for row, text in enumerate(table.smiles):
+            mol = featuriser.mol_as_written(text)
+            skeleton = MolHash(Chem.Mol(mol), HashFunction.ElementGraph)
+            rows_of.setdefault((CalcMolFormula(mol), skeleton), []).append(row)
+        shared = [rows for rows in rows_of.values() if len({*keys[rows].tolist()}) > 1]
+        enumerator = TautomerEnumerator()
+        enumerator.SetMaxTautomers(MOST_TAUTOMERS)
+        left = max(FEWEST_TAUTOMERS, TAUTOMERS_A_ROW * len(table))
+        for row in [row for rows in shared for row in rows]:
+            if left <= 0:
+                break
+            with contextlib.suppress(ValueError):  # RDKit may refuse a rare valence
+                mol = featuriser.mol_as_written(table.smiles[row])
+                tautomers = enumerator.Enumerate(mol)
+                left -= len(tautomers)
+                mol = enumerator.PickCanonical(tautomers)
+                keys[row] = molecule_key(Chem.MolToSmiles(mol, isomericSmiles=False))
+    return keys
+
+
+def undefined_metrics(split: SplitLabels) -> list[str]:
+    """Warnings about targets without a main metric in a part of a split."""
+    table = split.table
+    metric = MAIN[table.targets.kind]
+    names = np.array(table.targets.names)
+    lines = []
+    unknown = split.unlearned
+    if unknown.any():
+        counts = "" if table.weights is None else " has a weight above 0"
+        lines.append(
+            f"no label of {listed(names[unknown])} in train{counts}: nothing is learned "
+            "about it, and metrics leave it out"
+        )
+    for part in ("valid", "test"):
+        labels = split.scored(part)
+        defined = np.array([is_defined(metric, column[:, None]) for column in labels.T])
+        missing = names[~defined & ~unknown]
+        if not len(missing):
+            continue
+        what = "a class" if metric == "roc_auc" else "labels"
+        verb = "lacks" if len(missing) == 1 else "lack"
+        text = f"{listed(missing)} {verb} {what} in {part}, where {metric} has no value"
+        if defined.any():
+            text += f": the mean is over {defined.sum():,} of {len(names):,} targets"
+        lines.append(text)
+    return lines
+
+
+def label_shift(split: SplitLabels) -> list[str]:
+    """A warning about targets whose labels in test lie elsewhere than in train and valid;
+    Kolmogorov and Smirnov's test of two samples tells."""
+    names = []
+    for name, column in split.table.label_columns():
+        pair = [
+            column[rows][~np.isnan(column[rows])]
+            for rows in (split.fitted, split.rows["test"])
+        ]
+        if all(map(len, pair)):
+            shift = ks_2samp(*pair)
+            if shift.statistic > SHIFTED and shift.pvalue < CHANCE:
+                names.append(name)
+    return [
+        f"labels of {listed(names)} lie elsewhere in test than in train and valid: metrics "
+        "of test are of molecules unlike those that were learned"
+    ] * bool(names)

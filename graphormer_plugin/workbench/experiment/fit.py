@@ -1,0 +1,276 @@
+"""Fit the models of an experiment. Each step leaves a file; a complete file is done."""
+
+import functools
+from dataclasses import replace
+
+import numpy as np
+
+from graphormer_plugin import hub
+from graphormer_plugin.data.files import write_text
+from graphormer_plugin.data.splits import Split
+from graphormer_plugin.estimators.array_file import weights_digest
+from graphormer_plugin.estimators.head import HEAD_FILE, Head
+from graphormer_plugin.estimators.prediction import Prediction, combined, per_target
+from graphormer_plugin.estimators.trees import Trees
+from graphormer_plugin.inference.checkpoint import write_file
+from graphormer_plugin.inference.molecules import Molecules
+from graphormer_plugin.workbench.experiment.baselines import mean_labels
+from graphormer_plugin.workbench.experiment.choice import trees_are_better
+from graphormer_plugin.workbench.experiment.experiment import (
+    BEST,
+    LAST,
+    TITLES,
+    Experiment,
+    ModelRun,
+    saved_arrays,
+)
+from graphormer_plugin.workbench.experiment.labelled_molecules import LabelledMolecules
+from graphormer_plugin.workbench.experiment.predictions import (
+    Run,
+    calibrated,
+    write_models,
+)
+from graphormer_plugin.workbench.experiment.search import search
+from graphormer_plugin.workbench.experiment.settings import (
+    AUTO,
+    CONFORMAL,
+    FITTED,
+    HEAD,
+    TREES,
+    Settings,
+)
+from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
+from graphormer_plugin.workbench.experiment.split_tables import write_molecules
+from graphormer_plugin.workbench.experiment.starts import find_start, start_state
+from graphormer_plugin.workbench.experiment.training import (
+    COMMANDS_FILE,
+    fairseq_arguments,
+    shell_lines,
+    train,
+)
+from graphormer_plugin.workbench.fitting.fit_head import (
+    BLOCKS,
+    fit_on_features,
+    limit_warnings,
+    save_training_domain,
+    training_sample,
+)
+from graphormer_plugin.workbench.fitting.fit_trees import fit_trees
+
+PREDICTIONS = "predictions.npz"
+
+
+def fit_all(experiment: Experiment) -> tuple[list[Run], Experiment]:
+    """Write the lines of fairseq-train that run, and fit and predict every model that is not
+    in the folder yet; the experiment has the options that a search has found."""
+    splits, folder = experiment.splits, experiment.folder
+    kinds = dict.fromkeys((experiment.model, TREES))
+    experiment.bar.total = sum(
+        experiment.cost(kind) * len(experiment.model_runs(kind)) for kind in kinds
+    )
+    if experiment.settings.trials:
+        experiment = replace(experiment, searched=search(experiment))
+    comments = []
+    if experiment.model in FITTED:
+        comments = ["Heads (head.npz) are fitted by graphormer-train itself."]
+    lines = [fairseq_arguments(experiment, member) for member in experiment.trainings()]
+    write_text(folder / COMMANDS_FILE, shell_lines(lines, folder, comments))
+    runs = [fit_run(experiment, number) for number in range(len(splits))]
+    return choose(runs, experiment)
+
+
+def fit_run(experiment: Experiment, number: int) -> Run:
+    """Fit and predict the models of a split that are not in the folder yet, and the trees
+    beside other models."""
+    table = experiment.table
+    rows = table.without_copies(experiment.splits[number].fitted)
+    mean = mean_labels(table.labels[rows], table.targets.num_classes)
+    run = fit_models(experiment, number, experiment.model)
+    beside = None
+    if experiment.model != TREES:
+        beside = fit_models(experiment, number, TREES)
+    return replace(run, mean=mean, beside=beside)
+
+
+def choose(runs: list[Run], experiment: Experiment) -> tuple[list[Run], Experiment]:
+    """The trees in place of the heads, if the experiment leaves the choice to the validation
+    molecules, and these choose them."""
+    settings = experiment.settings
+    is_open = settings.model == AUTO and experiment.model == HEAD
+    # Intervals hold what they promise if valid has chosen nothing.
+    if not is_open or settings.interval == CONFORMAL:
+        return runs, experiment
+    if not trees_are_better(runs, settings.seed):
+        return runs, experiment
+    swapped = [
+        replace(run.beside, mean=run.mean, beside=replace(run, beside=None))
+        for run in runs
+    ]
+    return swapped, replace(experiment, chosen=TREES, parsed=experiment.molecules)
+
+
+def fit_models(experiment: Experiment, number: int, model: str) -> Run:
+    """Fit and predict the models of a kind of a split, whose mean counts."""
+    members = [
+        member for member in experiment.model_runs(model) if member.run == number
+    ]
+    predictions = []
+    for member in members:
+        title = f"{experiment.settings.run_name(number + 1)}, {TITLES[model]}"
+        if model not in FITTED:
+            title += f" {member.number + 1}"
+        with experiment.progress(title, experiment.cost(model)):
+            predictions.append(model_predictions(experiment, member))
+    predicted = combined(predictions)
+    run = Run(
+        experiment.splits[number],
+        predicted,
+        [f"{member.save_dir}/{BEST}" for member in members],
+        raw_std=None if model == HEAD else predicted.std,
+        model=model,
+    )
+    return calibrated(experiment.table, run)
+
+
+def fit_folder(
+    settings: Settings,
+    molecules: LabelledMolecules,
+    split: Split,
+    parsed: Molecules,
+) -> None:
+    """Fit the models of labelled molecules and a split, and write the folder of the settings,
+    which predicts."""
+    start = find_start(settings)
+    experiment = Experiment(
+        settings, molecules, [SplitLabels(molecules, split)], start, parsed=parsed
+    )
+    experiment.check()
+    write_molecules(experiment.folder, molecules, [split])
+    if settings.model == AUTO:
+        runs, experiment = choose([fit_run(experiment, 0)], experiment)
+    else:
+        runs = [fit_models(experiment, 0, experiment.model)]
+    write_models(experiment.folder, molecules, runs)
+
+
+def value_shape(experiment: Experiment) -> dict[str, tuple[int, int]]:
+    """Shape of predictions of all molecules, by the name of their array."""
+    table = experiment.table
+    return {"values": (len(table.labels), table.targets.num_outputs)}
+
+
+def model_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
+    """Predictions of a model [n, C]. A model with a missing file is made first; its training
+    goes on from its checkpoint if there is one."""
+    save_dir = experiment.folder / member.save_dir
+    path = save_dir / PREDICTIONS
+    if not all((experiment.folder / name).exists() for name in member.files):
+        path.unlink(missing_ok=True)
+    # A training that goes on may not write its best checkpoint again.
+    if not (save_dir / BEST).exists():
+        (save_dir / LAST).unlink(missing_ok=True)
+    predict = fitted_predictions if member.model in FITTED else trained_predictions
+    arrays = saved_arrays(
+        path, lambda: predict(experiment, member)._asdict(), value_shape(experiment)
+    )
+    return Prediction(*map(arrays.get, Prediction._fields))
+
+
+def trained_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
+    """Train a model, which ends at once if it is trained, and predict all molecules."""
+    table = experiment.table
+    best = experiment.folder / member.save_dir / BEST
+    train(experiment, fairseq_arguments(experiment, member))
+    split = experiment.splits[member.run]
+    learned = ~np.isnan(split.learned)
+    rows = learned.any(1)
+    fitted = split.rows["train"][rows]
+    texts = [table.texts[row] for row in fitted]
+    extra = None if table.extra is None else table.extra[fitted]
+    save_training_domain(best, texts, experiment.device, learned[rows], extra)
+    predictor = hub.load(best).to(experiment.device)
+    return predictor.estimate(experiment.molecules, extra=table.extra)
+
+
+def fitted_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
+    """Fit a head on the vectors of the start, or trees, and predict all molecules.
+
+    The kept model is fitted to the training and validation molecules, or to the former alone
+    if the latter are for conformal intervals. A model of the training molecules predicts the
+    validation molecules.
+    """
+    table, settings = experiment.table, experiment.settings
+    split = experiment.splits[member.run]
+    is_head = member.model == HEAD
+    save_dir = experiment.folder / member.save_dir
+    seed = settings.seed + member.run
+    state = start_state(experiment.start if is_head else None)
+    task_state = state["task_state"]
+    task_state["featuriser"] = settings.featuriser.name
+    state["cfg"]["task"]["max_atoms"] = settings.max_atoms
+    save_dir.mkdir(parents=True, exist_ok=True)
+    write_file(state, save_dir / BEST)
+    load = functools.partial(hub.load, save_dir / BEST, head=None)
+    raw = dict(experiment.features)
+    if is_head:
+        raw |= saved_arrays(  # which all replicates share
+            experiment.folder / "data/vectors.npz",
+            lambda: {
+                "vectors": load().to(experiment.device).embed(experiment.molecules)
+            },
+            {"vectors": (len(table.labels), None)},
+        )
+    facts = experiment.facts
+
+    def _fit(rows: np.ndarray) -> Head | Trees:
+        rows = table.without_copies(rows)
+        weights = experiment.label_weights(rows)
+        if not is_head:
+            return fit_trees(
+                {name: values[rows] for name, values in raw.items()},
+                facts[rows],
+                table.labels[rows],
+                table.targets,
+                weights_digest(state["model"]),
+                trees=settings.trees,
+                seed=seed,
+                weights=None if weights is None else weights[rows],
+                extra_columns=settings.extra_columns,
+            )
+        of_rows = None if weights is None else weights[rows]
+        rows = rows[training_sample(table.labels[rows], seed, of_rows)]
+        return fit_on_features(
+            {name: values[rows] for name, values in raw.items()},
+            facts[rows],
+            table.labels[rows],
+            table.targets,
+            weights_digest(state["model"]),
+            seed=seed,
+            layers=0 if task_state.get("vectors") else 1,
+            weights=None if weights is None else weights[rows],
+            bounds=None if table.bounds is None else table.bounds[rows],
+            blocks=[*BLOCKS, "extra"] if settings.extra_columns else BLOCKS,
+            extra_columns=settings.extra_columns,
+        )
+
+    train_rows = split.rows["train"]
+    valid = split.rows["valid"]
+    holds_out_valid = settings.interval == CONFORMAL
+    head = _fit(train_rows if holds_out_valid else split.fitted)
+    predicted = head.predict_features(raw)
+    if len(valid) and not holds_out_valid:
+        features = {name: values[valid] for name, values in raw.items()}
+        unseen = _fit(train_rows).predict_features(features)
+        if predicted.in_domain.ndim != unseen.in_domain.ndim:  # by the labels fitted to
+            predicted, unseen = (
+                prediction._replace(
+                    in_domain=per_target(prediction.in_domain, prediction.values).copy()
+                )
+                for prediction in (predicted, unseen)
+            )
+        for all_rows, rows in zip(predicted, unseen):
+            all_rows[valid] = rows
+    for line in limit_warnings(head) if is_head and member.run == 0 else ():
+        experiment.warn(line)
+    head.save(save_dir / HEAD_FILE)
+    return predicted

@@ -1,0 +1,351 @@
+"""The molecules and labels of an experiment, read from its table."""
+
+import dataclasses
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from graphormer_plugin.criterions.class_weights import given_weights
+from graphormer_plugin.data.errors import DatasetError, counted, listed
+from graphormer_plugin.data.schema import LOG, TargetSchema
+from graphormer_plugin.data.sources.csv_file import Labels, read_labels
+from graphormer_plugin.data.sources.registry import DatasetSource
+from graphormer_plugin.data.splits import FOLD, SPLITS, Split, splits_of_graphs
+from graphormer_plugin.data.store.featurise import LimitedParser, featurise
+from graphormer_plugin.data.tables.cells import shown
+from graphormer_plugin.data.tables.class_names import check_numbers
+from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.data.tables.labels import exact_labels
+from graphormer_plugin.data.tables.options import DatasetOptions, table_options
+from graphormer_plugin.data.tables.roles import with_split
+from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.inference.model_folder import SMILES_COLUMN
+from graphormer_plugin.inference.prediction_columns import class_labels
+from graphormer_plugin.workbench.experiment.settings import Settings
+from graphormer_plugin.workbench.predictions.table_columns import (
+    class_word,
+    unlogged_cell,
+)
+
+FIT_SPLITS = SPLITS[:2]  # heads and trees are fitted to both
+SIGNS = ("", ">", "<")  # signs of the bounds 0, 1, -1
+
+FEW_TESTED = 10  # with fewer molecules, a metric of test says little (our choice)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledMolecules:
+    """Molecules that can be trained on, and their labels.
+
+    Attributes:
+        blocks: what a model reads in place of the SMILES, see `Table.give`; empty: those.
+        labels: float64 [n, T], NaN where missing; classes by number.
+        bounds: int8 [n, T], 1 for a label that its value is above, -1 below, 0 for an exact
+            one; None if all are exact.
+        weights: weights of the molecules in a loss [n], or None for equal weights.
+        extra: numbers [n, columns] of ``--extra-columns``, NaN where missing.
+        extra_names: names of the input columns that no option uses as the SMILES, the
+            targets or the split.
+        extras: their cells, a row per molecule.
+        keys: `molecule_key` of each molecule.
+        constitutions: the same without stereo marks.
+        given_split: the split of a column or of several files, perhaps without valid; or
+            None.
+        folds: molecules of each fold of a column of folds; empty without.
+        times: times of a split by time [n], larger is later; or None.
+        logs: targets whose labels are decadic logarithms; their names begin with `LOG`.
+        failures: (row, SMILES, reason) of the rows that were left out; of further files,
+            the row is followed by the name of the file.
+    """
+
+    smiles: list[str]
+    blocks: Sequence[str] = ()
+    smiles_column: str = SMILES_COLUMN
+    labels: np.ndarray
+    targets: TargetSchema
+    bounds: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    extra: np.ndarray | None = None
+    extra_names: Sequence[str] = ()
+    extras: Sequence[Sequence[str]] = ()
+    scaffolds: Sequence[str] = ()
+    keys: Sequence[int] = ()
+    constitutions: Sequence[int] = ()
+    groups: Sequence[str] = ()
+    split: str = "random"
+    given_split: Split | None = None
+    folds: Sequence[np.ndarray] = ()
+    times: np.ndarray | None = None
+    logs: Sequence[int] = ()
+    failures: Sequence[tuple[int | str, str, str]] = ()
+    warned: Sequence[str] = ()
+    digests: Sequence[str] = ()
+
+    @property
+    def molecules(self) -> np.ndarray:
+        """The molecule of each row as a number [rows]: stereoisomers and copies are one."""
+        return pd.factorize(np.array(self.constitutions or self.smiles))[0]
+
+    def resampled(self, generator: np.random.Generator) -> np.ndarray:
+        """How often each row is in a Poisson bootstrap sample [rows] of the molecules, each
+        with all its rows."""
+        return generator.poisson(1, len(self))[self.molecules]
+
+    def __len__(self) -> int:
+        return len(self.smiles)
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """What a model reads of each molecule."""
+        return self.blocks or self.smiles
+
+    def without(self, names: Collection[str], reason: str) -> "LabelledMolecules":
+        """Demote targets to extra columns and add a warning with the reason.
+
+        The table stays as it is if ``names`` has none or all of the targets.
+        """
+        stays = [name not in names for name in self.targets.names]
+        if all(stays) or not any(stays):
+            return self
+        leaves = [not stay for stay in stays]
+        targets = dataclasses.replace(
+            self.targets,
+            names=[*compress(self.targets.names, stays)],
+            class_names=[*compress(self.targets.class_names, stays)],
+        )
+        names = compress(self.targets.names, leaves)
+        cells = [
+            compress(self.label_cells(row, True), leaves) for row in range(len(self))
+        ]
+        logs = [
+            name for index, name in enumerate(self.targets.names) if index in self.logs
+        ]
+        return dataclasses.replace(
+            self,
+            labels=self.labels[:, stays],
+            bounds=None if self.bounds is None else self.bounds[:, stays],
+            targets=targets,
+            logs=[index for index, name in enumerate(targets.names) if name in logs],
+            extra_names=[*self.extra_names, *compress(self.in_unit.names, leaves)],
+            extras=[[*a, *b] for a, b in zip(self.extras, cells, strict=True)],
+            warned=[*self.warned, f"{listed(names)} is left out: {reason}"],
+        )
+
+    def label_cells(self, row: int, in_unit: bool = False) -> list[str]:
+        """The labels of a molecule as text, classes by their names, bounds with their sign;
+        ``in_unit``: not as logarithms."""
+        cells = [
+            "" if x != x else class_word(self.targets, target, x)
+            for target, x in enumerate(self.labels[row].tolist())
+        ]
+        for target in self.logs if in_unit else ():
+            cells[target] = unlogged_cell(self.labels[row, target])
+        if self.bounds is not None:
+            cells = [SIGNS[sign] + cell for sign, cell in zip(self.bounds[row], cells)]
+        return cells
+
+    @property
+    def exact_labels(self) -> np.ndarray:
+        """`labels`, NaN where they are bounds, which no metric counts."""
+        return exact_labels(self.labels, self.bounds)
+
+    def label_columns(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Name and exact labels [n] of each target, or of each class of a multiclass target,
+        where 1 is a molecule of the class."""
+        names, labels = self.targets.names, self.exact_labels
+        if self.targets.kind == "multiclass":
+            names = [f"{names[0]} {label}" for label in class_labels(self.targets)]
+            labels = np.where(np.isnan(labels), np.nan, labels == np.arange(len(names)))
+        return zip(names, labels.T, strict=True)
+
+    def without_copies(self, rows: np.ndarray) -> np.ndarray:
+        """The rows, without those that repeat the molecule, the labels and the other numbers
+        of an earlier one: a copy is not another measurement."""
+        molecules = self.keys or self.smiles
+        numbers = (self.labels, self.bounds, self.weights, self.extra)
+        arrays = [values for values in numbers if values is not None]
+        first: dict[tuple[Any, ...], int] = {}
+        for row in rows.tolist():
+            key = molecules[row], *(values[row].tobytes() for values in arrays)
+            first.setdefault(key, row)
+        return np.array([*first.values()], np.int64)
+
+    @property
+    def in_unit(self) -> TargetSchema:
+        """The targets in their original units, before ``--log-targets``."""
+        names = [
+            name.removeprefix(LOG) if target in self.logs else name
+            for target, name in enumerate(self.targets.names)
+        ]
+        return dataclasses.replace(self.targets, names=names)
+
+
+def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
+    """Read the table once: `read_labels` finds targets and their kind where the settings
+    do not name them."""
+    tables = [open_table(path) for path in settings.tables.values()]
+    for one in tables:
+        one.give(settings.featuriser.text)
+    table, *more = tables
+    options = find_options(table, settings)
+    read = read_labels(
+        table, options, explore=True, find_kind=not settings.target_kind, more=more
+    )
+    source = read.source
+    split = "cluster" if settings.split == "cluster" else options.split
+    rows, parsed, failures = parse_molecules(
+        read, settings, split == "scaffold", progress
+    )
+    labels = np.asarray(source.targets, np.float64)[rows]
+    given_split = None
+    parts = source.splits if options.split.startswith("column:") else None
+    if more:
+        parts = dict(zip(settings.tables, (numbers for _, numbers in read.parts)))
+    if parts is not None:
+        graph_of_row = np.full(len(source.smiles), -1, np.int64)
+        graph_of_row[rows] = np.arange(len(rows))
+        given_split = splits_of_graphs(parts, graph_of_row, options.name)
+    given_split, folds = given_folds(given_split, options)
+    bounds = None if source.bounds is None else source.bounds[rows]
+    if bounds is not None:
+        count = counted(np.count_nonzero(bounds), "label", "are")
+        read.warnings.append(f"{count} bounds, which no metric counts")
+    texts = [source.smiles[row] for row in rows]
+    return LabelledMolecules(
+        smiles=[text.split("\n", 1)[0] for text in texts],
+        blocks=texts if settings.positions == "file" else (),
+        smiles_column=options.smiles_column,
+        labels=labels,
+        bounds=bounds,
+        targets=find_targets(source, labels, settings),
+        weights=None if source.weights is None else np.asarray(source.weights)[rows],
+        extra=np.asarray(source.graph_values)[rows],
+        extra_names=read.others,
+        extras=[read.cells[row] for row in rows],
+        scaffolds=parsed.get("scaffold", ()),
+        keys=parsed["identity"],
+        constitutions=parsed["constitution"],
+        groups=read_groups(read, settings.groups, rows),
+        split=split,
+        given_split=given_split,
+        folds=folds,
+        times=None if read.times is None else read.times[rows],
+        failures=failures,
+        warned=read.warnings,
+        digests=[table.digest for table in tables],
+    )
+
+
+def given_folds(
+    split: Split | None, options: DatasetOptions
+) -> tuple[Split | None, list[np.ndarray]]:
+    """The split, or the folds of a column of numbers."""
+    names = [name for name in split or () if name.startswith(FOLD)]
+    if not names:
+        return split, []
+    if {name for name, rows in split.items() if len(rows)} - {*names} or len(names) < 3:
+        raise DatasetError(
+            f"{options.name}: --split {options.split} has "
+            f"{counted(len(names), 'fold')}"
+            f"{' and words' * any(len(split.get(n, ())) for n in SPLITS)}, expected three or "
+            "more numbers, or train|valid|test"
+        )
+    return None, [split[n] for n in sorted(names, key=lambda n: int(n[len(FOLD) :]))]
+
+
+def read_groups(read: Labels, column: str, rows: Sequence[int]) -> list[str]:
+    """Group of each molecule; an empty cell is a group of its own."""
+    if not column:
+        return []
+    if column not in read.others:
+        raise DatasetError(
+            f"--groups {column}: expected one of the columns that no other option reads, "
+            f"{listed(read.others, 12)}"
+        )
+    place = read.others.index(column)
+    return [read.cells[row][place].strip() or f"row {row}" for row in rows]
+
+
+def parse_molecules(
+    read: Labels, settings: Settings, scaffold: bool, progress: bool
+) -> tuple[list[int], dict[str, list], list[tuple[int | str, str, str]]]:
+    """Rows whose molecules can be parsed, the extras of `parse_smiles` by their names, and
+    the failures; see `LabelledMolecules`."""
+    rows: list[int] = []
+    parsed: dict[str, list] = {"identity": [], "constitution": []}
+    if scaffold:
+        parsed["scaffold"] = []
+    failures: list[tuple[int | str, str, str]] = []
+    parser = settings.featuriser.plain().row_parser(scaffold)
+    for piece in featurise(
+        read.source.smiles,
+        LimitedParser(parser, settings.max_atoms),
+        progress=progress and len(read.source.smiles) > 5000,
+        description=Path(settings.table).name,
+    ):
+        for row, smiles, reason in piece.failures:
+            of, numbers = next(part for part in read.parts if row <= part[1][-1])
+            number = int(row - numbers[0])
+            first = of is read.parts[0][0]
+            name = number if first else f"{number} of {of.path.name}"
+            failures.append((name, smiles.split("\n", 1)[0], reason))
+        if piece.chunk is not None:
+            rows += piece.chunk.row.tolist()
+            for name, values in parsed.items():
+                values += piece.extras[name]
+    if failures and not (settings.skip_invalid and rows):
+        row, text, reason = failures[0]
+        count = f"none of {counted(len(failures), 'molecule')} can"
+        advice = ""
+        if rows:
+            count = f"{counted(len(failures), 'molecule')} cannot"
+            advice = ", or leave them out with --skip-invalid"
+        raise DatasetError(
+            f"{settings.table}: {count} be parsed (first: row {row}, {shown(text)}: "
+            f"{reason}); correct the source{advice}"
+        )
+    return rows, parsed, failures
+
+
+def find_targets(
+    source: DatasetSource, labels: np.ndarray, settings: Settings
+) -> TargetSchema:
+    """The targets of a source, by the labels [n, T] of the molecules."""
+    kind = source.kind
+    targets = TargetSchema(list(source.target_names), settings.target_unit, kind)
+    if any(source.class_names):
+        targets = targets.with_classes(source.class_names)
+    elif kind == "multiclass":
+        check_numbers(labels)
+        count = int(np.nanmax(labels, initial=0)) + 1
+        targets = dataclasses.replace(targets, num_classes=count)
+    if settings.class_weights:
+        if kind == "regression":
+            raise DatasetError(
+                f"--class-weights {settings.class_weights}: the targets are numbers"
+            )
+        given_weights(settings.class_weights, targets)
+    return targets
+
+
+def find_options(table: Table, settings: Settings) -> DatasetOptions:
+    """How to read a table. Without ``--split``, the split is the column called split, in any
+    case, that no other option names, else ``scaffold``."""
+    options = DatasetOptions(
+        name=settings.table,
+        **table_options(
+            settings,
+            smiles_column=table.find_smiles(settings.smiles_column),
+            target_kind=settings.target_kind or "regression",
+            # The labels are read in the same way.
+            split="scaffold" if settings.split == "cluster" else settings.split,
+        ),
+    )
+    if not settings.folds and not settings.ratios and not settings.test_file:
+        options = with_split(table, options)
+    return dataclasses.replace(options, split=options.split or "scaffold")

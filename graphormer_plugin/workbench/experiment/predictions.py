@@ -1,0 +1,208 @@
+"""The predictions of an experiment: of each run, in one frame, and as files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from graphormer_plugin.data.files import write_csv
+from graphormer_plugin.data.schema import target_statistics
+from graphormer_plugin.data.splits import SPLITS
+from graphormer_plugin.estimators.prediction import (
+    Interval,
+    Prediction,
+    SpreadScale,
+    from_log,
+    per_target,
+)
+from graphormer_plugin.inference.model_folder import write_folder
+from graphormer_plugin.inference.prediction_columns import prediction_columns
+from graphormer_plugin.workbench.experiment.labelled_molecules import LabelledMolecules
+from graphormer_plugin.workbench.experiment.settings import HEAD
+from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
+from graphormer_plugin.workbench.fitting.calibration import (
+    conformal_factor,
+    spread_scale,
+)
+from graphormer_plugin.workbench.predictions.table_columns import COMPARED, free_names
+
+
+@dataclass(frozen=True)
+class Run:
+    """One split with predictions for all n molecules.
+
+    Attributes:
+        predicted: predictions of the model, the mean of its members.
+        mean: mean of the fitted labels, for each output [C].
+        beside: the model that it is compared with, None without.
+        raw_std: spread of an ensemble or of trees before its calibration, else None; heads
+            are calibrated by themselves.
+        model: kind of the model.
+    """
+
+    labels: SplitLabels
+    predicted: Prediction
+    checkpoints: Sequence[str]
+    mean: np.ndarray | None = None
+    beside: "Run | None" = None
+    raw_std: np.ndarray | None = None
+    model: str = HEAD
+
+
+def calibrated(table: LabelledMolecules, run: Run) -> Run:
+    """A run with a calibrated spread. Only its own validation molecules calibrate it;
+    those of another run may be test molecules here."""
+    if run.raw_std is None:
+        return run
+    std = calibration(table, [run])(run.raw_std)
+    return replace(run, predicted=run.predicted._replace(std=std))
+
+
+def predicted_labels(table: LabelledMolecules, runs: Sequence[Run]) -> pd.DataFrame:
+    """Test labels that metrics count, with their predictions: a row for each.
+
+    Columns:
+        run, row, target: numbers from 0.
+        label, value: measured and predicted; of a multiclass target the likeliest class.
+        std: calibrated standard deviation, NaN without.
+        in_domain: likeness to the training molecules, NaN where it is not known.
+        error: size of the error, in standard deviations of the target in train; for
+            classes 1 - the probability of the measured class.
+    """
+    kind, parts = table.targets.kind, []
+    for number, run in enumerate(runs):
+        rows = run.labels.rows["test"]
+        labels = run.labels.scored("test")
+        values, std, in_domain = run.predicted
+        likeness = per_target(in_domain, values)[rows]
+        std = np.full(labels.shape, np.nan) if std is None else std[rows]
+        values = values[rows]
+        if kind == "multiclass":
+            classes = np.nan_to_num(labels).astype(int)
+            error = 1 - np.take_along_axis(values, classes, 1)
+            values = values.argmax(1)[:, None]
+        else:
+            error = np.abs(values - labels)
+        if kind == "regression":
+            error /= run.labels.deviation
+        place = index, target = np.nonzero(~np.isnan(labels))
+        columns = {"label": labels, "value": values, "std": std}
+        columns |= {"in_domain": likeness, "error": error}
+        parts.append(
+            pd.DataFrame(
+                {"run": number, "row": rows[index], "target": target}
+                | {name: column[place] for name, column in columns.items()}
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def calibration(table: LabelledMolecules, runs: Sequence[Run]) -> SpreadScale:
+    """Calibration of the standard deviations of ensembles and trees, by the validation molecules of
+    some runs. It changes nothing for classes, nor for heads."""
+    chosen = [run for run in runs if run.raw_std is not None]
+    if not chosen or table.targets.kind != "regression":
+        count = table.targets.num_outputs
+        return SpreadScale(np.ones(count), np.zeros(count))
+    parts = [_distinct_valid(run) for run in chosen]
+    return spread_scale(
+        np.concatenate(
+            [run.predicted.values[rows] for run, (rows, _) in zip(chosen, parts)]
+        ),
+        np.concatenate([run.raw_std[rows] for run, (rows, _) in zip(chosen, parts)]),
+        np.concatenate([labels for _, labels in parts]),
+    )
+
+
+def conformal_interval(run: Run, coverage: float) -> Interval | None:
+    """Intervals by the errors on the validation molecules; None for a coverage of 0."""
+    if not coverage:
+        return None
+    predicted = run.predicted
+    rows, labels = _distinct_valid(run)
+    scores = np.abs(labels - predicted.values[rows])
+    if predicted.std is not None:
+        scores /= predicted.std[rows]
+    present = (column[~np.isnan(column)] for column in scores.T)
+    factors = [conformal_factor(column, coverage) for column in present]
+    return Interval(coverage, np.array(factors))
+
+
+def _distinct_valid(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """Validation rows without copies, and their labels that count [rows, T]."""
+    table = run.labels.table
+    rows = table.without_copies(run.labels.rows["valid"])
+    return rows, SplitLabels(table, {**run.labels.rows, "valid": rows}).scored("valid")
+
+
+def write_predictions(
+    folder: Path, table: LabelledMolecules, runs: Sequence[Run], coverage: float
+) -> None:
+    """Write ``predictions_<split>.csv`` for train, valid and test.
+
+    A line per replicate and molecule: the replicate, SMILES, the other columns of the
+    input, the measured targets, `prediction_columns`, and for test the prediction of the
+    model beside it. Names that the input has already get another ending, see `free_names`.
+    ``coverage`` is that of conformal intervals, or 0.
+    """
+    several = any(np.ndim(run.predicted.in_domain) > 1 for run in runs)
+    targets, logs = table.in_unit, table.logs
+    if targets.kind == "regression":  # for the digits of its predictions
+        mean, std = target_statistics(table.labels, slice(None))
+        targets = replace(targets, mean=mean, std=std)
+    input_names = [table.smiles_column, *table.extra_names, *targets.names]
+    for split in SPLITS:
+        lines: list[Sequence[Any]] = []
+        for number, run in enumerate(runs, 1):
+            rows = np.sort(run.labels.rows[split])  # the order of the input
+            every = from_log(run.predicted, logs)
+            values, std, in_domain = (None if x is None else x[rows] for x in every)
+            if several:
+                in_domain = per_target(in_domain, values)
+            interval = conformal_interval(run, coverage)
+            shown = {"layout": COMPARED, "logs": logs, "interval": interval}
+            columns = prediction_columns(targets, values, std, in_domain, **shown)
+            if split == "test" and run.beside is not None:
+                values = run.beside.predicted.values[rows]
+                values = from_log(Prediction(values), logs).values
+                columns += [
+                    column._replace(name=f"{name}_{run.beside.model}")
+                    for name, column in zip(
+                        targets.names, prediction_columns(targets, values)
+                    )
+                ]
+            if not lines:
+                names = ["replicate", *(column.name for column in columns)]
+                number_column, *names = free_names(names, input_names)
+                lines.append([number_column, *input_names, *names])
+            for row, *cells in zip(rows, *(column.cells for column in columns)):
+                first = [number, table.smiles[row], *table.extras[row]]
+                lines.append([*first, *table.label_cells(row, True), *cells])
+        write_csv(folder / f"predictions_{split}.csv", lines)
+
+
+def write_models(
+    folder: Path,
+    table: LabelledMolecules,
+    runs: Sequence[Run],
+    missing_labels: Sequence[str] = (),
+    coverage: float = 0.0,
+) -> None:
+    """Write which checkpoints ``graphormer-predict FOLDER`` loads, with the calibration of
+    all runs together, and the words that it takes as missing labels."""
+    scale = calibration(table, runs)
+    names = table.targets.names
+    interval = conformal_interval(runs[0], coverage)
+    write_folder(
+        folder,
+        [path for run in runs for path in run.checkpoints],
+        spread_scale={n: x for n, x in zip(names, scale.factor.tolist()) if x != 1},
+        spread_floor={n: x for n, x in zip(names, scale.floor.tolist()) if x},
+        log_targets=[names[target] for target in table.logs],
+        coverage=coverage,
+        interval=dict(zip(names, interval.factor.tolist())) if interval else {},
+        missing_labels=missing_labels,
+    )

@@ -1,0 +1,286 @@
+"""Metrics of an experiment: as a table of all, and as text about the test molecules."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from graphormer_plugin.criterions.metrics import METRICS, RISING
+from graphormer_plugin.data.errors import listed
+from graphormer_plugin.data.files import write_csv
+from graphormer_plugin.data.schema import mean_of_defined
+from graphormer_plugin.data.splits import SPLITS
+from graphormer_plugin.estimators.prediction import Prediction, antilog
+from graphormer_plugin.workbench.experiment.experiment import TITLES
+from graphormer_plugin.workbench.experiment.labelled_molecules import (
+    FEW_TESTED,
+    LabelledMolecules,
+)
+from graphormer_plugin.workbench.experiment.predictions import Run
+from graphormer_plugin.workbench.fitting.calibration import SPREAD_SCORES, spread_scores
+from graphormer_plugin.workbench.predictions.scores import (
+    COUNT,
+    IN_UNIT,
+    MAIN,
+    main_metric,
+    metric_cells,
+    score,
+    scores,
+    spread_text,
+    text_table,
+)
+
+RESULTS_FILE = "results.csv"
+# The target is empty for the mean over the targets that have a value.
+COLUMNS = ("replicate", "model", "chosen", "split", "target", "metric", "value")
+TESTED, SPREAD = "Test molecules", "Spread of the predictions"  # titles of tables
+MOST_ENDPOINTS = 20  # a text with more has no rows for each
+RESAMPLES = 100  # of the test molecules, for the error of a difference; our choice
+
+MEAN, MAJORITY = "mean", "majority"
+
+
+def all_results(table: LabelledMolecules, runs: Sequence[Run]) -> pd.DataFrame:
+    """All metrics, with `COLUMNS`; an undefined value is NaN. Baselines and spreads have
+    metrics of the test rows only.
+
+    Metrics of the validation rows come from heads and trees that have not seen them.
+    """
+    lines = []
+    for number, run in enumerate(runs, 1):
+        models = {name: Prediction(x) for name, x in _baselines(table, run).items()}
+        models[TITLES[run.model]] = run.predicted
+        for model, predicted in models.items():
+            is_chosen = predicted is run.predicted
+            for split in SPLITS if is_chosen else ("test",):
+                first = (number, model, "yes" if is_chosen else "no", split)
+                metrics = _metrics(table, run, predicted, split)
+                lines += [(*first, *line) for line in metrics]
+    return pd.DataFrame(lines, columns=COLUMNS)
+
+
+def _baselines(table: LabelledMolecules, run: Run) -> dict[str, np.ndarray]:
+    """Predictions [n, C] of the mean, and of the model beside if there is one."""
+    constant = MEAN if table.targets.kind == "regression" else MAJORITY
+    values = {constant: np.broadcast_to(run.mean, run.predicted.values.shape)}
+    if run.beside is not None:
+        values[TITLES[run.beside.model]] = run.beside.predicted.values
+    return values
+
+
+def _metrics(
+    table: LabelledMolecules, run: Run, predicted: Prediction, split: str
+) -> list[tuple[str, str, float]]:
+    """Target, metric and value of a model on a part of a split."""
+    kind, names = table.targets.kind, table.targets.names
+    labels = run.labels.scored(split)
+    rows = run.labels.rows[split]
+    values = predicted.values[rows]
+    counts = (~np.isnan(labels)).sum(0).tolist()
+    deviation = run.labels.deviation
+    by_metric = {COUNT: counts} | scores(table.targets, values, labels, deviation)
+    if kind == "regression" and predicted.std is not None and split == "test":
+        std = predicted.std[rows]
+        pairs = zip((labels - values).T, std.T, strict=True)
+        spreads = [spread_scores(*pair) for pair in pairs]
+        by_metric |= {name: [of[name] for of in spreads] for name in SPREAD_SCORES}
+    lines = []
+    for target in table.logs:  # metrics in the unit, too
+        pair = antilog(values[:, target]), antilog(labels[:, target])
+        name = table.in_unit.names[target]
+        lines.append((name, COUNT, counts[target]))
+        lines += [
+            (name, metric_name, score(metric_name, *pair))
+            for metric_name in METRICS[kind]
+        ]
+    for metric, of_targets in by_metric.items():
+        total = math.fsum if metric == COUNT else mean_of_defined
+        lines.append(("", metric, total(of_targets)))
+        if len(names) > 1 or table.logs:
+            lines += [(name, metric, x) for name, x in zip(names, of_targets)]
+    return lines
+
+
+# Values of each run by metric, by the name of a model, by target, as in `COLUMNS`.
+HeldOutMetrics = Mapping[str, Mapping[str, Mapping[str, list[float]]]]
+
+
+def held_out_metrics(results: pd.DataFrame) -> HeldOutMetrics:
+    """Metrics of the test molecules. A single target has the name of the mean over several,
+    which is empty."""
+    test = results[results.split == "test"]
+    by_target: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for keys, values in test.groupby(["target", "model", "metric"], sort=False).value:
+        target, model, metric = keys
+        by_target.setdefault(target, {}).setdefault(model, {})[metric] = values.tolist()
+    return by_target
+
+
+def metric_tables(
+    table: LabelledMolecules, by_target: HeldOutMetrics
+) -> dict[str, list[list[str]]]:
+    """Tables of `held_out_metrics` by title: a row per target and model, the means over
+    targets, and metrics of the spread of models that have a spread; headers first."""
+    kind = table.targets.kind
+    names = list(table.targets.names)
+    means = len(names) > 1
+    names += [table.in_unit.names[target] for target in table.logs]
+    metrics = [COUNT, *METRICS[kind]]
+    several = by_target.keys() - {""}
+    rows = {name: by_target[name] for name in names if name in several} or by_target
+    first = ["endpoint"] if several else []
+    tables: dict[str, list[list[str]]] = {TESTED: [[*first, "model", *metrics]]}
+    for name, models in rows.items():
+        start = [name][: len(first)]
+        tables[TESTED] += [[*start, *row] for row in metric_cells(models, metrics)]
+    if means:
+        title = f"Mean over {len(table.targets.names):,} endpoints"
+        metrics = [main_metric(table.targets)]
+        metrics += [x for x in METRICS[kind] if x not in (*IN_UNIT, *metrics)]
+        tables[title] = [["model", *metrics], *metric_cells(by_target[""], metrics)]
+    spreads = [
+        row
+        for name, models in rows.items()
+        for model, values in models.items()
+        if SPREAD_SCORES[0] in values
+        for row in metric_cells({name or model: values}, SPREAD_SCORES)
+    ]
+    if spreads:
+        tables[SPREAD] = [[*(first or ["model"]), *SPREAD_SCORES], *spreads]
+    return tables
+
+
+def worse_than_baselines(
+    table: LabelledMolecules, runs: Sequence[Run], by_target: HeldOutMetrics
+) -> list[str]:
+    """Where a baseline is better than the model in the main metric or in ranking, by more
+    than `difference_error`, a line for each of both."""
+    lines = []
+    for metric in dict.fromkeys((MAIN[table.targets.kind], "spearman")):
+        *baselines, model = by_target[""]
+        for baseline in reversed(baselines):
+            worse = []
+            for target, name in enumerate(table.targets.names):
+                models = by_target.get(name, by_target[""])
+                if metric not in models[baseline]:
+                    continue
+                values = [mean_of_defined(models[x][metric]) for x in (model, baseline)]
+                texts = [spread_text([value], metric) for value in values]
+                gain = (values[1] - values[0]) * (1 if metric in RISING else -1)
+                if gain > 0 and texts[0] != texts[1]:
+                    error = difference_error(table, runs, baseline, target, metric)
+                    if gain > error:
+                        worse.append(f"{name} ({texts[0]}, {texts[1]})")
+            if worse:
+                lines.append(
+                    f"the model is worse than the {baseline} in {metric}: {listed(worse)}"
+                )
+    return lines
+
+
+def difference_error(
+    table: LabelledMolecules,
+    runs: Sequence[Run],
+    baseline: str,
+    target: int,
+    metric: str,
+) -> float:
+    """Standard error of the difference of a test metric, a mean over the runs, between the
+    model and a baseline: the Poisson bootstrap over molecules, each with all its rows.
+    """
+    outputs = slice(None) if table.targets.kind == "multiclass" else target
+    generator = np.random.default_rng(0)
+    means = []
+    for _ in range(RESAMPLES):
+        times = table.resampled(generator)
+        differences = []
+        for run in runs:
+            tested = run.labels.rows["test"]
+            drawn = np.repeat(np.arange(len(tested)), times[tested])
+            labels = run.labels.scored("test")[drawn, target]
+            pair = [
+                score(metric, values[tested[drawn], outputs], labels)
+                for values in (run.predicted.values, _baselines(table, run)[baseline])
+            ]
+            differences.append(pair[0] - pair[1])
+        means.append(mean_of_defined(differences))
+    return float(pd.Series(means).std())
+
+
+def report_numbers(
+    table: LabelledMolecules, tested: pd.DataFrame, by_target: HeldOutMetrics
+) -> dict[str, Any]:
+    """How good a model is, what to expect of a prediction, and where it fails.
+
+    Returns:
+        ``model``, its ``metric``, whether that ``falls`` for better models, and its value
+        ``own``, also as ``text``; ``baselines``, the name, value and text of each;
+        ``endpoints``, if two or more of them have `FEW_TESTED` labels, value and name,
+        the best first; of a single regression the quantiles of the errors, ``half`` and
+        ``most``; ``covered``, the share of the measured values in the intervals of 90 %;
+        ``ratio``, see `far_to_near`. NaN where it is unknown.
+    """
+    metric = main_metric(table.targets)
+    falls = metric not in RISING
+    *baselines, model = [
+        (name, mean_of_defined(of[metric]), spread_text(of[metric], metric))
+        for name, of in by_target[""].items()
+    ]
+    endpoints = [
+        (value, name)
+        for name in table.targets.names  # in the unit, logarithms have no `metric`
+        if (of := by_target.get(name))
+        and mean_of_defined(of[model[0]][COUNT]) >= FEW_TESTED
+        if (value := mean_of_defined(of[model[0]][metric])) == value
+    ]
+    half = most = np.nan
+    if metric == "rmse":
+        half, most = np.quantile(np.abs(tested.value - tested.label), [0.5, 0.9])
+    return {
+        "model": model[0],
+        "metric": metric,
+        "falls": falls,
+        "own": model[1],
+        "text": model[2],
+        "baselines": baselines,
+        "endpoints": sorted(endpoints, reverse=not falls),
+        "half": half,
+        "most": most,
+        "covered": mean_of_defined(by_target[""][model[0]].get("coverage90", ())),
+        "ratio": far_to_near(tested),
+    }
+
+
+def far_to_near(tested: pd.DataFrame) -> float:
+    """Mean error of the half of the `predicted_labels` that is less like the training
+    molecules, over the mean of the other half; NaN if all are equally like them."""
+    far = tested.in_domain <= tested.in_domain.median()
+    if tested.in_domain.isna().any() or far.all() or not tested.error[~far].sum():
+        return np.nan
+    return float(tested.error[far].mean() / tested.error[~far].mean())
+
+
+def summary_text(
+    table: LabelledMolecules, runs: Sequence[Run], by_target: HeldOutMetrics
+) -> str:
+    """`metric_tables` and `worse_than_baselines` as text."""
+    tables = metric_tables(table, by_target)
+    parts = [
+        f"{title}{' (* best)' if title != SPREAD else ''}\n{text_table(rows)}"
+        for title, rows in tables.items()
+        if len(by_target) <= MOST_ENDPOINTS or title not in (TESTED, SPREAD)
+    ]
+    if len(parts) < len(tables):
+        parts.append(f"{RESULTS_FILE} has the metrics of each endpoint")
+    parts += ["\n".join(worse_than_baselines(table, runs, by_target))]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def write_results(folder: Path, results: pd.DataFrame) -> None:
+    """Write `RESULTS_FILE`, with empty cells for undefined values."""
+    texts = results.value.map(lambda x: "" if x != x else f"{x:.6g}")
+    lines = results.assign(value=texts).itertuples(index=False)
+    write_csv(folder / RESULTS_FILE, [COLUMNS, *lines])

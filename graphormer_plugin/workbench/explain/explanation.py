@@ -1,0 +1,267 @@
+"""Explanations of a prediction for a molecule, as panels to draw."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from rdkit import Chem
+from rdkit.Chem import rdDepictor
+
+from graphormer_plugin.data.columns import Level
+from graphormer_plugin.data.errors import counted
+from graphormer_plugin.data.graphs.smiles import SMILES
+from graphormer_plugin.data.tables.cells import number_in
+from graphormer_plugin.inference.molecules import Molecules
+from graphormer_plugin.inference.prediction_columns import describe
+from graphormer_plugin.inference.predictor import Predictor
+from graphormer_plugin.workbench.explain.drawing import (
+    VIRTUAL,
+    Group,
+    Map,
+    Molecule,
+    Panel,
+    Section,
+)
+from graphormer_plugin.workbench.explain.masking import (
+    ENVIRONMENTS,
+    FRAGMENTS,
+    PARTS,
+    Contribution,
+    contributions,
+)
+from graphormer_plugin.workbench.explain.neighbours import TrainingMolecules
+from graphormer_plugin.workbench.predictions.table_columns import class_word
+
+NAMED = 3  # fragments with the largest contributions, beside the prediction
+
+
+class NoPredictionError(ValueError):
+    """A model has no prediction for a molecule."""
+
+
+class Explainer:
+    """Makes the panels that explain the prediction for a molecule.
+
+    Args:
+        checkpoints: files of the models, for `TrainingMolecules`.
+        attention: whether to draw gradient x input and attention maps, too, of a single
+            network without head. So do a layer, channels or atoms, counted from 1.
+        layer: draw each head or channel of this layer.
+        channels: heads or channels of that layer to draw; empty for all.
+        atoms: atoms whose attention is drawn on the molecule.
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        target: str | None,
+        checkpoints: Sequence[Path],
+        attention: bool = False,
+        layer: int | None = None,
+        channels: Sequence[int] = (),
+        atoms: Sequence[int] = (),
+    ) -> None:
+        self.predictor = predictor
+        level = predictor.targets.level
+        if level is not Level.GRAPH:
+            raise ValueError(
+                f"the model predicts {level}s, and explanations are of graphs; "
+                "graphormer-predict writes its predictions"
+            )
+        names = list(predictor.targets.names)
+        if target is not None and target not in names:
+            raise ValueError(f"--target {target}: expected one of {', '.join(names)}")
+        if predictor.featuriser.text != SMILES:
+            raise ValueError(
+                f"the model reads {predictor.featuriser.text}; explanations are of SMILES"
+            )
+        self.name = target or names[0]
+        self.output = names.index(self.name)
+        self.training = TrainingMolecules(checkpoints, self.name, predictor.featuriser)
+        self.attention = attention or layer is not None or bool(channels or atoms)
+        self.layer = layer
+        self.channels = channels
+        self.atoms = atoms
+        if not self.attention:
+            return
+        if len(predictor.members) > 1 or predictor.members[0].head is not None:
+            raise ValueError(
+                "attention maps are of a single network without head; name a checkpoint "
+                "of graphormer-train --model finetune"
+            )
+        model = predictor.model
+        encoder = model.encoder
+        layers = len(encoder.attention_modules())
+        if layer is not None and not 1 <= layer <= layers:
+            raise ValueError(f"--layer {layer}: the model has {layers} with attention")
+        if channels and layer is None:
+            raise ValueError("--channels needs --layer")
+        self.virtual = model.virtual_node
+        self.unit = encoder.attention_unit
+
+    @property
+    def introduction(self) -> str:
+        """Text that explains the pictures of a page."""
+        text = (
+            "Contribution: the prediction minus the prediction without a part of the "
+            "molecule, hydrogens in its place. Red raises the prediction, blue lowers it; "
+            "contributions do not add up to it. An environment is an atom with its "
+            "neighbours. Atoms are numbered in the order of the SMILES."
+        )
+        if self.predictor.extra_columns:
+            text += (
+                f" Predictions are at {self.numbers(self.predictor.typical_extra)}, means "
+                "of the training molecules, except for numbers that a table has."
+            )
+        if not self.training.mols:
+            text += " The training molecules are not known."
+        if not self.attention:
+            return text
+        first = f" {VIRTUAL} is the virtual node." if self.virtual else ""
+        return (
+            f"{text} Gradient x input leaves out numbers that the output layer reads beside "
+            "the graph. Attention maps: row i has the weights with which i sums over all "
+            f"columns; of a layer, the mean over its {self.unit}s.{first}"
+        )
+
+    def numbers(self, extra: np.ndarray) -> str:
+        """Text of values of the extra columns [columns]."""
+        values = zip(self.predictor.extra_columns, extra.tolist())
+        return ", ".join(f"{name} {value:.6g}" for name, value in values)
+
+    def __call__(self, molecules: Molecules, cells: Mapping[str, str]) -> Section:
+        """Explain the prediction for a single molecule, at the numbers in cells of extra
+        columns. A column without a number has its mean over the training molecules."""
+        predictor, targets = self.predictor, self.predictor.targets
+        (smiles,) = molecules.sources
+        extra = predictor.typical_extra
+        for index, name in enumerate(predictor.extra_columns):
+            try:
+                value = number_in(cells.get(name, ""))
+            except ValueError as error:
+                raise NoPredictionError(f"{smiles}: column {name!r}: {error}") from None
+            extra[index] = extra[index] if np.isnan(value) else value
+        prediction = predictor.estimate(molecules, extra=extra[None])
+        (row,) = prediction.values
+        if not np.isfinite(row).all():
+            raise NoPredictionError(f"{smiles}: the prediction is not finite")
+        output = self.output
+        unit = targets.units[output].replace("dimensionless", "")
+        std = None if prediction.std is None else prediction.std[0]
+        text = f"{self.name}: {describe(targets, output, row, std)}"
+        if predictor.extra_columns:
+            text += f" at {self.numbers(extra)}"
+        outcome = float(row[output])
+        if targets.kind == "multiclass":
+            output = int(row.argmax())
+            outcome = class_word(targets, 0, output)
+        elif targets.kind == "binary":
+            outcome = class_word(targets, output, float(outcome > 0.5))
+        mol = molecules.mol(0)
+        rdDepictor.Compute2DCoords(mol)  # once for all panels
+        parts = contributions(predictor, molecules, output, extra)
+        is_number = targets.kind == "regression"
+        if not is_number:  # less than a percent is white, not the end of a scale
+            parts = [part._replace(value=round(part.value, 2)) for part in parts]
+        text += largest(parts)
+        of_parts = contribution_panels(mol, parts, unit if is_number else "probability")
+        groups: list[Group] = [("", of_parts)]
+        nearest = "nearest training molecules"
+        for heading, among in (
+            (nearest, None),
+            (f"{nearest} with another outcome", self.training.other_outcome(outcome)),
+        ):
+            if near := self.training.nearest(mol, unit, among):
+                groups.append((heading, near))
+        if self.attention:
+            (gradient,) = predictor.gradient_times_input(molecules, output, extra[None])
+            (maps,) = predictor.attention(molecules)
+            panels = [received(mol, maps, self.virtual)]
+            title = titled("gradient x input", unit if is_number else "logit")
+            panels.append(Molecule(title, mol, gradient, signed=True))
+            groups.append(("attention and gradient", panels))
+            groups += self.maps(mol, maps, smiles)
+        return Section(smiles, text, groups)
+
+    def maps(self, mol: Chem.Mol, attention: np.ndarray, smiles: str) -> list[Group]:
+        """Panels of attention maps [layers, heads or channels, T, T]. Rows of the chosen
+        atoms in the most detailed maps are drawn on the molecule."""
+        virtual = self.virtual
+        symbols = [atom.GetSymbol() for atom in mol.GetAtoms()]
+        adjacency = Chem.GetAdjacencyMatrix(mol).astype(float)
+        if virtual:
+            adjacency = np.pad(adjacency, (1, 0))
+        named = {
+            f"layer {layer}": maps.mean(0) for layer, maps in enumerate(attention, 1)
+        }
+        panels = [Map("bonds", adjacency, symbols, virtual)]
+        panels += [Map(*item, symbols, virtual) for item in named.items()]
+        groups: list[Group] = [("attention of each layer", panels)]
+        maps_of = f"mean over {self.unit}s"
+        if self.layer:
+            maps = attention[self.layer - 1]
+            chosen = self.channels or range(1, len(maps) + 1)
+            if max(chosen) > len(maps):
+                raise ValueError(
+                    f"--channels {max(chosen)}: layer {self.layer} has {len(maps)} "
+                    f"{self.unit}s"
+                )
+            named = {f"{self.unit} {number}": maps[number - 1] for number in chosen}
+            maps_of = f"{self.unit}s of layer {self.layer}"
+            panels = [Map(*item, symbols, virtual) for item in named.items()]
+            groups.append((maps_of, panels))
+        if (last := max(self.atoms, default=0)) > len(symbols):
+            has = counted(len(symbols), "atom")
+            raise ValueError(f"--atoms {last}: {smiles} has {has}, numbered from 1")
+        for atom in (number - 1 for number in self.atoms):
+            heading = f"what atom {atom + 1} ({symbols[atom]}) attends to, {maps_of}"
+            rows = [
+                Molecule(title, mol, matrix[virtual:, virtual:][atom], marked=atom)
+                for title, matrix in named.items()
+            ]
+            groups.append((heading, rows))
+        return groups
+
+
+def largest(parts: Sequence[Contribution]) -> str:
+    """Text of the fragments with the largest contributions; empty if there are none."""
+    # not 0, and not NaN
+    fragments = [p for p in parts if p.kind in FRAGMENTS and abs(p.value) > 0]
+    named = {part.atoms: part for part in fragments}
+    order = sorted(named.values(), key=lambda part: -abs(part.value))
+    listed = ", ".join(f"{part.smiles} {part.value:+.2g}" for part in order[:NAMED])
+    return f"; largest contributions: {listed}" if listed else ""
+
+
+def contribution_panels(
+    mol: Chem.Mol, parts: Sequence[Contribution], unit: str
+) -> list[Panel]:
+    """The molecule coloured by the contributions of its parts of each kind, which are noted
+    at fragments; white where a contribution is not known."""
+    panels: list[Panel] = []
+    for kind in PARTS:
+        of_kind = [p for p in parts if p.kind == kind and p.value == p.value]
+        values = np.zeros(mol.GetNumAtoms())
+        notes = {}
+        for part in of_kind:
+            atoms = part.atoms[:1] if kind == ENVIRONMENTS else part.atoms
+            values[list(atoms)] = part.value
+            notes[atoms[len(atoms) // 2]] = f"{part.value:+.2g}"
+        if of_kind or not panels:
+            shown = notes if kind in FRAGMENTS else None
+            panels.append(Molecule(titled(kind, unit), mol, values, True, notes=shown))
+    return panels
+
+
+def titled(title: str, unit: str) -> str:
+    """A title with a unit, which may be empty."""
+    return f"{title}, {unit}" if unit else title
+
+
+def received(mol: Chem.Mol, attention: np.ndarray, virtual: bool) -> Molecule:
+    """The molecule coloured by the mean attention from the virtual node, or without it from
+    all atoms, over all maps."""
+    mean = attention.mean((0, 1))
+    if virtual:
+        return Molecule("attention from the virtual node", mol, mean[0, 1:])
+    return Molecule("attention from all atoms", mol, mean.mean(0))

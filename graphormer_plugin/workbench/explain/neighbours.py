@@ -1,0 +1,84 @@
+"""Training molecules that resemble a molecule, with their labels."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from rdkit import Chem
+
+from graphormer_plugin.data.files import read_text
+from graphormer_plugin.data.graphs.featurisers import Featuriser
+from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
+from graphormer_plugin.data.schema import LOG
+from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.estimators.domain import most_similar
+from graphormer_plugin.estimators.kernels import raw_features
+from graphormer_plugin.inference.model_folder import (
+    MOLECULES_FILE,
+    SMILES_COLUMN,
+    SPLIT_FILE,
+)
+from graphormer_plugin.inference.molecules import smiles_of
+from graphormer_plugin.workbench.explain.drawing import Molecule
+from graphormer_plugin.workbench.predictions.table_columns import unlogged_cell
+
+SHOWN = 4  # panels of each kind, our choice
+
+
+class TrainingMolecules:
+    """Molecules with a label of ``target`` that models of ``graphormer-train`` were fitted to:
+    rows of train and valid in the table of the experiment's folder."""
+
+    def __init__(
+        self, checkpoints: Sequence[Path], target: str, featuriser: Featuriser
+    ) -> None:
+        rows: dict[Path, set[int]] = {}  # by table
+        for run in {path.absolute().parent.parent for path in checkpoints}:
+            if (run / SPLIT_FILE).exists():
+                parts = json.loads(read_text(run / SPLIT_FILE))
+                fitted = (parts[name] for name in parts if name != "test")
+                rows.setdefault(run.parent / MOLECULES_FILE, set()).update(*fitted)
+        molecules: list[list[str]] = []
+        for path, of_table in sorted(rows.items()):
+            table = open_table(path)
+            is_log = LOG + target in table.places and target not in table.places
+            columns = [SMILES_COLUMN, table.require(LOG * is_log + target)]
+            columns += table.find_name(SMILES_COLUMN)
+            cells = table.rows(columns)
+            of_file = [c for row, _, c in cells if row in of_table and c[1]]
+            for of_row in of_file if is_log else ():
+                of_row[1] = unlogged_cell(float(of_row[1]))
+            molecules += of_file
+        smiles = [cells[0] for cells in molecules]
+        self.mols = [mol_of_any_smiles(text) for text in smiles_of(smiles, featuriser)]
+        self.labels = np.array([cells[1] for cells in molecules])
+        self.names = ["".join(cells[2:]) for cells in molecules]
+        self.counts = raw_features("fingerprint", None, self.mols)
+
+    def nearest(
+        self, mol: Chem.Mol, unit: str, among: np.ndarray | None = None
+    ) -> list[Molecule]:
+        """Panels of the most similar molecules, at most `SHOWN`, of those ``among`` [n] or of
+        all. Their titles have name, label, and the Tanimoto similarity of Morgan counts.
+        """
+        rows = np.arange(len(self.mols)) if among is None else np.flatnonzero(among)
+        (counts,) = raw_features("fingerprint", None, [mol])
+        panels = []
+        for place, likeness in most_similar(counts, self.counts[rows], SHOWN):
+            row = rows[place]
+            name = f"{self.names[row][:20]}: " if self.names[row] else ""
+            label = f"{self.labels[row]} {unit}".rstrip()
+            title = f"{name}{label}, similarity {likeness:.2f}"
+            panels.append(Molecule(title, self.mols[row], None, notes={}))
+        return panels
+
+    def other_outcome(self, predicted: str | float) -> np.ndarray:
+        """Whether the label of each molecule [n] is another class, or differs from the
+        predicted number by more than the standard deviation of all labels (our choice).
+        """
+        if isinstance(predicted, str):
+            return self.labels != predicted
+        numbers = self.labels.astype(float)
+        spread = numbers.std() if len(numbers) else 0.0
+        return np.abs(numbers - predicted) > spread

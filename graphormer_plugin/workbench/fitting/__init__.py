@@ -1,0 +1,1 @@
+"""Fit the `estimators`: Gaussian processes, trees, and the calibration of their spreads."""

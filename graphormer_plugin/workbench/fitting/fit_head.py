@@ -1,0 +1,168 @@
+"""Fit a head on the frozen vectors of a checkpoint, in seconds and without updates."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from graphormer_plugin.data.files import PathName
+from graphormer_plugin.data.graphs.smiles import identity_of
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.estimators import MAX_ROWS
+from graphormer_plugin.estimators.array_file import weights_digest
+from graphormer_plugin.estimators.domain import (
+    Domain,
+    domain_file,
+    ranges_of,
+    save_domain,
+)
+from graphormer_plugin.estimators.head import Head
+from graphormer_plugin.estimators.kernels import Floats, as_mol, raw_features
+from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.inference.checkpoint import read_checkpoint
+from graphormer_plugin.inference.extra_columns import extra_values
+from graphormer_plugin.inference.loading import load
+from graphormer_plugin.inference.molecules import smiles_of
+from graphormer_plugin.inference.predictor import Predictor
+from graphormer_plugin.workbench.fitting.fit import (
+    BLOCKS,
+    check,
+    fit_on_features,
+    limit_warnings,
+    training_sample,
+)
+from graphormer_plugin.workbench.fitting.solver import sample
+
+logger = logging.getLogger(__name__)
+
+
+def fit_head(
+    checkpoint: PathName,
+    smiles: Sequence[str],
+    targets: ArrayLike,
+    *,
+    classes: bool = False,
+    blocks: Sequence[str] = BLOCKS,
+    seed: int = 1,
+    names: Sequence[str] | None = None,
+    unit: str = "",
+    weights: ArrayLike | None = None,
+    layers: int | None = None,
+    batch_size: int = 128,
+    predictor: Predictor | None = None,
+    schema: TargetSchema | None = None,
+    extra: Mapping[str, ArrayLike] | None = None,
+    bounds: ArrayLike | None = None,
+) -> Head:
+    """Fit a Gaussian process per target, or per class; see `fit_on_features`.
+
+    Args:
+        targets: [n, T], NaN for a missing label; 0 and 1 for ``classes``.
+        blocks: keys of `KERNELS`.
+        weights: weights of the molecules [n] or of the labels [n, T], >= 0; only their
+            ratios count.
+        layers: last layers whose vectors are concatenated, see `Predictor.embed`.
+        predictor: the checkpoint's model, if it is loaded already.
+        schema: description of the targets, in place of ``classes``, ``names`` and
+            ``unit``.
+        extra: further numbers of each molecule by name, NaN where missing; predictions
+            need them too.
+        bounds: 1 for a label that its value is above (>100), -1 below, 0 for an exact
+            label, in the shape of ``targets``; None: all are exact.
+
+    Raises:
+        ValueError: RDKit refuses a molecule, an argument does not fit the molecules, or a
+            target has too few labels, see `unfit_targets`.
+    """
+    labels = np.asarray(targets, np.float64)
+    if labels.ndim == 1:
+        labels = labels[:, None]
+    if schema is None:
+        names = list(names or (f"target_{number}" for number in range(labels.shape[1])))
+        schema = TargetSchema(names, unit, "binary" if classes else "regression")
+    if len(labels) != len(smiles):
+        raise ValueError(f"{len(labels)} rows of labels for {len(smiles)} molecules")
+    weights = None if weights is None else _weights_of_labels(weights, labels.shape)
+    signs = np.zeros(labels.shape, np.int8) if bounds is None else np.asarray(bounds)
+    signs = signs[:, None] if signs.ndim == 1 else signs
+    extra = extra or {}
+    columns = extra_values([*extra], extra, len(smiles))
+    blocks = [*blocks, "extra"] if extra else list(blocks)
+    check(blocks, labels, schema, signs)
+    sampled = training_sample(labels, seed, weights)
+    smiles = [smiles[row] for row in sampled]
+    labels = labels[sampled]
+    weights = None if weights is None else weights[sampled]
+    predictor = predictor or load(checkpoint, head=None, domain=False)
+    molecules = predictor.read(smiles)
+    layers = predictor.member.own_layers() if layers is None else layers
+    vectors = predictor.embed(molecules, layers, batch_size=batch_size)
+    raw = {
+        block: raw_features(block, vectors, molecules.described, columns[sampled])
+        for block in sorted({*blocks, "vectors"})
+    }
+    digest = weights_digest(read_checkpoint(checkpoint).weights)
+    head = fit_on_features(
+        raw,
+        MoleculeFacts.of(molecules.described, tautomers=True),
+        labels,
+        schema,
+        digest,
+        blocks=blocks,
+        seed=seed,
+        layers=layers,
+        weights=weights,
+        extra_columns=list(extra),
+        bounds=signs[sampled],
+    )
+    for line in limit_warnings(head):
+        logger.warning(line)
+    return head
+
+
+def save_training_domain(
+    checkpoint: PathName,
+    texts: Sequence[str],
+    device: torch.device | str = "cpu",
+    labelled: NDArray[np.bool_] | None = None,
+    extra: NDArray | None = None,
+) -> Path:
+    """Write the domain of the training molecules beside a checkpoint without head, so that
+    predictions say how like them a molecule is (see `Domain`).
+
+    Args:
+        texts: training molecules, as the checkpoint reads them; of more than `MAX_ROWS` a sample.
+        labelled: which labels [n, T] they have; None: all.
+        extra: numbers [n, K] of the model's `extra_columns`.
+    """
+    rows = sample(np.arange(len(texts)), MAX_ROWS, np.random.default_rng(1))
+    predictor = load(checkpoint, head=None, domain=False).to(device)
+    molecules = predictor.read([texts[row] for row in rows])
+    vectors = predictor.embed(molecules, layers=1)  # predictions have the same
+    labelled = None if labelled is None else labelled[rows]
+    domain = Domain.of(vectors, MoleculeFacts.of(molecules.described), labelled)
+    if len(rows) < len(texts):
+        mols = map(as_mol, smiles_of(texts, predictor.featuriser))
+        domain.molecules = np.unique(np.array([*map(identity_of, mols)], np.uint64))
+    if extra is not None:
+        domain.ranges = ranges_of(extra)
+    path = domain_file(checkpoint)
+    save_domain(domain, path, weights_digest(read_checkpoint(checkpoint).weights))
+    return path
+
+
+def _weights_of_labels(weights: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Weights of labels [n, T], from weights of molecules [n] or of labels."""
+    raw = np.asarray(weights, np.float64)
+    values = raw[:, None] if raw.ndim == 1 else raw
+    if values.shape not in (shape, (shape[0], 1)):
+        raise ValueError(
+            f"weights have shape {list(raw.shape)}, expected [{shape[0]}] or "
+            f"{list(shape)}"
+        )
+    if not ((values >= 0) & (values < np.inf)).all():
+        raise ValueError("weights must be finite numbers >= 0")
+    return np.broadcast_to(values, shape)

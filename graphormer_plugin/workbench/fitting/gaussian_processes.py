@@ -1,0 +1,354 @@
+"""Gaussian processes of several targets: kernels, solutions and calibration."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve
+from sklearn.linear_model import LogisticRegression
+
+from graphormer_plugin.data.tables.labels import exact_labels
+from graphormer_plugin.estimators.head import SCORES, FirstStage, curve_factors
+from graphormer_plugin.estimators.kernels import Floats, Reference, weighted_sum
+from graphormer_plugin.workbench.fitting import marginal_likelihood
+from graphormer_plugin.workbench.fitting.bounds import pseudo_labels, size_beyond
+from graphormer_plugin.workbench.fitting.calibration import KNOTS, spread_curves
+from graphormer_plugin.workbench.fitting.copies import Measurements
+from graphormer_plugin.workbench.fitting.fixed_kernels import (
+    balanced,
+    first_stage,
+    fixed_kernel,
+    has_fixed_kernel,
+    with_scores,
+)
+from graphormer_plugin.workbench.fitting.marginal_likelihood import Hyperparameters
+from graphormer_plugin.workbench.fitting.solver import Solver, between, sample
+
+HYPER_ROWS = 1000  # molecules that the hyper-parameters of a target are fitted to
+MAX_OWN_KERNELS = (
+    16  # more targets share the kernel of a sample of targets and molecules
+)
+SHARED_TARGETS, SHARED_ROWS = 6, 500
+
+
+class GaussianProcesses:
+    """The processes of a head, fitted to labels and features of n molecules.
+
+    A target is here a column of labels: a class of a multiclass target has its own.
+
+    Args:
+        measured: its labels of classes are 0 and 1, or between where rows differ.
+
+    Attributes:
+        rows_of: molecules with a label, of each target.
+        trust: weights of these labels; those of single measurements have mean 1.
+        precision: the same; balanced for fixed kernels. 1 / precision multiplies the noise.
+        differing: variance of these labels, which are means, by how measurements differ.
+        standard: labels minus ``offset``, over ``scale``.
+        kernels: kernel of each target, see `choose_kernels`.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        raw: dict[str, NDArray],
+        blocks: list[str],
+        measured: Measurements,
+        rng: np.random.Generator,
+    ) -> None:
+        self.kind = kind
+        self.raw = raw
+        self.blocks = blocks
+        self.labels = measured.labels
+        self.bounds = measured.bounds
+        self.rng = rng
+        self.measured = measured
+        self.references = {
+            name: Reference(name, raw[name]) for name in {*blocks, "vectors"}
+        }
+        self.rows_of = [np.flatnonzero(~np.isnan(y)) for y in self.labels.T]
+        self.trust = _relative_weights(measured, self.rows_of)
+        self.precision = self.trust
+        exact = exact_labels(self.labels, self.bounds)
+        self.offset, self.scale = _moments(exact, self.rows_of, self.trust)
+        self.standard = (self.labels - self.offset) / self.scale
+        self.spread = measured.spread / self.scale**2
+        self.shares = measured.shares
+        self.differing = self.spread / np.maximum(measured.counts - 1, 1) / self.shares
+        self.kernels: list[Hyperparameters] = []
+
+    def choose_kernels(self) -> FirstStage | None:
+        """Set ``kernels``. With several targets and no bounds, this fits the first stage,
+        which it returns, and adds its scores to the blocks."""
+        count = len(self.rows_of)
+        fixed = self.kind == "binary" and has_fixed_kernel(self.labels)
+        if fixed:
+            self.precision = balanced(self.labels, self.rows_of, self.trust)
+            kernel = fixed_kernel(self.references, self.raw, self.blocks, self.rng)
+            self.kernels = [kernel] * count
+        else:
+            self.kernels = self._fitted_kernels()
+        if self.kind == "multiclass" or count == 1 or self.bounds.any():
+            return None
+        solver = self._solver(1)
+        ratios = [self._normal_labels(target, solver)[1] for target in range(count)]
+        first, scores = first_stage(
+            solver, self.kernels, self.standard, self.rows_of, ratios
+        )
+        self.blocks = [*self.blocks, SCORES]
+        self.raw = {**self.raw, SCORES: scores}
+        self.references[SCORES] = Reference(SCORES, scores)
+        if fixed:
+            self.kernels = [with_scores(kernel)] * count
+        else:
+            self.kernels = self._fitted_kernels()
+        return first
+
+    def _fitted_kernels(self) -> list[Hyperparameters]:
+        """Hyper-parameters of each target; beyond `MAX_OWN_KERNELS` targets, the same for all."""
+        count = len(self.rows_of)
+        if count <= MAX_OWN_KERNELS:
+            return [
+                self._fitted_kernel([target], HYPER_ROWS) for target in range(count)
+            ]
+        columns = zip(self.standard.T, self.rows_of)
+        varied = [at for at, (y, rows) in enumerate(columns) if np.ptp(y[rows]) > 0]
+        most = min(SHARED_TARGETS, len(varied))
+        chosen = self.rng.choice(varied, most, replace=False).tolist()
+        return [self._fitted_kernel(chosen, SHARED_ROWS)] * count
+
+    def _fitted_kernel(self, targets: Sequence[int], most: int) -> Hyperparameters:
+        """Hyper-parameters of targets that share them, by at most ``most`` molecules. Where
+        some labels are bounds, the others give them first, and then the pseudo-labels too.
+
+        A label that stereoisomers or tautomers of a molecule repeat counts once: it would be
+        taken as proof that labels have no noise. Different labels all count.
+        """
+        blocks = self.blocks
+        exact_of = (self.bounds == 0) & ~np.isnan(self.standard)
+        rows = self._sample(targets, exact_of, most)
+        compared = [
+            between(self.references[name], self.raw[name], rows) for name in blocks
+        ]
+        labels, signs = [], []
+        for target in targets:
+            present = self._one_of_each(rows, exact_of[:, target], target)
+            if not exact_of[rows[present], target].any():
+                continue
+            chosen = rows[present]
+            trust = self.trust[target][np.isin(self.rows_of[target], chosen)]
+            share = self.shares[chosen, target]
+            ratio = share / trust
+            y = self.standard[chosen, target]
+            differing = self.differing[chosen, target] * share
+            labels.append((present, y, ratio, differing))
+            signs.append(self.bounds[chosen, target])
+        exact = [
+            tuple(part[sign == 0] for part in label)
+            for label, sign in zip(labels, signs, strict=True)
+        ]
+        found = marginal_likelihood.fit(blocks, compared, exact)
+        if not any(sign.any() for sign in signs):
+            return found
+        matrix = weighted_sum(blocks, compared, found.weights, found.lengths)
+        for at, ((present, y, ratio, differing), sign) in enumerate(zip(labels, signs)):
+            own = matrix[np.ix_(present, present)]
+            noise = found.noise * ratio + differing
+            y, noise = pseudo_labels(own, y, noise, sign)
+            # Keep this noise fixed: uninformative bounds would drive it to its minimum.
+            fixed = np.where(sign == 0, differing, noise)
+            labels[at] = present, y, ratio * (sign == 0), fixed
+        return marginal_likelihood.fit(blocks, compared, labels)
+
+    def _sample(
+        self, targets: Sequence[int], exact_of: NDArray[np.bool_], most: int
+    ) -> NDArray[np.int64]:
+        """At most ``most`` molecules with a label; half of them have exact labels, or all
+        molecules with exact labels are among them."""
+        labelled = np.unique(np.concatenate([self.rows_of[at] for at in targets]))
+        certain = np.flatnonzero(exact_of[:, targets].any(1))
+        rows = sample(labelled, most, self.rng)
+        if np.isin(rows, certain).sum() >= min(len(certain), most // 2):
+            return rows
+        rows = sample(certain, most // 2, self.rng)
+        uncertain = np.setdiff1d(labelled, certain)
+        return np.union1d(rows, sample(uncertain, most - len(rows), self.rng))
+
+    def _one_of_each(
+        self, rows: NDArray[np.int64], exact: NDArray[np.bool_], target: int
+    ) -> NDArray[np.int64]:
+        """Places in ``rows`` of each label of a molecule under a condition, exact labels before
+        bounds."""
+        places = np.flatnonzero(np.isin(rows, self.rows_of[target]))
+        places = places[np.argsort(~exact[rows[places]], kind="stable")]
+        conditions = self.measured.conditions[rows[places]]
+        labels = self.standard[rows[places], target].astype(np.float32)
+        pairs = np.stack([conditions, labels], 1)
+        return np.sort(places[np.unique(pairs, axis=0, return_index=True)[1]])
+
+    def _solver(self, solutions: int) -> Solver:
+        return Solver(
+            self.references,
+            self.raw,
+            self.blocks,
+            self.kernels,
+            solutions,
+            self.measured.molecules,
+        )
+
+    def solve(self) -> dict[str, Any]:
+        """Solve for each target, and calibrate its predictions: attributes of `Head`."""
+        kernels = self.kernels
+        count = len(self.kernels)
+        keys = self._keys()
+        solver = self._solver(len(set(keys)))
+        dual = np.zeros(self.labels.shape)
+        spread_of_target = np.zeros(count, np.int64)
+        curves = np.ones((2, 2, count, KNOTS))
+        ones = np.ones(count)
+        numbers = {
+            "offset": self.offset,
+            "scale": self.scale,
+            "noise": np.array([kernel.noise for kernel in kernels]),
+            "spread_scale": ones.copy(),
+            "slope": ones.copy(),
+            "intercept": 0 * ones,
+            "logit_std": 0 * ones,
+        }
+        # Targets with equal keys follow each other.
+        for target in sorted(range(count), key=keys.__getitem__):
+            rows = self.rows_of[target]
+            y, ratio = self._normal_labels(target, solver)
+            solution = solver(rows, kernels[target], ratio, self.rng)
+            dual[rows, target] = alpha = cho_solve(solution.factor, y)
+            spread_of_target[target] = solution.spread
+            # Prediction for a molecule from all other molecules.
+            at, covariance = solution.held_out
+            chosen = rows[at]
+            errors = covariance @ alpha[at]
+            held_out = y[at] - errors
+            variance = covariance.diagonal()
+            trust = self.trust[target][at]
+            noise = kernels[target].noise
+            if self.kind != "regression":
+                label = self.labels[chosen, target]
+                line = platt(held_out, label, trust)
+                numbers["slope"][target], numbers["intercept"][target] = line
+                if line[0] == 0:  # the standard error of a share
+                    share = (label.sum() + 1) / (len(label) + 2)
+                    squares = len(label) * share * (1 - share)
+                    numbers["logit_std"][target] = 1 / np.sqrt(squares)
+                continue
+            # Calibrate for a label of weight 1, which a prediction stands for. Errors are
+            # those of single measurements.
+            share = self.shares[chosen, target]
+            single = self.measured.counts[chosen, target] * share / trust
+            usual = np.sqrt(variance + noise * (1 - ratio[at]))
+            std = np.sqrt(variance + noise * (single - ratio[at]))
+            errors = np.sqrt(errors**2 + self.spread[chosen, target]) * (usual / std)
+            sign = self.bounds[chosen, target]
+            if sign.any():
+                limits = self.standard[chosen, target]
+                beyond = size_beyond(held_out, usual, limits, sign)
+                errors = np.where(sign == 0, errors, beyond)
+            curves[:, :, target] = spread_curves(held_out, usual, errors, share)
+            calibrated = usual * curve_factors(*curves[:, :, target], held_out, usual)
+            square = np.average((errors / calibrated) ** 2, weights=share)
+            numbers["spread_scale"][target] = np.sqrt(square)
+        return {
+            "weights": np.stack([kernel.weights for kernel in kernels]),
+            "lengths": np.stack([kernel.lengths for kernel in kernels]),
+            "numbers": numbers,
+            "dual": dual,
+            "spread_rows": solver.spread_rows,
+            "spread_factor": solver.spread_factor,
+            "spread_of_target": spread_of_target,
+            "curve_at": curves[0],
+            "curve": curves[1],
+        }
+
+    def _keys(self) -> list[tuple[Any, ...]]:
+        """Equal for targets that share a solution: without bounds, of equal kernels, rows
+        and weights."""
+        columns = zip(self.kernels, self.rows_of, self.precision, self.bounds.T)
+        return [
+            (
+                self.kernels.index(kernel),
+                rows.tobytes(),
+                weight.tobytes() + self.differing[rows, at].tobytes(),
+                at * sign.any(),
+            )
+            for at, (kernel, rows, weight, sign) in enumerate(columns)
+        ]
+
+    def _normal_labels(self, target: int, solver: Solver) -> tuple[Floats, Floats]:
+        """Standardised labels of a target, pseudo-labels in place of bounds; and the
+        variance of the noise of each over the kernel's."""
+        rows = self.rows_of[target]
+        kernel = self.kernels[target]
+        y = self.standard[rows, target]
+        ratio = 1 / self.precision[target]
+        ratio = ratio + self.differing[rows, target] / kernel.noise
+        sign = self.bounds[rows, target]
+        if not sign.any():
+            return y, ratio
+        matrix = solver.matrix_of(kernel)[np.ix_(rows, rows)]
+        y, noise = pseudo_labels(matrix, y, kernel.noise * ratio, sign)
+        return y, noise / kernel.noise
+
+
+def platt(
+    values: Floats, labels: Floats, weights: Floats | None = None
+) -> tuple[float, float]:
+    """Slope and intercept of the logit of a probability, by maximum likelihood.
+
+    Args:
+        values: predictions [n] of molecules that the model was not fitted to.
+        labels: 0 or 1; between for a molecule that has both.
+
+    Returns:
+        slope >= 0 and intercept. The slope is 0, and the probability the share of class
+        1, where the predictions are not better than chance. With a single class, that
+        share counts another molecule of each class.
+    """
+    weights = np.ones(len(labels)) if weights is None else weights
+    share = np.average(labels, weights=weights)
+    if share in (0, 1):
+        share = (labels.sum() + 1) / (len(labels) + 2)
+    else:
+        both = np.tile(values, 2)[:, None]
+        of_one = np.repeat([1, 0], len(labels))
+        mixed = np.concatenate([weights * labels, weights * (1 - labels)])
+        model = LogisticRegression(C=1e3).fit(both, of_one, mixed)
+        if model.coef_[0, 0] > 0:  # better than chance
+            return float(model.coef_[0, 0]), float(model.intercept_[0])
+    return 0.0, float(np.log(share / (1 - share)))
+
+
+def _relative_weights(
+    measured: Measurements, rows_of: list[NDArray[np.int64]]
+) -> list[Floats]:
+    """Weights of the labels of each target, with mean 1 for a single measurement."""
+    weights = []
+    counts = measured.counts * measured.shares
+    for rows, weight, count in zip(rows_of, measured.weights.T, counts.T):
+        weights.append(weight[rows] * (count[rows].sum() / weight[rows].sum()))
+    return weights
+
+
+def _moments(
+    labels: Floats, rows_of: list[NDArray[np.int64]], trust: list[Floats]
+) -> tuple[Floats, Floats]:
+    """Weighted mean and standard deviation of each target [T], of labels that are not NaN;
+    1 if it is constant."""
+    offset = np.zeros(len(rows_of))
+    scale = np.ones(len(rows_of))
+    for target, (rows, weight) in enumerate(zip(rows_of, trust, strict=True)):
+        exact = ~np.isnan(labels[rows, target])
+        y = labels[rows[exact], target]
+        weight = weight[exact]
+        offset[target] = np.average(y, weights=weight)
+        spread = np.sqrt(np.average((y - offset[target]) ** 2, weights=weight))
+        scale[target] = spread if spread > 0 else 1.0
+    return offset, scale

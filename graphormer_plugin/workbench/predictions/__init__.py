@@ -1,0 +1,1 @@
+"""Tables of predictions: read rows, predict them, score and write them."""

@@ -1,0 +1,268 @@
+"""A run of predictions: a table in, a table out, in parts that outlive a kill."""
+
+import dataclasses
+import functools
+import hashlib
+import itertools
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+from graphormer_plugin.data.errors import counted
+from graphormer_plugin.data.files import file_lock, file_sha256, folder_hash, home_path
+from graphormer_plugin.data.row_ranges import Shard
+from graphormer_plugin.data.sources.user_code import import_user_data
+from graphormer_plugin.data.store.featurise import num_workers
+from graphormer_plugin.data.tables.formats import (
+    SmilesTable,
+    check_output,
+    write_table,
+)
+from graphormer_plugin.data.tables.rows import whole_columns
+from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.estimators.domain import domain_file, domain_warnings
+from graphormer_plugin.estimators.prediction import names_and_unit
+from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
+from graphormer_plugin.inference.loading import head_file, load, usable_device
+from graphormer_plugin.inference.model_folder import ModelFolder
+from graphormer_plugin.inference.molecules import read_rows
+from graphormer_plugin.workbench.predictions.part_files import PartFiles
+from graphormer_plugin.workbench.predictions.score_predictions import TableScores
+from graphormer_plugin.workbench.predictions.table_run import (
+    BLOCK_ROWS,
+    PredictedRows,
+    RowBlock,
+    RowRange,
+    TableRun,
+    row_blocks,
+)
+from graphormer_plugin.workers import in_workers
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What predictions depend on, beside the models and the rows.
+
+    Attributes:
+        smiles_column: column of SMILES; empty: see `Table.find_smiles`.
+        head: see `load`.
+        embeddings: whether vectors are written, too.
+        layers: last layers whose vectors are written, see `Predictor.embed`.
+        fingerprint: whether they are GRPE's fingerprints.
+        max_atoms: atoms of the largest molecule; None: the limit of the training.
+        dtype: ``bf16`` multiplies matrices in bfloat16; None does not.
+        user_data_dir: folder with modules of the user.
+    """
+
+    smiles_column: str = ""
+    head: str | None = HEAD_BESIDE_CHECKPOINT
+    embeddings: bool = False
+    layers: int | None = None
+    fingerprint: bool = False
+    max_atoms: int | None = None
+    dtype: str | None = None
+    user_data_dir: str | None = None
+
+    def digest(self, models: ModelFolder, table: Table, rows: RowRange) -> str:
+        """Digest of all that the parts of a run depend on: this, models, input and rows."""
+        files = []
+        for path in models.checkpoints:
+            files.append(path)
+            for beside in (head_file(path, self.head), domain_file(path)):
+                if beside is not None and beside.exists():
+                    files.append(beside)
+        digests = [file_sha256(file) for file in files]
+        if self.user_data_dir is not None:
+            digests.append(folder_hash(home_path(self.user_data_dir)))
+        folder = dataclasses.asdict(models)
+        folder |= {"checkpoints": len(models.checkpoints), "source": ""}
+        options = dataclasses.asdict(self)
+        parts = [options, table.digest, dataclasses.asdict(rows), digests, folder]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How the machine predicts. ``workers`` are processes; None: see `num_workers`."""
+
+    batch_size: int = 128
+    device: str | None = None
+    workers: int | None = None
+    progress: bool = True
+
+
+class Lines(NamedTuple):
+    """Functions that show a line to the person who runs the command."""
+
+    result: Callable[[str], None]
+    warning: Callable[[str], None]
+    error: Callable[[str], None]
+
+
+def predict_table(
+    models: ModelFolder,
+    table: Table,
+    outputs: Sequence[Path],
+    shard: Shard,
+    options: RunOptions,
+    settings: RunSettings,
+    lines: Lines,
+) -> None:
+    """Predict the rows of a table, write them, and show their metrics if they have labels.
+
+    A run that was killed goes on; one that was killed behind its last row shows its
+    summary. A second process with this output waits.
+
+    Args:
+        outputs: the table to write, and a .npy file where the options ask for vectors.
+    """
+    check_output(outputs[0], table)
+    waiting = f"another process writes {outputs[0]}; waiting"
+    with file_lock(outputs[0], lambda: lines.warning(waiting), keep=False):
+        column = table.find_smiles(options.smiles_column)
+        options = replace(options, smiles_column=column)
+        # Read the whole file first: an error in the last row must not show up after hours.
+        count = table.count()
+        if count == 0:
+            raise ValueError(f"{table.path}: {table.no_rows}")
+        rows = RowRange(*shard.rows(count), max(BLOCK_ROWS, 4 * settings.batch_size))
+        parts = PartFiles(outputs, options.digest(models, table, rows))
+        if (summary := parts.finished()) is not None:
+            lines.result(f"{outputs[0]} is finished\n{summary}")
+            parts.remove()
+            return
+        run = _table_run(models, table, options, settings)
+        for note in table.notes:
+            lines.warning(f"{table.path}: {note}")
+        for folder in parts.others():
+            text = "is left of a run with other options, models or input"
+            lines.warning(f"{folder} {text}")
+        predictor = run.predictor
+        scores = TableScores(
+            predictor.targets, predictor.logs, table, models.missing_labels
+        )
+        _write_parts(run, rows, parts, scores, options, settings, lines)
+        parts.remove()
+
+
+def _write_parts(
+    run: TableRun,
+    rows: RowRange,
+    parts: PartFiles,
+    scores: TableScores,
+    options: RunOptions,
+    settings: RunSettings,
+    lines: Lines,
+) -> None:
+    """Predict the parts that are missing, write the outputs, and show the summary."""
+    table = run.table
+    output = parts.outputs[0]
+    started = time.monotonic()
+    failed = 0
+    outside: Counter[str] = Counter()
+    done = min(parts.count * rows.size, rows.total)
+    new = _predicted(run, rows.after(done), options, settings)
+    try:
+        with tqdm(total=rows.total, unit="mol", disable=not settings.progress) as bar:
+            for part in itertools.chain(parts.read(), map(parts.write, new)):
+                scores.add(part)
+                failed += part.failed
+                outside += part.outside
+                bar.update(len(part.cells))
+        rate = (rows.total - done) / (time.monotonic() - started)
+        without = f", {failed:,} without prediction" if failed else ""
+        counts = f"{counted(rows.total, 'row')}{without}; {names_and_unit(run.predictor.targets)}"
+        summary = f"{output}: {counts}; {rate:,.0f} molecules/s"
+        if text := scores.text(lines.warning):
+            summary += f"\n{text}"
+
+        def _write(cells: Iterator[list[str]]) -> None:
+            written = itertools.chain([[*table.header, *run.names]], cells)
+            numbers = {*itertools.compress(run.names, run.numbers)}
+            smiles = run.smiles_column
+            write_table(output, written, table, smiles, numbers, rows.first, rows.end)
+
+        parts.join(rows.total, run.width, _write, summary)
+    except BaseException:
+        if parts.count:
+            complete = min(parts.count * rows.size, rows.total)
+            lines.error(
+                f"the first {counted(complete, 'row', 'are')} kept, the same command goes on"
+            )
+        raise
+    lines.result(summary)
+    predictor = run.predictor
+    columns = predictor.extra_columns
+    for line in domain_warnings(outside, predictor.domains, rows.total, columns):
+        lines.warning(line)
+    if failed == rows.total > 0:
+        where = f"; the reasons are in column {run.names[-1]!r}"
+        if not isinstance(table, SmilesTable):  # it has no other column
+            where += ". --smiles-column names another column"
+        column = run.smiles_column
+        lines.warning(f"nothing in column {column!r} could be predicted{where}")
+
+
+def _predicted(
+    run: TableRun, rows: RowRange, options: RunOptions, settings: RunSettings
+) -> Iterator[PredictedRows]:
+    """Yield the predictions for parts of rows, in their order.
+
+    On a CPU each worker predicts on one thread, so that no core waits for another. With a
+    GPU the workers only read SMILES.
+    """
+    blocks: Iterator[RowBlock] = row_blocks(run.table, rows)
+    on_cpu = run.predictor.device.type == "cpu"
+    fork = sys.platform == "linux"
+    least = [BLOCK_ROWS + 1] if on_cpu and fork else []
+    workers = num_workers(settings.workers, rows.total, *least)
+    start = functools.partial(_start_worker, options.user_data_dir)
+    if on_cpu or not workers:
+        return in_workers(workers, run, ((block,) for block in blocks), start, fork)
+    blocks, again = itertools.tee(blocks)
+    calls = ((run.smiles(block),) for block in again)
+    reader = functools.partial(read_rows, run.reader)
+    read = in_workers(workers, reader, calls, start)
+    return (run.predict(block, *molecules) for block, molecules in zip(blocks, read))
+
+
+def _start_worker(user_data_dir: str | None) -> None:
+    """Use one thread, and import the modules of the user."""
+    torch.set_num_threads(1)
+    threadpool_limits(1)
+    if user_data_dir is not None:
+        import_user_data(home_path(user_data_dir))
+
+
+def _table_run(
+    models: ModelFolder, table: Table, options: RunOptions, settings: RunSettings
+) -> TableRun:
+    """The models, on their device, with the options of the predictions."""
+    device = usable_device(settings.device)
+    predictor = load(models, options.user_data_dir, options.head).to(device)
+    layers = None
+    if options.embeddings:
+        layers = options.layers or predictor.member.own_layers(options.fingerprint)
+    if options.dtype == "bf16":
+        predictor.bfloat16()
+    extra = [name for name in predictor.extra_columns if name in table.places]
+    read = whole_columns(table, extra) if extra else {}
+    return TableRun(
+        predictor,
+        table,
+        options.smiles_column,
+        batch_size=settings.batch_size,
+        max_atoms=options.max_atoms,
+        layers=layers,
+        fingerprint=options.fingerprint,
+        numbers_in={name: read[name].number for name in read},
+    )

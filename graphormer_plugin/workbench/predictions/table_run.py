@@ -1,0 +1,287 @@
+"""Predictions for the rows of a table: the columns that `graphormer-predict` adds."""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from graphormer_plugin.data.columns import FORCES, Level
+from graphormer_plugin.data.errors import is_out_of_memory
+from graphormer_plugin.data.graphs.smiles import SMILES
+from graphormer_plugin.data.tables.cells import number_in
+from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.estimators.domain import outside_domain
+from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.prediction import Prediction
+from graphormer_plugin.inference.embedding import check_layers
+from graphormer_plugin.inference.molecules import Molecules, read_rows
+from graphormer_plugin.inference.prediction_columns import (
+    OutputColumn,
+    prediction_columns,
+)
+from graphormer_plugin.inference.predictor import Predictor
+from graphormer_plugin.workbench.predictions.table_columns import (
+    forces_column,
+    free_names,
+    parts_column,
+)
+
+BLOCK_ROWS = 512  # rows that are predicted together, at least
+REASON = "reason"  # column that says why a row has no prediction
+
+
+@dataclass(frozen=True)
+class RowRange:
+    """Rows of a table from ``first`` to before ``end``, predicted ``size`` at a time."""
+
+    first: int
+    end: int
+    size: int
+
+    @property
+    def total(self) -> int:
+        """Number of rows."""
+        return self.end - self.first
+
+    def after(self, count: int) -> "RowRange":
+        """The range without its first rows."""
+        return replace(self, first=self.first + count)
+
+
+class RowBlock(NamedTuple):
+    """Consecutive rows of a table: the number of the first one, and the cells of each."""
+
+    first: int
+    cells: list[list[str]]
+
+
+class PredictedRows(NamedTuple):
+    """Rows of the output.
+
+    Attributes:
+        values: predictions [rows, C], NaN in rows without one.
+        vectors: float32 [rows, D], NaN in rows without one; D is `TableRun.width`.
+        outside: see `outside_domain`.
+    """
+
+    cells: list[list[str]]
+    values: np.ndarray
+    vectors: np.ndarray
+    outside: Counter[str]
+
+    @property
+    def failed(self) -> int:
+        """Number of rows without a prediction."""
+        return int(np.isnan(self.values).all(1).sum())
+
+
+def row_blocks(table: Table, rows: RowRange) -> Iterator[RowBlock]:
+    """Yield the rows of a range, ``size`` at a time."""
+    cells = (c for *_, c in table.rows_between(table.header, rows.first, rows.end))
+    for first in range(rows.first, rows.end, rows.size):
+        yield RowBlock(first, list(itertools.islice(cells, rows.size)))
+
+
+class TableRun:
+    """Predicts rows of a table.
+
+    Args:
+        table: has the header of the input.
+        max_atoms: atoms of the largest molecule; None: the smallest limit of the models.
+        layers: last layers whose vectors are computed, too, see `Predictor.embed`; None: no
+            vectors.
+        numbers_in: functions that read the cells of columns as numbers, by name; by default
+            `number_in`.
+
+    Attributes:
+        names: names of the new columns, the last of which is the reason.
+        numbers: whether each of them has numbers.
+        width: numbers of a vector; 0 without vectors.
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        table: Table,
+        smiles_column: str,
+        *,
+        batch_size: int = 128,
+        max_atoms: int | None = None,
+        layers: int | None = None,
+        fingerprint: bool = False,
+        numbers_in: Mapping[str, Callable[[str], float]] = MappingProxyType({}),
+    ) -> None:
+        self.predictor = predictor
+        self.table = table
+        self.smiles_column = smiles_column
+        self.batch_size = batch_size
+        self.layers = layers
+        self.fingerprint = fingerprint
+        self.reader = predictor.reader(max_atoms)
+        table.give(self.reader.featuriser.text)
+        self.width = 0 if layers is None else predictor.member.vector_width(layers)
+        if layers:
+            check_layers(predictor.model, layers, fingerprint=fingerprint)
+        extra_columns = predictor.extra_columns
+        if lacking := [name for name in extra_columns if name not in table.header]:
+            raise ValueError(
+                f"{table.path}: no column {lacking[0]!r}; the model reads the columns "
+                f"{', '.join(extra_columns)} beside the molecules"
+            )
+        self.place = table.header.index(smiles_column)
+        self.extra = [
+            (table.header.index(name), numbers_in.get(name, number_in))
+            for name in extra_columns
+        ]
+        none = np.empty((0, predictor.targets.num_outputs))
+        per_target = any(domain.labelled is not None for domain in predictor.domains)
+        columns = self._columns(
+            Prediction(
+                none,
+                none if predictor.has_spread else None,
+                (none if per_target else none[:, 0]) if predictor.domains else None,
+            )
+        )
+        if predictor.targets.vector == FORCES:
+            columns.append(forces_column([]))
+        self.level = predictor.targets.level
+        if self.level is not Level.GRAPH:
+            columns = [parts_column(self.level, [])]
+        names = [*(column.name for column in columns), REASON]
+        self.names = free_names(names, table.taken)
+        self.numbers = [*(column.is_number for column in columns), False]
+
+    def smiles(self, block: RowBlock) -> list[str]:
+        """SMILES of rows."""
+        return [cells[self.place].strip() for cells in block.cells]
+
+    def __call__(self, block: RowBlock) -> PredictedRows:
+        """Read and predict rows."""
+        return self.predict(block, *read_rows(self.reader, self.smiles(block)))
+
+    def predict(
+        self, block: RowBlock, molecules: Molecules, reasons: dict[int, str]
+    ) -> PredictedRows:
+        """Predict rows that `read_rows` has read; ``reasons`` gets further reasons."""
+        count = len(block.cells)
+        new = len(self.names) - 1
+        extra = self._extra(block, reasons)
+        values = np.full((count, self.predictor.targets.num_outputs), np.nan)
+        vectors = np.full((count, self.width), np.nan, np.float32)
+        cells = np.full((count, new), "", object)
+        outside: Counter[str] = Counter()
+        if len(molecules):
+            rows = molecules.chunk.row
+            try:
+                prediction, parts_of_each = self._estimate(molecules, extra[rows])
+                embedded = self._embed(molecules)
+                forces = self._forces(molecules)
+            except (RuntimeError, MemoryError) as error:
+                raise self._too_large(block, molecules, error) from error
+            parts = [np.c_[part] for part in prediction if part is not None]
+            finite = np.isfinite(np.concatenate(parts, 1)).all(1)
+            for of_each in (forces, parts_of_each):
+                for number, of_atoms in enumerate(of_each):
+                    finite[number] &= np.isfinite(of_atoms).all()
+            for row in rows[~finite].tolist():
+                reasons.setdefault(row, "the prediction is not finite")
+            is_predicted = np.array(
+                [row not in reasons for row in rows.tolist()], np.bool_
+            )
+            prediction = Prediction(
+                *(None if part is None else part[is_predicted] for part in prediction)
+            )
+            rows = rows[is_predicted]
+            values[rows] = prediction.values
+            vectors[rows] = embedded[is_predicted]
+            columns = self._columns(prediction)
+            if forces:
+                columns.append(forces_column(itertools.compress(forces, is_predicted)))
+            if self.level is not Level.GRAPH:
+                parts = itertools.compress(parts_of_each, is_predicted)
+                columns = [parts_column(self.level, parts)]
+            cells[rows] = np.array([c.cells for c in columns], object).T
+            if prediction.in_domain is not None:
+                mols = list(itertools.compress(molecules.described, is_predicted))
+                domains = self.predictor.domains
+                outside = outside_domain(
+                    domains,
+                    MoleculeFacts.of(mols),
+                    prediction.in_domain,
+                    self.predictor.extra_columns,
+                    extra[rows],
+                )
+        lines = [
+            [*self._shown(old), *added, reasons.get(row, "")]
+            for row, (old, added) in enumerate(zip(block.cells, cells.tolist()))
+        ]
+        return PredictedRows(lines, values, vectors, outside)
+
+    def _shown(self, cells: list[str]) -> list[str]:
+        """Cells of a row for the output, without positions."""
+        if self.table.text == SMILES:
+            return cells
+        shown = [*cells]
+        shown[self.place], *_ = cells[self.place].split("\n", 1)
+        return shown
+
+    def _extra(self, block: RowBlock, reasons: dict[int, str]) -> np.ndarray:
+        """Numbers of the columns that the models need [rows, columns]."""
+        extra = np.full((len(block.cells), len(self.extra)), np.nan)
+        for row, cells in enumerate(block.cells):
+            try:
+                extra[row] = [number(cells[place]) for place, number in self.extra]
+            except ValueError as error:
+                reasons.setdefault(row, str(error))
+        return extra
+
+    def _estimate(
+        self, molecules: Molecules, extra: np.ndarray
+    ) -> tuple[Prediction, list[np.ndarray]]:
+        """Predictions of molecules, and those of their parts; a model has the one or the other,
+        and zeros in place of the predictions of molecules."""
+        options = {"batch_size": self.batch_size, "extra": extra}
+        if self.level is Level.GRAPH:
+            return self.predictor.estimate(molecules, **options), []
+        zeros = np.zeros((len(molecules), self.predictor.targets.num_outputs))
+        return Prediction(zeros), self.predictor.predicted_parts(molecules, **options)
+
+    def _embed(self, molecules: Molecules) -> np.ndarray:
+        """Vectors of molecules [n, `width`]."""
+        if self.layers is None:
+            return np.empty((len(molecules), 0))
+        options = {"batch_size": self.batch_size, "fingerprint": self.fingerprint}
+        return self.predictor.embed(molecules, self.layers, **options)
+
+    def _forces(self, molecules: Molecules) -> list[np.ndarray]:
+        """Forces on the atoms of each molecule [N, 3], of a model that was trained on some."""
+        if self.predictor.targets.vector != FORCES:
+            return []
+        return self.predictor.energies_and_forces(molecules, self.batch_size)[1]
+
+    def _columns(self, prediction: Prediction) -> list[OutputColumn]:
+        """The new columns without the reason."""
+        predictor = self.predictor
+        return prediction_columns(
+            predictor.targets,
+            *prediction,
+            logs=predictor.logs,
+            interval=predictor.interval,
+        )
+
+    def _too_large(
+        self, block: RowBlock, molecules: Molecules, error: Exception
+    ) -> Exception:
+        """The error with the rows, if the memory was not enough; else the error."""
+        if not is_out_of_memory(error):
+            return error
+        nodes = int(molecules.chunk.num_nodes.max())
+        return ValueError(
+            f"rows {block.first} to {block.first + len(block.cells) - 1} do not fit into "
+            f"memory, their largest molecule has {nodes:,} atoms; give a --batch-size "
+            f"below {self.batch_size}, or leave out large molecules"
+        )

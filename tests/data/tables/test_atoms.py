@@ -1,0 +1,142 @@
+"""Extended xyz files and databases of ASE, read with their positions."""
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.store.build import get_store
+from graphormer_plugin.data.tables.atoms import AtomsTable
+from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.data.tables.options import DatasetOptions
+
+ase = pytest.importorskip("ase", reason="pip install ase")
+io = pytest.importorskip("ase.io", reason="pip install ase")
+
+FRAMES = 12
+
+
+def atoms_of(number):
+    """Water with stretched bonds."""
+    stretch = 1 + number / 100
+    pos = np.array([[0, 0, 0.12], [0.76, 0, -0.48], [-0.76, 0, -0.48]]) * stretch
+    return ase.Atoms("OHH", pos + 3)
+
+
+def forces_of(number):
+    return np.arange(9.0).reshape(3, 3) + number
+
+
+def write_xyz(path, energy="energy", forces="forces"):
+    frames = []
+    for number in range(FRAMES):
+        atoms = atoms_of(number)
+        atoms.info[energy] = -14.0 - number
+        atoms.info["source"] = "made"
+        atoms.arrays[forces] = forces_of(number)
+        frames.append(atoms)
+    io.write(path, frames, format="extxyz")
+
+
+def prepare(path, **options):
+    options = {"positions": "file", "progress": False} | options
+    root = str(path.parent / "root")
+    return get_store(DatasetOptions(name=str(path), data_root=root, **options))
+
+
+def check(store, energy="energy", shift=0.0):
+    """Atoms, centred positions, energies and forces of all frames."""
+    assert store.targets.names == [energy] and store.featuriser == "atoms"
+    assert store.schema.node_dims == [119, 3] and store.schema.bond_dims == []
+    assert store.target[:, 0].tolist() == [-14.0 - n for n in range(FRAMES)]
+    for number in range(FRAMES):
+        rows = slice(3 * number, 3 * number + 3)
+        pos = atoms_of(number).positions
+        assert store.columns["x"][rows].tolist() == [[8, 1], [1, 1], [1, 1]]
+        found = store.columns["pos"][rows]
+        np.testing.assert_allclose(found, pos - pos.mean(0), atol=1e-6)
+        assert np.array_equal(store.columns["forces"][rows], forces_of(number))
+    assert store.columns["pos"].dtype == np.float32
+
+
+@pytest.mark.parametrize("suffix", ["", "_xtb"])
+def test_an_xyz_file(tmp_path, suffix):
+    """Energies and forces are found by their usual names."""
+    path = tmp_path / "water.xyz"
+    write_xyz(path, f"energy{suffix}", f"forces{suffix}")
+    check(prepare(path), f"energy{suffix}")
+
+
+def test_other_names_are_options(tmp_path):
+    path = tmp_path / "water.extxyz"
+    write_xyz(path, "e", "slope")
+    store = prepare(path, target_columns="e", forces_column="slope")
+    check(store, "e")
+    with pytest.raises(DatasetError, match="no forces 'f', atoms have"):
+        prepare(path, target_columns="e", forces_column="f")
+    assert "forces" not in prepare(path, target_columns="e").columns
+
+
+@pytest.mark.parametrize("place", ["calculator", "data"])
+def test_a_database(tmp_path, place):
+    """Energies and forces of a calculator, and nablaDFT's in the data of a row."""
+    from ase.calculators.singlepoint import SinglePointCalculator
+    from ase.db import connect
+
+    path = tmp_path / "water.db"
+    with connect(path, use_lock_file=False) as database:
+        for number in range(FRAMES):
+            atoms = atoms_of(number)
+            known = {"energy": -14.0 - number, "forces": forces_of(number)}
+            data = {"energy": [known["energy"]], "forces": known["forces"]}
+            if place == "calculator":
+                atoms.calc = SinglePointCalculator(atoms, **known)
+            database.write(atoms, data=data if place == "data" else {}, source="made")
+    check(prepare(path))
+
+
+def test_tags_and_periodic_cells(tmp_path, caplog):
+    path = tmp_path / "slab.xyz"
+    frames = []
+    for number in range(FRAMES):
+        atoms = atoms_of(number)
+        atoms.set_tags([0, 1, 2])
+        atoms.set_cell([8, 8, 8])
+        atoms.pbc = True
+        atoms.info["energy"] = float(number)
+        frames.append(atoms)
+    io.write(path, frames, format="extxyz")
+    store = prepare(path)
+    assert store.columns["x"][:3].tolist() == [[8, 0], [1, 1], [1, 2]]
+    assert f"{FRAMES} frames with periodic cells" in caplog.text
+    frames[3].set_tags([0, 1, 7])
+    io.write(path, frames, format="extxyz")
+    with pytest.raises(
+        DatasetError, match="3 frames can be read, then ValueError: tags"
+    ):
+        AtomsTable(path)
+
+
+def test_the_column_of_atoms_begins_with_the_formula(tmp_path):
+    path = tmp_path / "water.xyz"
+    write_xyz(path)
+    table = open_table(path)
+    table.give("atoms")
+    assert table.header == ["atoms", "source", "energy"]
+    assert table.find_smiles("") == "atoms" and table.count() == FRAMES
+    _, line, cells = next(table.rows(["energy", "atoms", "source"]))
+    assert (line, cells[0], cells[2]) == (1, "-14.0", "made")
+    assert cells[1].startswith("H2O\n{")
+
+
+def test_an_option_changes_the_store(tmp_path):
+    sdf = tmp_path / "made.csv"
+    rows = "\n".join(f"{'C' * n}O,{n}" for n in range(1, 13))
+    sdf.write_text(f"smiles,y\n{rows}\n")
+    plain = prepare(sdf, positions="none")
+    embedded = prepare(sdf, positions="rdkit")
+    assert plain.fingerprint != embedded.fingerprint
+    assert "pos" not in plain.columns and embedded.featuriser == "ogb_rdkit"
+    atoms = int(plain.columns["node_offset"][-1])
+    assert embedded.columns["pos"].nbytes == 12 * atoms  # 348 bytes of 29 atoms
+    again = prepare(sdf, positions="rdkit", rebuild=True)
+    assert again.fingerprint == embedded.fingerprint

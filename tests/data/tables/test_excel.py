@@ -1,0 +1,49 @@
+"""Excel workbooks of molecules."""
+
+import importlib.util
+
+import openpyxl
+import pytest
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.tables.formats import is_table, open_table, stem
+from graphormer_plugin.data.tables.options import DatasetOptions
+from support.stores import csv_dataset
+
+ROWS = [["smiles", "y", None, "n"], ["CCO", 1.5, None, 1], [None] * 4]
+ROWS += [["CN", "#N/A", None, 20], ["C", -0.25, None, 3]]
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Function: a workbook of rows, and a second sheet."""
+
+    def write(rows, name="table.xlsx"):
+        book = openpyxl.Workbook()
+        for row in rows:
+            book.active.append(row)
+        book.create_sheet().append(["other"])
+        book.save(tmp_path / name)
+        return tmp_path / name
+
+    return write
+
+
+def test_the_first_sheet(write):
+    path = write(ROWS)
+    table = open_table(path)
+    assert is_table(path) and stem(path) == "table"
+    assert table.header == ["smiles", "y", "n"]
+    rows = [*table.rows(["n", "smiles"])]
+    assert rows == [(0, 2, ["1", "CCO"]), (1, 4, ["20", "CN"]), (2, 5, ["3", "C"])]
+    source = csv_dataset(DatasetOptions(str(path), target_columns=("y",)))
+    assert source.targets[[0, 2], 0].tolist() == [1.5, -0.25]
+    assert source.targets[1, 0] != source.targets[1, 0]
+
+
+def test_not_readable(write, tmp_path, monkeypatch):
+    with pytest.raises(DatasetError, match="the first sheet is empty"):
+        open_table(write([]))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DatasetError, match=r"pip install 'graphormer-plugin\[excel\]'"):
+        open_table(tmp_path / "table.xlsx")

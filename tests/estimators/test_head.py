@@ -1,0 +1,135 @@
+"""Predictions of heads, and their files."""
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.data.files import read_arrays
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.estimators.head import read_head
+from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.workbench.fitting.fit import fit_on_features
+from support.heads import (
+    ALL,
+    WIDTH,
+    features,
+    fitted,
+    labels,
+    molecules,
+    predictions_of,
+)
+
+
+def test_classes(rng):
+    smiles, raw = features(60, rng, ["vectors"])
+    y = (raw["vectors"][:, :1] > 0.3).astype(float)
+    y[::7] = np.nan
+    head = fitted(raw, smiles, y, "binary")
+    other = rng.normal(size=(200, WIDTH)).astype(np.float32)
+    found = predictions_of(head, other)
+    assert (0 < found.values).all() and (found.values < 1).all()
+    truth = other[:, 0] > 0.3
+    assert found.values[truth].mean() > 0.7 > 0.3 > found.values[~truth].mean()
+    # By sampling the latent value, which the probability is a logistic function of.
+    mean, variance, _ = head._latent(head._compared({"vectors": other[:4]}))
+    latent = mean + np.sqrt(variance) * rng.normal(size=(4, 100_000))
+    numbers = head.numbers
+    sampled = 1 / (1 + np.exp(-numbers["slope"] * latent - numbers["intercept"]))
+    np.testing.assert_allclose(found.std[:4, 0], sampled.std(1), rtol=0.03)
+
+
+def test_a_constant_probability_has_a_spread():
+    """Labels that no feature explains: the standard error of their share."""
+    raw = {"vectors": np.zeros((100, WIDTH), np.float32)}
+    y = (np.arange(100) % 4 == 0).astype(float)[:, None]
+    found = fitted(raw, molecules(100), y, "binary").predict_features(raw)
+    np.testing.assert_allclose(found.values, 0.25)
+    np.testing.assert_allclose(found.std, np.sqrt(0.25 * 0.75 / 100), rtol=0.03)
+
+
+def test_several_classes(rng, tmp_path):
+    """One against all others; a class that no molecule has is improbable."""
+    smiles, raw = features(90, rng, ["vectors"])
+    y = raw["vectors"][:, :3].argmax(1).astype(float)[:, None]
+    y[::8] = np.nan
+    schema = TargetSchema(["taste"], kind="multiclass").with_classes(
+        [["bitter", "sour", "sweet", "umami"]]
+    )
+    head = fit_on_features(
+        raw, MoleculeFacts.of(smiles, tautomers=True), y, schema, blocks=["vectors"]
+    )
+    other = rng.normal(size=(200, WIDTH)).astype(np.float32)
+    found = predictions_of(head, other)
+    assert found.values.shape == found.std.shape == (200, 4)
+    np.testing.assert_allclose(found.values.sum(1), 1)
+    assert (found.values.argmax(1) == other[:, :3].argmax(1)).mean() > 0.7
+    assert found.values[:, 3].max() < 0.1
+    head.save(tmp_path / "head.npz")
+    again = read_head(tmp_path / "head.npz")
+    assert again.targets == schema
+    np.testing.assert_array_equal(predictions_of(again, other).values, found.values)
+    with pytest.raises(
+        ValueError, match="label 1 of taste .* expected a class number 0..3"
+    ):
+        fit_on_features(
+            raw,
+            MoleculeFacts.of(smiles, tautomers=True),
+            y + 2,
+            schema,
+            blocks=["vectors"],
+        )
+
+
+def test_further_columns(rng, tmp_path):
+    """They join the kernel, are saved with their names, and predictions need them."""
+    smiles, raw = features(40, rng, ["vectors"])
+    raw["extra"] = rng.normal(size=(40, 2))
+    raw["extra"][3, 1] = np.nan
+    y = labels(raw, rng) + 3 * raw["extra"][:, :1]
+    head = fitted(raw, smiles, y, extra_columns=["pH", "T"])
+    head.save(tmp_path / "head.npz")
+    again = read_head(tmp_path / "head.npz")
+    assert again.extra_columns == ["pH", "T"] and not again.molecule_blocks
+    new = rng.normal(size=(5, WIDTH)).astype(np.float32), (), rng.normal(size=(5, 2))
+    np.testing.assert_array_equal(
+        predictions_of(head, *new)[0], predictions_of(again, *new)[0]
+    )
+    higher = predictions_of(again, new[0], (), new[2] + [1, 0]).values
+    assert (higher > predictions_of(again, *new).values).all()
+
+
+@pytest.mark.parametrize("kind", ["regression", "binary"])
+def test_saved_and_read(rng, tmp_path, kind):
+    smiles, raw = features(30, rng)
+    y = np.concatenate([labels(raw, rng), labels(raw, rng)], 1)
+    y[4:9, 1] = np.nan
+    if kind == "binary":
+        y = np.where(np.isnan(y), np.nan, y > 0)
+    schema = TargetSchema(["a", "b"], "eV", kind)
+    head = fit_on_features(
+        raw, MoleculeFacts.of(smiles, tautomers=True), y, schema, "abc", blocks=ALL
+    )
+    head.save(tmp_path / "head.npz")
+    again = read_head(tmp_path / "head.npz", "abc")
+    assert again.targets == schema and str(again) == str(head)
+    first = predictions_of(head, raw["vectors"], smiles)
+    for one, other in zip(first, predictions_of(again, raw["vectors"], smiles)):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="belongs to another checkpoint"):
+        read_head(tmp_path / "head.npz", "abd")
+
+
+@pytest.mark.parametrize(
+    "name", ["offset", "noise", "weights", "dual", "extra", "labelled"]
+)
+def test_arrays_of_another_size(rng, tmp_path, name):
+    """They are refused, also where numpy would broadcast them."""
+    smiles, raw = features(30, rng, ["vectors"])
+    raw["extra"] = rng.normal(size=(30, 1))
+    y = np.concatenate([labels(raw, rng), labels(raw, rng)], 1)
+    y[4:9, 1] = np.nan
+    fitted(raw, smiles, y, extra_columns=["pH"]).save(tmp_path / "head.npz")
+    arrays = read_arrays(tmp_path / "head.npz")
+    arrays[name] = arrays[name][:1]
+    np.savez(tmp_path / "head.npz", **arrays)
+    with pytest.raises(ValueError, match=rf"head.npz is not a head.*{name} \(1,"):
+        read_head(tmp_path / "head.npz")

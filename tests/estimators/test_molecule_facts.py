@@ -1,0 +1,28 @@
+"""Facts of molecules that fits and domains keep."""
+
+import numpy as np
+from rdkit import Chem
+
+from graphormer_plugin.data.graphs.smiles import identity_of
+from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+
+
+def test_facts():
+    texts = ["*CO", "[H][H]", "c1ccccc1Cl", "C[C@H](O)F"]
+    facts = MoleculeFacts.of(texts, tautomers=True)
+    assert [np.flatnonzero(row).tolist() for row in facts.elements] == [
+        *([0, 6, 8], [1], [6, 17], [6, 8, 9])
+    ]
+    assert facts.atoms.tolist() == [2, 0, 7, 4]  # a dummy atom is none
+    mols = [Chem.MolFromSmiles(text) for text in texts]
+    assert facts.identity.tolist() == [*map(identity_of, mols)]
+    assert max(facts.identity) >= 2**63  # none is rounded
+    some = facts[np.array([False, True, False, True])]
+    assert some.identity.tolist() == facts.identity[[1, 3]].tolist()
+    assert some.tautomer.tolist() == facts.tautomer[[1, 3]].tolist()
+
+
+def test_none():
+    facts = MoleculeFacts.of([])
+    assert len(facts) == len(facts.identity) == len(facts.elements) == 0
+    assert facts.tautomer is None and facts[[]].tautomer is None

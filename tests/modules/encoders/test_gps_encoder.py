@@ -1,0 +1,143 @@
+"""GPS: layers with the numbers of the released code, and exact small answers."""
+
+import pytest
+import torch
+
+from graphormer_plugin.modules import (
+    BiasedAttention,
+    Edges,
+    GPSLayer,
+    LayerSettings,
+    MaskedBatchNorm,
+    NodeLayout,
+)
+from graphormer_plugin.modules.encoders.message_passing import MessagePassingLayer
+from graphormer_plugin.modules.encodings.attn_bias import FORBIDDEN
+from support.golden import golden_state, load_golden
+
+# Names of the released classes and ours.
+NAMES = {
+    "local_model.nn.": "local.convolution.conv.nn.",
+    "local_model.eps": "local.convolution.conv.eps",
+    "local_model.A.": "local.convolution.own.",
+    "local_model.B.": "local.convolution.neighbour.",
+    "local_model.C.": "local.convolution.edge.",
+    "local_model.D.": "local.convolution.target.",
+    "local_model.E.": "local.convolution.source.",
+    "local_model.bn_node_x.": "local.norm.",
+    "local_model.bn_edge_e.": "local.convolution.norm.",
+    "self_attn.in_proj_": "attention.qkv_proj.",
+    "self_attn.out_proj.": "attention.out_proj.",
+    "norm1_local.": "local_norm.",
+    "norm1_attn.": "attention_norm.",
+    "ff_linear1.": "fc1.",
+    "ff_linear2.": "fc2.",
+    "norm2.": "ffn_norm.",
+    # the place of the second map behind an absent norm
+    "conv.nn.2.": "conv.nn.3.",
+}
+
+
+def renamed(name):
+    for theirs, ours in NAMES.items():
+        name = name.replace(theirs, ours)
+    return name
+
+
+def make_layer(conv, dim=16, num_heads=4):
+    gated = conv == "gatedgcn"
+    settings = LayerSettings(dim, norm="batch" if gated else "none", edge_vectors=True)
+    options = {} if gated else {"hidden_dim": dim, "learned_share": False}
+    return GPSLayer(
+        MessagePassingLayer(conv, settings, linear=not gated, **options),
+        BiasedAttention(dim, num_heads),
+        dim,
+        ffn_dim=2 * dim,
+        activation="relu",
+        norm=MaskedBatchNorm,
+    )
+
+
+def layout_of(graph):
+    sizes = graph.bincount()
+    mask = torch.arange(int(sizes.max())) < sizes.unsqueeze(1)
+    bias = torch.zeros(mask.shape[0], 4, mask.shape[1], mask.shape[1])
+    bias = bias.masked_fill(~mask[:, None, None], FORBIDDEN).double()
+    return NodeLayout(mask, graph), bias
+
+
+@pytest.fixture(params=["gine", "gatedgcn"])
+def released(request):
+    """Arrays of the released code, and our layers with its weights."""
+    arrays = load_golden(f"gps_{request.param}")
+    layers = torch.nn.ModuleList(make_layer(request.param) for _ in range(2)).double()
+    state = {
+        renamed(name): value
+        for name, value in golden_state(arrays).items()
+        if not name.endswith("num_batches_tracked")
+    }
+    layers.load_state_dict(state)
+    tensors = {
+        name: torch.from_numpy(value)
+        for name, value in arrays.items()
+        if value.dtype.kind in "fi"
+    }
+    return layers, tensors
+
+
+def run(layers, arrays):
+    """Nodes after the layers, the vectors of edges, and the input of the nodes."""
+    layout, bias = layout_of(arrays["batch"])
+    first = x = arrays["x"].double().requires_grad_()
+    state = arrays["edge_attr"].double()
+    edges = Edges(arrays["edge_index"], arrays["batch"], state=state)
+    for layer in layers:
+        x, edges = layer(x, edges, layout, bias)
+    return x, edges.state, first
+
+
+def test_agrees_with_the_released_code(released):
+    layers, arrays = released
+    nodes, edges, first = run(layers.eval(), arrays)
+    assert (nodes - arrays["output"]).abs().max() < 1e-10
+    assert (edges - arrays["output_edges"]).abs().max() < 1e-10
+    (nodes * arrays["weight"]).sum().backward()
+    assert (first.grad - arrays["grad_x"]).abs().max() < 1e-10
+    gradients = {
+        renamed(name.removeprefix("grad/")): value
+        for name, value in arrays.items()
+        if name.startswith("grad/")
+    }
+    found = {
+        name: weight.grad
+        for name, weight in layers.named_parameters()
+        if weight.grad is not None
+    }
+    assert found.keys() == gradients.keys()
+    for name, gradient in gradients.items():
+        assert (found[name] - gradient).abs().max() < 1e-10, name
+
+
+def test_agrees_with_the_released_code_in_training(released):
+    layers, arrays = released
+    nodes, _, _ = run(layers.train(), arrays)
+    assert (nodes - arrays["output_training"]).abs().max() < 1e-10
+
+
+def test_norms_of_a_layer_next_to_its_formula():
+    """Maps of zeros leave x: l = h = x, so that x' = 2 BN(x), and the output BN(x')."""
+    layer = make_layer("gine").double().train()
+    for module in layer.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.weight.data.zero_()
+            module.bias.data.zero_()
+    x = torch.tensor([[1.0], [3.0]]).double().expand(2, 16)
+    graph = torch.tensor([0, 0])
+    state = torch.zeros(1, 16).double()
+    edges = Edges(torch.tensor([[0], [1]]), graph, state=state)
+    out, _ = layer(x, edges, *layout_of(graph))
+    # The deviation is 1, then 2.
+    wanted = 2 * (1 + 1e-5) ** -0.5
+    wanted = wanted / (wanted**2 + 1e-5) ** 0.5
+    expected = torch.tensor([[-wanted], [wanted]], dtype=torch.float64)
+    assert torch.allclose(out, expected.expand(2, 16), rtol=0, atol=1e-12)

@@ -1,0 +1,99 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from graphormer_plugin import hub
+from graphormer_plugin.data.graphs.featurisers import featuriser_named
+from graphormer_plugin.data.graphs.smiles import feature_dims
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.inference.checkpoint import checkpoint_path
+from graphormer_plugin.inference.member import Member
+from graphormer_plugin.inference.predictor import Predictor
+from graphormer_plugin.models import build_model
+from graphormer_plugin.workbench.explain.explanation import Explainer, largest
+from graphormer_plugin.workbench.explain.masking import (
+    ATOMS,
+    BRICS_FRAGMENTS,
+    Contribution,
+)
+from graphormer_plugin.workbench.fitting.fit_head import fit_head
+
+START = "grpe_minimol"
+TRAIN = [f"{group}{'C' * k}O" for group in ("", "Cl", "F", "Cl") for k in range(2, 10)]
+LABELS = np.array(["Cl" in smiles for smiles in TRAIN], float)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """A head on two classes, chlorides and others, as graphormer-train leaves it."""
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "replicate1/head1").mkdir(parents=True)
+    path = shutil.copy(checkpoint_path(START), folder / "replicate1/head1/best.pt")
+    schema = TargetSchema(["y"], "", "binary").with_classes([["no", "yes"]])
+    fit_head(path, TRAIN, LABELS, schema=schema).save(
+        folder / "replicate1/head1/head.npz"
+    )
+    words = [f"{smiles},{'yes' if y else 'no'}" for smiles, y in zip(TRAIN, LABELS)]
+    (folder / "molecules.csv").write_text("\n".join(["smiles,y", *words]) + "\n")
+    rows = {"train": list(range(len(TRAIN))), "valid": [], "test": []}
+    (folder / "replicate1/split.json").write_text(json.dumps(rows))
+    return folder / "replicate1/head1/best.pt"
+
+
+@pytest.mark.parametrize(
+    "smiles, predicted, other",
+    [("ClCCCCc1ccccc1", "yes", "no"), ("CCCCOC", "no", "yes")],
+)
+def test_classes(checkpoint, smiles, predicted, other):
+    predictor = hub.load(checkpoint)
+    explain = Explainer(predictor, None, [checkpoint])
+    section = explain(predictor.read([smiles]), {})
+    (_, parts), (_, near), (heading, others) = section.groups
+    assert section.text.startswith("y: probability of yes ")
+    assert heading == "nearest training molecules with another outcome"
+    assert len(near) == 4 and all(f"{other}, " in panel.title for panel in others)
+    atoms = parts[0]
+    assert atoms.title == "atoms, probability"
+    np.testing.assert_array_equal(atoms.values, atoms.values.round(2))
+    if predicted == "yes":
+        assert atoms.values.argmax() == 0 and atoms.values[0] > 0.5
+    else:  # nothing that matters is drawn, or named
+        assert np.abs(atoms.values).max() < 0.2
+        assert " +0," not in section.text and not section.text.endswith(" +0")
+
+
+def test_largest_contributions_of_either_sign_are_named():
+    values = {"C": 1, "N": -3, "O": 2, "F": np.nan, "S": 0.5, "P": 0}
+    parts = [
+        Contribution(BRICS_FRAGMENTS, (at,), name, values[name])
+        for at, name in enumerate(values)
+    ]
+    parts.append(Contribution(ATOMS, (9,), "Cl", 9))  # fragments are named alone
+    assert largest(parts) == "; largest contributions: N -3, O +2, C +1"
+
+
+def test_a_model_of_conformers():
+    """Without an atom, a molecule has another conformer."""
+    torch.manual_seed(0)
+    node_dims, bond_dims = feature_dims()
+    schema = FeatureSchema(len(node_dims), node_dims, bond_dims)
+    targets = TargetSchema(["y"])
+    sizes = {"encoder_layers": 1, "encoder_embed_dim": 16, "gaussian_kernels": 8}
+    options = {"pair_encodings": "gaussians", "gaussian_node_factor": 1.0, **sizes}
+    model = build_model("grpe_tiny", schema, targets, **options)
+    member = Member(model, schema, targets, featuriser_named("ogb_rdkit"))
+    predictor = Predictor([member])
+    section = Explainer(predictor, None, [])(predictor.read(["ClCCO"]), {})
+    (_, parts), *_ = section.groups
+    assert np.isfinite(parts[0].values).all() and len({*parts[0].values}) == 4
+
+
+@pytest.mark.parametrize("name, text", [("atoms", "atoms"), ("ogb_file", "mol blocks")])
+def test_models_of_positions_in_files(checkpoint, name, text):
+    predictor = hub.load(checkpoint)
+    predictor.featuriser = featuriser_named(name)
+    with pytest.raises(ValueError, match=f"the model reads {text}.*are of SMILES"):
+        Explainer(predictor, None, [checkpoint])
