@@ -18,7 +18,7 @@ from fairseq import options
 from graphormer_plugin.__main__ import components
 from graphormer_plugin.models import ARCHITECTURES
 from support.benchmark_files import SMILES, write_all
-from support.golden import golden_state, load_golden
+from support.golden import golden_state, load_golden, write_huggingface
 from support.recipe_server import COMMANDS
 from support.recipes import bash
 from support.springs import write_waters
@@ -211,6 +211,7 @@ def provide(page, clone, trained):
         state = weights_of("graphormer_preln_multi_hop")
         state["encoder.embed_out.weight"] = state["encoder.embed_out.weight"][:1]
         torch.save({"model": state}, clone / "pcqm4mv2_graphormer_base.pt")
+        write_huggingface(clone / "graphormer_folder")
         torch.save(weights_of("grpe_shared"), clone / "last.pt")
         torch.save(weights_of("gt_edges_layernorm"), clone / "weights.pt")
 

@@ -52,6 +52,8 @@ def convert(arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
     if arguments.config:
         with named_damage(f"{arguments.config} holds no JSON object"):
             config = {**json.loads(read_text(arguments.config))}
+    if arguments.node_index:
+        config["node_index"] = arguments.node_index
     imported = import_published(arguments.input, arguments.source, config)
     targets = target_schema(arguments, imported.num_outputs, imported.level)
     count = sum(weight.numel() for weight in imported.state.values())
@@ -130,6 +132,9 @@ def target_schema(
         return TargetSchema(
             [name], kind="multiclass", level=level, num_classes=num_outputs
         )
+    if arguments.target_kind == "multiclass":
+        name = arguments.target_names or "y"
+        return TargetSchema([name], kind="multiclass", num_classes=num_outputs)
     names = ["y"] if num_outputs == 1 else [f"y{i}" for i in range(num_outputs)]
     if arguments.target_names:
         names = [name.strip() for name in arguments.target_names.split(",")]

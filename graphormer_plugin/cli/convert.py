@@ -23,7 +23,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--from",
         dest="source",
         choices=sorted(PUBLISHED_CODES),
-        help="convert IN, a checkpoint of this published code",
+        help="convert IN, a checkpoint of this published code (huggingface: a folder with "
+        "config.json)",
     )
     modes.add_argument(
         "--slim",
@@ -63,10 +64,17 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add(
         "--target-kind",
-        choices=("regression", "binary"),
-        help="kind of the targets (default: regression)",
+        choices=("regression", "binary", "multiclass"),
+        help="kind of the targets (default: regression); the outputs of multiclass are the "
+        "classes of one target",
     )
     add("--target-unit", help="unit of a regression target, for messages")
+    add(
+        "--node-index",
+        choices=("microsoft", "huggingface"),
+        help="preprocessing that a Graphormer was trained with (default: microsoft; in "
+        "folders of huggingface that only for the two published models)",
+    )
     return result
 
 
@@ -90,6 +98,9 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         raise ValueError("no OUT: name the checkpoint to write")
     if arguments.vectors and not arguments.slim:
         raise ValueError("--vectors only works with --slim")
-    for name in ("config", "target_names", "target_kind", "target_unit"):
+    for name in ("config", "target_names", "target_kind", "target_unit", "node_index"):
         if not arguments.source and getattr(arguments, name) is not None:
             raise ValueError(f"{flag_of(name)} only works with --from")
+    graphormers = ("huggingface", "microsoft-graphormer")
+    if arguments.node_index and arguments.source not in graphormers:
+        raise ValueError(f"--node-index only works with --from {'|'.join(graphormers)}")

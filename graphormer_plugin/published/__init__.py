@@ -8,54 +8,44 @@ from fairseq import options as fairseq_options
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
-from torch import Tensor
 
 from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import PathName
 from graphormer_plugin.data.graphs.smiles import feature_dims
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.tables.options import flag_words
-from graphormer_plugin.inference.checkpoint import read_file
 from graphormer_plugin.models import build_model
-from graphormer_plugin.published._shared import Imported
+from graphormer_plugin.published._shared import Imported, read_weights
 from graphormer_plugin.published.csa import import_csa
 from graphormer_plugin.published.graph_transformer import (
     import_graph_transformer,
 )
 from graphormer_plugin.published.graphormer import import_graphormer
 from graphormer_plugin.published.grpe import import_grpe
+from graphormer_plugin.published.huggingface import read_folder
 
 _IMPORTERS = {  # a key for each of `PUBLISHED_CODES`
+    "huggingface": import_graphormer,
     "microsoft-graphormer": import_graphormer,
     "lenscloth-grpe": import_grpe,
     "csa": import_csa,
     "graphtransformer": import_graph_transformer,
 }
-
-
-def read_weights(path: PathName) -> dict[str, Tensor]:
-    """Weights of a published checkpoint: the whole file, or its entry ``model`` (fairseq)
-    or ``model_state`` (GraphGym)."""
-    state = read_file(path)
-    if isinstance(state, Mapping) and isinstance(state.get("model"), Mapping):
-        if "schema" in (state.get("task_state") or {}):
-            raise ValueError(f"{path} is a checkpoint of graphormer_plugin already")
-        state = state["model"]
-    if isinstance(state, Mapping):
-        state = state.get("model_state", state)
-    weights = state.values() if isinstance(state, Mapping) else []
-    if not weights or not all(isinstance(weight, Tensor) for weight in weights):
-        raise ValueError(
-            f"{path} holds no weights, alone, under 'model' or under 'model_state'"
-        )
-    return dict(state)
+CRITERIA = {
+    "regression": "l1_loss",
+    "binary": "binary_logloss",
+    "multiclass": "multiclass_cross_entropy",
+}
 
 
 def import_published(
     path: PathName, source: str, config: Mapping[str, Any]
 ) -> Imported:
-    """Read a checkpoint of another code."""
-    weights = read_weights(path)
+    """Read a checkpoint of another code; of ``huggingface`` a folder."""
+    if source == "huggingface":
+        weights, config = read_folder(path, config)
+    else:
+        weights = read_weights(path)
     with named_damage(f"{path} or --config has a wrong value"):
         return _IMPORTERS[source](weights, config)
 
@@ -67,7 +57,9 @@ def checkpoint_of(
     with named_damage("the weights do not fit"):
         model = build_model(imported.arch, imported.schema, targets, **imported.options)
         model.load_state_dict(imported.state)
-    criterion = "l1_loss" if targets.level == "graph" else "weighted_cross_entropy"
+    criterion = "weighted_cross_entropy"
+    if targets.level == "graph":
+        criterion = CRITERIA[targets.kind]
     task = f"{targets.level}_prediction"
     options = {name: x for name, x in imported.options.items() if x is not False}
     options |= {"task": task, "criterion": criterion, "arch": imported.arch}

@@ -1,5 +1,6 @@
-"""Shared by the importers: weights taken by name, tables of feature columns."""
+"""Shared by the importers: files of weights, weights taken by name, tables of columns."""
 
+import importlib.util
 import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -7,9 +8,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from graphormer_plugin.data.errors import listed
+from graphormer_plugin.data.errors import listed, named_damage
+from graphormer_plugin.data.files import PathName
 from graphormer_plugin.data.graphs.smiles import feature_dims
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.inference.checkpoint import read_file
 
 COLUMN_STRIDE = 512  # rows per feature column in the released codes' tables
 
@@ -33,6 +36,35 @@ class Imported(NamedTuple):
     def targets(self) -> TargetSchema:
         """Targets without names, which no published file has."""
         return TargetSchema([f"output {number}" for number in range(self.num_outputs)])
+
+
+def read_weights(path: PathName) -> dict[str, Tensor]:
+    """Weights of a published checkpoint: the whole file, or its entry ``model`` (fairseq)
+    or ``model_state`` (GraphGym); or of a file of safetensors, whichever its name."""
+    with open(path, "rb") as file:
+        is_safetensors = file.read(9)[8:] == b"{"  # after the length of its header
+    if is_safetensors:
+        if importlib.util.find_spec("safetensors") is None:
+            raise ValueError(
+                f"{path} needs safetensors: pip install 'graphormer-plugin[huggingface]'"
+            )
+        from safetensors.torch import load_file
+
+        with named_damage(f"{path} is damaged"):
+            return load_file(path)
+    state = read_file(path)
+    if isinstance(state, Mapping) and isinstance(state.get("model"), Mapping):
+        if "schema" in (state.get("task_state") or {}):
+            raise ValueError(f"{path} is a checkpoint of graphormer_plugin already")
+        state = state["model"]
+    if isinstance(state, Mapping):
+        state = state.get("model_state", state)
+    weights = state.values() if isinstance(state, Mapping) else []
+    if not weights or not all(isinstance(weight, Tensor) for weight in weights):
+        raise ValueError(
+            f"{path} holds no weights, alone, under 'model' or under 'model_state'"
+        )
+    return dict(state)
 
 
 class Weights:

@@ -1,9 +1,11 @@
-"""Checkpoints of Graphormer's released second version (microsoft/Graphormer).
+"""Checkpoints of Graphormer's released second version (microsoft/Graphormer, and its copy in
+Hugging Face's transformers up to 4.57).
 
 The released code's index spaces:
 
 - Node columns share one table: a value is at row value + 2 + 512 x column. Row 0 is
-  padding, and the collator adds 1 once more.
+  padding, and the collator adds 1 once more. Hugging Face's preprocessing adds a further 1,
+  so that a model that was trained with it reads the row after.
 - So do bond columns: value + 2 + 512 x column for a direct edge, one more on a path.
   Row 0 is read where there is no edge, and behind the end of a path. It is not zero and
   is never trained. What it adds to the bias of a pair depends on the distance only, so
@@ -17,6 +19,7 @@ import torch
 from torch import Tensor
 
 from cython_ext.codes import FAR
+from graphormer_plugin.choices import check_choice
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules.encodings.attn_bias import UNREACHABLE_HOPS
 from graphormer_plugin.published._shared import (
@@ -44,6 +47,12 @@ MATRICES = {
     ),
     "embed_out": "head.projection",
 }
+# Hugging Face's names of the head; its other weights have Microsoft's.
+HUGGING_FACE = {
+    "classifier.classifier.weight": "embed_out.weight",
+    "classifier.lm_output_learned_bias": "lm_output_learned_bias",
+}
+FIRST_ROW = {"microsoft": 2, "huggingface": 3}  # of the first node column's value 0
 DEGREES = "encoder.node_encoder.encodings.0.projection.tables.{}.weight"
 UNREACHABLE_ROW = UNREACHABLE_HOPS + 1  # row of the distance table
 
@@ -56,17 +65,22 @@ def import_graphormer(
     Args:
         config: options that the weights do not show: ``multi_hop_max_dist`` (5 if
             absent), ``spatial_pos_max`` (1024), ``activation_fn`` (gelu), dropout
-            rates, and ``node_dims`` and ``bond_dims`` of data other than OGB's
-            molecules.
+            rates, ``node_index``, a key of `FIRST_ROW` (microsoft), and ``node_dims`` and
+            ``bond_dims`` of data other than OGB's molecules.
     """
     weights = Weights(state, "encoder.")
+    weights.state = {
+        HUGGING_FACE.get(name, name): weight for name, weight in weights.state.items()
+    }
     new = weights.new
     features = "graph_encoder.graph_node_feature."
     schema = molecule_schema(config)
+    node_index = config.get("node_index", "microsoft")
+    check_choice("node_index", node_index, [*FIRST_ROW])
 
     atoms = weights.take(features + "atom_encoder.weight")
     new["encoder.node_encoder.embedding.weight"] = columns_of(
-        atoms, 2, schema.num_node_features
+        atoms, FIRST_ROW[node_index], schema.num_node_features
     )
     # Row degree + 1, 0 pads; here higher degrees share the last.
     for number, end in enumerate(("in", "out")):

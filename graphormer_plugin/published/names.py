@@ -9,11 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import named_damage
-from graphormer_plugin.data.files import download_file, file_lock, home_path
+from graphormer_plugin.data.files import (
+    download_file,
+    file_lock,
+    file_sha256,
+    home_path,
+)
 from graphormer_plugin.data.tables.options import DatasetOptions
-from graphormer_plugin.inference.checkpoint import packaged_models, read_file
+from graphormer_plugin.inference.checkpoint import packaged_models
 from graphormer_plugin.inference.pretrained import Pretrained, read_pretrained
 from graphormer_plugin.published import import_published
+from graphormer_plugin.published._shared import read_weights
+from graphormer_plugin.published.huggingface import (
+    PCQM4MV2_SHA256,
+    WEIGHTS,
+    is_folder,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -26,11 +37,14 @@ class Published:
     """A published model.
 
     Attributes:
-        address: URL of the file, or of the page that has it.
+        address: URL of the file, or of the page that has it; empty where nobody publishes
+            it any more.
         source: the code that wrote it, a choice of ``graphormer-convert --from``.
         config: options that the weights do not show, as for ``graphormer-convert
             --config``.
         by_hand: whether the address is a page, from which a browser downloads the file.
+        other: URL of the same weights, if the first does not answer.
+        sha256: checksum of the file at ``address``; empty if it is not known.
     """
 
     file: str
@@ -38,21 +52,32 @@ class Published:
     source: str = "microsoft-graphormer"
     config: Mapping[str, Any] = field(default_factory=dict)
     by_hand: bool = False
+    other: str = ""
+    sha256: str = ""
 
 
-MICROSOFT = "https://ml2md.blob.core.windows.net/graphormer-ckpts"
+HUB = "https://huggingface.co/clefourrier/graphormer-base-{}/resolve/{}/{}"
 # The folder that GRPE's README names; its scripts name the files.
 GRPE = "https://drive.google.com/drive/folders/1Oc3Ox0HAoJ5Hrihfp5-jFvStPIfFQAf9"
 
-# Names and addresses of Graphormer v2's own table, and the files that GRPE's scripts load
-# (hiv.sh, pcba.sh, pretrained.py); their authors publish no checksums.
+# Names and files of Graphormer v2's own table, whose addresses answer no more: two are at
+# Hugging Face, one of these at a revision and with a checksum that are known. And the files
+# that GRPE's scripts load (hiv.sh, pcba.sh, pretrained.py), without checksums.
 PUBLISHED = {
-    name: Published(f"{file}.pt", f"{MICROSOFT}/{file}.pt")
-    for name, file in {
-        "pcqm4mv1_graphormer_base": "checkpoint_best_pcqm4mv1",
-        "pcqm4mv2_graphormer_base": "checkpoint_best_pcqm4mv2",
-        "pcqm4mv1_graphormer_base_for_molhiv": "checkpoint_base_preln_pcqm4mv1_for_hiv",
-    }.items()
+    "pcqm4mv1_graphormer_base": Published(
+        "checkpoint_best_pcqm4mv1.pt",
+        HUB.format("pcqm4mv1", "main", WEIGHTS[0]),
+        other=HUB.format("pcqm4mv1", "refs%2Fpr%2F1", WEIGHTS[1]),
+    ),
+    "pcqm4mv2_graphormer_base": Published(
+        "checkpoint_best_pcqm4mv2.pt",
+        HUB.format("pcqm4mv2", "662d78215c8c8b2313837765b4b7f0d98b594a7e", WEIGHTS[0]),
+        other=HUB.format("pcqm4mv2", "refs%2Fpr%2F4", WEIGHTS[1]),
+        sha256=PCQM4MV2_SHA256,
+    ),
+    "pcqm4mv1_graphormer_base_for_molhiv": Published(
+        "checkpoint_base_preln_pcqm4mv1_for_hiv.pt", ""
+    ),
 } | {
     name: Published(f"{name}.pt", GRPE, "lenscloth-grpe", {"nhead": 32}, by_hand=True)
     for name in (
@@ -73,8 +98,11 @@ def load_pretrained(
     or the authors' name of the file, is looked for in ``folder``, in
     ``$GRAPHORMER_PRETRAINED_DIR`` and in ``pretrained`` below the data root, and a model of
     `PUBLISHED` is downloaded. The file is a checkpoint of this package or, for a model of
-    `PUBLISHED`, of its authors' code. Nothing in a file is executed.
+    `PUBLISHED`, of its authors' code. A folder with ``config.json`` is one of Hugging
+    Face's. Nothing in a file is executed.
     """
+    if is_folder(home_path(name)):
+        return _converted(home_path(name), "huggingface", {})
     path = find_file(name, folder, data_root) or download(name, folder, data_root)
     logger.info("%s: %s", name, path)
     try:
@@ -82,8 +110,11 @@ def load_pretrained(
     except ValueError:
         if name not in PUBLISHED:
             raise
-    published = PUBLISHED[name]
-    imported = import_published(path, published.source, published.config)
+    return _converted(path, PUBLISHED[name].source, PUBLISHED[name].config)
+
+
+def _converted(path: Path, source: str, config: Mapping[str, Any]) -> Pretrained:
+    imported = import_published(path, source, config)
     options = {"_name": imported.arch, **imported.options}
     described = imported.schema, imported.targets, options
     return Pretrained(str(path), *described, imported.state)
@@ -122,6 +153,11 @@ def download(
             f"{looked}, and known names are {', '.join([*packaged_models(), *PUBLISHED])}"
         )
     published = PUBLISHED[name]
+    if not published.address:
+        raise ValueError(
+            f"{name} is in none of {looked}, and nobody publishes it any more: put "
+            f"{published.file}, Microsoft's file, there"
+        )
     if published.by_hand:
         raise ValueError(
             f"{name} is in none of {looked}: download {published.file} by hand from "
@@ -139,7 +175,23 @@ def download(
             f"hand, as {path}"
         )
         with named_damage(text, keep=()):
-            download_file(published.address, fetched)
-            read_file(fetched)
+            try:
+                download_file(published.address, fetched)
+            except OSError:
+                if not published.other:
+                    raise
+                logger.info("%s; %s instead", published.address, published.other)
+                download_file(published.other, fetched)
+            else:
+                check_sha256(fetched, published.sha256)
+            read_weights(fetched)
         os.replace(fetched, path)
     return path
+
+
+def check_sha256(path: Path, expected: str) -> None:
+    """Raise ValueError if a file has another checksum than ``expected``, unless that is
+    empty."""
+    found = file_sha256(path) if expected else ""
+    if found != expected:
+        raise ValueError(f"sha256 is {found[:12]}..., expected {expected[:12]}...")

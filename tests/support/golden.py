@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 # Tensors of the full files that follow from others, or that the test does not read.
@@ -33,9 +34,9 @@ def drawn(shapes: dict[str, list[int]]) -> dict[str, np.ndarray]:
     return state
 
 
-def load_golden(name: str) -> dict[str, np.ndarray]:
+def load_golden(name: str, folder: Path = GOLDEN) -> dict[str, np.ndarray]:
     """Arrays of a golden file by name, the weights under `state/<parameter>`."""
-    with np.load(GOLDEN / f"{name}.npz") as archive:
+    with np.load(folder / f"{name}.npz") as archive:
         arrays = {key: archive[key] for key in archive.files}
     if "drawn" in arrays:
         state = drawn(json.loads(str(arrays.pop("drawn"))))
@@ -61,6 +62,23 @@ def published_graphormer():
     """Weights of a small Graphormer v2 with pre-LayerNorm and two outputs."""
     state = golden_state(load_golden("graphormer_preln_multi_hop"))
     return {name: value.float() for name, value in state.items()}
+
+
+def write_huggingface(
+    folder: Path,
+    weights: str = "pytorch_model.bin",
+    archive: dict[str, np.ndarray] | None = None,
+    **changed: object,
+) -> Path:
+    """A folder of a golden file, by default `hf_graphormer_regression`, as transformers'
+    save_pretrained writes it, with options of its config changed."""
+    archive = archive or load_golden("hf_graphormer_regression")
+    folder.mkdir(parents=True)
+    config = json.loads(str(archive["config"])) | changed
+    (folder / "config.json").write_text(json.dumps(config))
+    save = torch.save if weights.endswith(".bin") else save_file
+    save(golden_state(archive), folder / weights)
+    return folder
 
 
 def trim(path: Path) -> dict[str, np.ndarray]:

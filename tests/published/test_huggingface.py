@@ -1,0 +1,157 @@
+"""Folders of Graphormers that transformers wrote, by convert, by name and in Python."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from graphormer_plugin import hub
+from graphormer_plugin.cli import convert
+from graphormer_plugin.models import build_model
+from graphormer_plugin.published import names
+from graphormer_plugin.published.graphormer import import_graphormer
+from graphormer_plugin.published.huggingface import read_folder
+from graphormer_plugin.published.names import Published, load_pretrained
+from support.golden import GOLDEN, load_golden, write_huggingface
+
+OUTPUT = {"huggingface": "output", "microsoft": "output_microsoft_index"}
+
+
+def converted(folder, tmp_path, *arguments):
+    out = tmp_path / "out.pt"
+    out.unlink(missing_ok=True)
+    code = convert.main(["--from", "huggingface", str(folder), str(out), *arguments])
+    assert code == 0
+    return hub.load(out)
+
+
+@pytest.mark.parametrize("node_index", OUTPUT)
+@pytest.mark.parametrize("name", ["regression", "multitask", "classes"])
+def test_equals_the_published_class(tmp_path, request, name, node_index):
+    """Its outputs of several targets and of classes, whose probabilities ours are."""
+    golden, folder = f"hf_graphormer_{name}", GOLDEN
+    if not (folder / f"{golden}.npz").is_file():  # the repository has one of them
+        folder = request.getfixturevalue("shared_data").parent / "golden"
+    archive = load_golden(golden, folder)
+    kind = ["--target-kind", "multiclass"] if name == "classes" else []
+    chosen = ["--node-index", node_index, *kind]
+    predictor = converted(
+        write_huggingface(tmp_path / "hf", archive=archive), tmp_path, *chosen
+    )
+    found = predictor.predict([str(text) for text in archive["smiles"]])
+    expected = torch.from_numpy(archive[OUTPUT[node_index]])
+    if kind:
+        expected = expected.softmax(1)
+    rows = archive["tie_free"]
+    assert rows.any()
+    assert np.abs(found - expected.numpy())[rows].max() <= 1e-6
+
+
+def test_both_files_and_molecules_that_its_preprocessing_refuses(tmp_path):
+    """One atom alone, two molecules, a chain of 24 bonds."""
+    smiles = ["C", "[Na+].[Cl-]", "C" * 25]
+    found = [
+        converted(write_huggingface(tmp_path / file, file), tmp_path).predict(smiles)
+        for file in ("pytorch_model.bin", "model.safetensors")
+    ]
+    assert np.array_equal(*found) and np.isfinite(found[0]).all()
+
+
+def test_the_node_index_is_that_of_the_training(tmp_path, caplog):
+    for name, index in {
+        "graphormer-base-pcqm4mv2": "microsoft",
+        "fine-tuned": "huggingface",
+    }.items():
+        folder = write_huggingface(tmp_path / name)
+        assert read_folder(folder, {})[1]["node_index"] == index
+        assert f"node index of {index}" in caplog.text
+    chosen = {"node_index": "microsoft", "multi_hop_max_dist": 3}
+    assert read_folder(folder, chosen)[1].items() >= chosen.items()
+
+
+def test_a_folder_starts_a_training(tmp_path):
+    folder = write_huggingface(tmp_path / "hf")
+    start = load_pretrained(str(folder))
+    assert start.options["_name"] == "graphormer_base"
+    assert start.options["encoder_layers"] == 2
+    assert start.options["encoder_ffn_embed_dim"] == 48
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"model_type": "bert"}, "describes a bert, expected graphormer"),
+        ({"num_hidden_layers": 3}, "encoder_layers 3, the weights have 2"),
+        ({"hidden_size": 64}, "encoder_embed_dim 64, the weights have 32"),
+        ({"embed_scale": 2.0}, "embed_scale 2.0, expected null"),
+    ],
+)
+def test_a_wrong_config_is_named(tmp_path, capsys, changed, message):
+    folder = write_huggingface(tmp_path / "hf", **changed)
+    out = tmp_path / "out.pt"
+    assert convert.main(["--from", "huggingface", str(folder), str(out)]) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_folder_without_files_is_named(tmp_path, capsys):
+    arguments = ["--from", "huggingface", str(tmp_path), str(tmp_path / "out.pt")]
+    assert convert.main(arguments) == 2
+    assert "has no config.json" in capsys.readouterr().err
+    (tmp_path / "config.json").write_text('{"model_type": "graphormer"}')
+    assert convert.main(arguments) == 2
+    assert "neither pytorch_model.bin nor model.safetensors" in capsys.readouterr().err
+    (tmp_path / "model.safetensors").write_bytes(b"\x20\0\0\0\0\0\0\0{" + b" " * 40)
+    assert convert.main([*arguments, "--node-index", "microsoft"]) == 2
+    assert "model.safetensors is damaged" in capsys.readouterr().err
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    """A model at two addresses, of which the second has safetensors."""
+    first = write_huggingface(tmp_path / "a") / "pytorch_model.bin"
+    other = write_huggingface(tmp_path / "b", "model.safetensors") / "model.safetensors"
+    monkeypatch.setenv("GRAPHORMER_DATA_ROOT", str(tmp_path / "root"))
+
+    def publish(**changed):
+        model = Published("theirs.pt", first.as_uri(), other=other.as_uri(), **changed)
+        monkeypatch.setitem(names.PUBLISHED, "some_model", model)
+        return first
+
+    return publish
+
+
+def test_the_second_address_is_used_if_the_first_is_gone(published):
+    first = published()
+    first.unlink()
+    start = load_pretrained("some_model")
+    assert start.options["encoder_layers"] == 2
+
+
+def test_another_checksum_is_refused(published, tmp_path):
+    published(sha256="00" * 32)
+    with pytest.raises(ValueError, match="sha256 is .* expected 000000000000"):
+        load_pretrained("some_model")
+    assert not list((tmp_path / "root").rglob("*.pt"))
+
+
+def test_a_model_that_nobody_publishes_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRAPHORMER_DATA_ROOT", str(tmp_path))
+    with pytest.raises(ValueError, match="nobody publishes it any more"):
+        load_pretrained("pcqm4mv1_graphormer_base_for_molhiv")
+
+
+def test_the_published_base_is_graphormer_base(shared_data):
+    """Names and shapes of all 208 weights of the published model."""
+    path = shared_data.parent / "golden/hf_graphormer_base_pcqm4mv2_shapes.json"
+    if not path.is_file():
+        pytest.skip(f"no {path.name}")
+    published = json.loads(path.read_text())
+    shapes = published["shapes"]
+    state = {name: torch.zeros(shape) for name, shape in shapes.items()}
+    imported = import_graphormer(state, {})
+    model = build_model("graphormer_base", imported.schema, imported.targets)
+    model.load_state_dict(imported.state)
+    taken = sum(weight.numel() for weight in state.values())
+    assert taken == published["parameters"] == 47_677_505
