@@ -49,6 +49,10 @@ from graphormer_plugin.modules.encoders.message_passing import (
     MessagePassingEncoder,
     MessagePassingEncoderConfig,
 )
+from graphormer_plugin.modules.encoders.tokengt import (
+    TokenGTEncoder,
+    TokenGTEncoderConfig,
+)
 from graphormer_plugin.modules.encodings.attn_bias import (
     AttnBias,
     EdgeBias,
@@ -157,6 +161,8 @@ __all__ = [
     "ScoreOutput",
     "SparseEncoder",
     "SpatialEncoding",
+    "TokenGTEncoder",
+    "TokenGTEncoderConfig",
     "TransformHead",
     "VirtualNode",
     "VectorHead",

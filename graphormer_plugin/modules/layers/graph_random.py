@@ -6,7 +6,7 @@ from torch import Tensor
 from cython_ext.codes import GOLDEN, MIXING
 
 # One stream of numbers for each purpose.
-FLAG, SIGNS, NOISE = 1, 2, 3
+FLAG, SIGNS, NOISE, IDENTIFIERS = 1, 2, 3, 4
 
 _GOLDEN = GOLDEN - 2**64
 
@@ -49,7 +49,7 @@ def uniform(
     Args:
         seed: [B] int64; None: drawn from torch's generator.
         shape: B first. If it is [B, N, D], the numbers of a node do not depend on N.
-        stream: FLAG, SIGNS or NOISE.
+        stream: FLAG, SIGNS, NOISE or IDENTIFIERS.
     """
     if seed is None:
         seed = torch.randint(2**62, shape[:1], device=like.device)
