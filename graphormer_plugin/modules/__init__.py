@@ -38,6 +38,7 @@ from graphormer_plugin.modules.encoders.graphormer_3d import (
     Graphormer3DEncoderConfig,
     VectorHead,
 )
+from graphormer_plugin.modules.encoders.grit import GRITEncoder, GRITEncoderConfig
 from graphormer_plugin.modules.encoders.grpe import (
     GRPEEncoder,
     GRPEEncoderConfig,
@@ -127,6 +128,8 @@ __all__ = [
     "GPSEncoder",
     "GPSEncoderConfig",
     "GPSLayer",
+    "GRITEncoder",
+    "GRITEncoderConfig",
     "GRPEEncoder",
     "GRPEEncoderConfig",
     "GatedGraphConvolution",

@@ -6,7 +6,7 @@ import torch
 from support.architectures import SMALLEST, has_option, make_batch, tiny_model
 
 TRANSFORMERS = [arch for arch in SMALLEST if has_option(arch, "checkpoint_activations")]
-assert len(TRANSFORMERS) == 6
+assert len(TRANSFORMERS) == 8
 
 
 def passes_of(arch, checkpoint, **options):

@@ -40,7 +40,7 @@ node_encodings=laplacian:0 | laplacian 0: expected 1 or more
 node_encodings=random_walks:0 | random_walks 0: expected 1 or more
 node_encodings=signnet:0 | signnet 0: expected 1 or more
 node_encodings=degrees:0 | degrees 0: expected 1 or more
-node_encodings=laplacian,signnet:4 | one batch cannot have lap_pe_dim 8 and 4
+node_encodings=laplacian,signnet:4 | one batch cannot have lap_pe_dim
 node_encodings=wl,degrees node_encoding_dim=32 | node_encoding_dim 32 of 2 encodings
 node_encodings=wl node_encoding_dim=-1 | node_encoding_dim -1
 """

@@ -44,7 +44,7 @@ def has_option(arch, name):
 SMALLEST = [
     arch
     for arch in ARCHITECTURES
-    if arch.endswith(("_tiny", "_slim", "_zinc")) or "_" not in arch
+    if arch.endswith(("_tiny", "_slim", "_zinc", "tokengt_small")) or "_" not in arch
 ]
 NODES_ONLY = [
     pytest.param((arch, {"no_virtual_node": True}), id=f"{arch} without virtual node")

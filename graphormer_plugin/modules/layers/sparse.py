@@ -45,14 +45,16 @@ class NodeLayout:
         """[B, N, ...] -> [S, ...]."""
         return padded.flatten(0, 1).index_select(0, self.flat_index)
 
-    def all_pairs(self) -> Tensor:
-        """[2, P] int64, source and target: all pairs of different nodes of a graph."""
+    def all_pairs(self, loops: bool = False) -> Tensor:
+        """[2, P] int64, source and target, ascending by target: all pairs of different nodes of
+        a graph, with ``loops`` also of a node and itself."""
         partners = self.sizes[self.node_graph]
         target = torch.repeat_interleave(partners)
         first = partners.cumsum(0) - partners  # pair of each target
         number = torch.arange(target.shape[0], device=target.device) - first[target]
         source = self.ptr[self.node_graph[target]] + number
-        return torch.stack([source, target])[:, source != target]
+        pairs = torch.stack([source, target])
+        return pairs if loops else pairs[:, source != target]
 
     def pad(self, flat: Tensor) -> Tensor:
         """[S, ...] -> [B, N, ...], zero where there is no node."""
