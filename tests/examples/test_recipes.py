@@ -28,6 +28,9 @@ METRICS |= dict.fromkeys(("pcqm4mv2_subset", "qm9_gap_subset", "is2re"), "mae")
 METRICS |= {row["recipe"].split("/")[0]: row["metric"] for row in PAPERS}
 SYSTEMS = {"Ying 2021": "graphormer", "Park 2022": "grpe"}
 SYSTEMS |= {"Menegaux 2023": "csa", "Dwivedi 2021": "gt", "Tönshoff 2023": "gcn"}
+SYSTEMS |= {"Kim 2022": "tokengt", "Ma 2023": "grit"}
+NOTES = {"gt": "graph_transformer.txt", "tokengt": "tokengt.md"}
+NOTES |= dict.fromkeys(("gcn", "grit"), "hybrids.md")
 # Rows of ablations that no table prints, see the headers of the scripts.
 UNPRINTED = {
     "csa_neighbours": {("zinc/cgt_zinc_rings", name) for name in ("neighbours", "all")},
@@ -161,9 +164,8 @@ def test_values_are_those_of_the_papers(shared_data):
     if not folder.is_dir():
         pytest.skip(f"put texts of the papers into {folder}")
     for row in PAPERS:
-        name = {"gt": "graph_transformer.txt", "gcn": "hybrids.md"}.get(
-            SYSTEMS[row["paper"]], f"{SYSTEMS[row['paper']]}.txt"
-        )
+        system = SYSTEMS[row["paper"]]
+        name = NOTES.get(system, f"{system}.txt")
         text = re.sub(r"\s*±\s*", "±", (folder / name).read_text())
         cell = row["value"] + (f"±{row['spread']}" if row["spread"] else "")
         if name == "hybrids.md":  # has fractions
