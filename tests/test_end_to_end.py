@@ -132,6 +132,26 @@ def test_resumed_runs_equal_a_run_at_one_go(three_epochs, train, tmp_path):
     assert_same_weights(folder / "checkpoint3.pt", tmp_path / "broken/checkpoint3.pt")
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--task", "graph_prediction_with_flag"],
+        ["--perturb-noise", 0.2, "--dropout", 0.1],
+    ],
+    ids=["flag", "noise"],
+)
+def test_data_workers_and_resuming_change_no_random_numbers(train, more):
+    def run_of(name, epochs, workers):
+        metrics.reset()
+        words = [*more, "--max-epoch", epochs, "--num-workers", workers]
+        return losses(train(name, *words))
+
+    whole = run_of("0", 2, 0)
+    assert run_of("1", 2, 1) == run_of("2", 2, 2) == whole
+    run_of("parts", 1, 1)
+    assert run_of("parts", 2, 1) == tuple(logs[1:] for logs in whole)
+
+
 def test_validate_gives_the_number_of_the_training_run(
     three_epochs, validate, tmp_path, data, monkeypatch
 ):

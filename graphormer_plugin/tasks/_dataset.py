@@ -1,8 +1,8 @@
 """fairseq's view of a split: true sizes, size buckets, seeded shuffling."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -41,11 +41,19 @@ def in_shared_memory(batch: Any) -> Any:
         ) from None
 
 
+class EpochBatch(NamedTuple):
+    """Positions of the graphs of a batch in their split, and the epoch. A data worker lives
+    through all epochs, and knows only what comes with the batch."""
+
+    positions: Sequence[int] | NDArray[np.int64]
+    epoch: int
+
+
 class GraphDataset(FairseqDataset):
     """One split of a graph store: its graphs ``[n]`` among those of the ``sizes`` ``[G]``.
 
-    Items are positions in the split, which the collator turns into batches. The order
-    depends on seed and epoch only if it is to ``shuffle``: graphs are shuffled within size
+    Items are positions in the split, which the collator turns into batches. Order and batches
+    depend on seed and epoch only if it is to ``shuffle``: graphs are shuffled within size
     buckets (`bucket_of_sizes`), batches are cut along the buckets, and fairseq's iterator
     shuffles the batches. A resumed run therefore sees the batches of an uninterrupted one.
     Otherwise graphs are sorted by size.
@@ -69,7 +77,6 @@ class GraphDataset(FairseqDataset):
         self.collator = collator
         self.shuffle = shuffle
         self.seed = seed
-        self.epoch = 1
         self.bucket_ratio = bucket_ratio
         self.split = split
 
@@ -84,31 +91,30 @@ class GraphDataset(FairseqDataset):
     def __getitem__(self, index: int) -> int:
         return index
 
-    def __getitems__(self, indices: list[int]) -> list[int]:
+    def __getitems__(self, batch: EpochBatch) -> EpochBatch:
         """torch's data loader calls this once per batch instead of once per graph."""
-        return indices
+        return batch
 
-    def collater(self, samples: list[int]) -> dict[str, Any]:
-        """Batch of the given positions of the split; see `GraphCollator`."""
+    def collate(self, batch: EpochBatch) -> dict[str, Any]:
+        """`collater` of what torch's data loader has."""
+        return self.collater(*batch)
+
+    def collater(self, samples: Sequence[int], epoch: int = 1) -> dict[str, Any]:
+        """Batch of the given positions of the split in an epoch; see `GraphCollator`."""
         graphs = self.graph_ids[np.asarray(samples, dtype=np.int64)]
         try:
-            epoch = self.epoch if self.shuffle else 0
-            batch = self.collator(graphs, self.split, epoch)
+            batch = self.collator(graphs, self.split, epoch if self.shuffle else 0)
             return batch if get_worker_info() is None else in_shared_memory(batch)
         except MemoryError:
             batch = describe_graphs(graphs, self.all_sizes)
             text = f"out of memory in a batch of {batch}"
             raise MemoryError(text) from None
 
-    def set_epoch(self, epoch: int) -> None:
-        """Select the training order of an epoch."""
-        self.epoch = epoch
-
-    def ordered_indices(self) -> NDArray[np.int64]:
-        """Positions in the order in which batches are cut."""
+    def ordered_indices(self, epoch: int = 1) -> NDArray[np.int64]:
+        """Positions in the order in which batches of an epoch are cut."""
         if not self.shuffle:
             return np.argsort(self.sizes, kind="stable")
-        return bucketed_order(self.sizes, self.seed, self.epoch, self.bucket_ratio)
+        return bucketed_order(self.sizes, self.seed, epoch, self.bucket_ratio)
 
     def within(
         self,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from graphormer_plugin.choices import check_least
 from graphormer_plugin.data.batches.buckets import cut_batches
-from graphormer_plugin.tasks._dataset import GraphDataset
+from graphormer_plugin.tasks._dataset import EpochBatch, GraphDataset
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class GuardedIterator(CountingIterator):
 class GraphBatchIterator(EpochBatchIterator):
     """An iterator that keeps its data loader and its workers over all epochs.
 
-    Differs from fairseq's in three points. Where fairseq's keeps the data loader, it also
+    Differs from fairseq's in four points. Batches name their epoch. Where fairseq's keeps the data loader, it also
     keeps the ``shuffle`` of the first epoch, so that ``--curriculum`` never ends. In
     training the batches of an update, of all processes, stay together: updates are
     shuffled, and have the same graphs whatever the number of processes is. ``errors``
@@ -56,17 +56,22 @@ class GraphBatchIterator(EpochBatchIterator):
     def first_batch(self) -> dict[str, Any]:
         """A batch for a process that has none; see fairseq's trainer."""
         with self.errors():
-            return self.collate_fn(next(filter(len, self.frozen_batches)))
+            batch = next(filter(len, self.frozen_batches))
+            return self.collate_fn(EpochBatch(batch, self.epoch))
 
-    def ordered_batches(self, epoch: int, fix_batches_to_gpus: bool, shuffle: bool):
+    def ordered_batches(
+        self, epoch: int, fix_batches_to_gpus: bool, shuffle: bool
+    ) -> list[EpochBatch]:
         """The batches of this process."""
         if self.update_freq is None:
-            return super().ordered_batches(epoch, fix_batches_to_gpus, shuffle)
-        return [
-            batch
-            for update in self._updates(epoch, shuffle)
-            for batch in update[self.shard_id :: self.num_shards]
-        ]
+            batches = super().ordered_batches(epoch, fix_batches_to_gpus, shuffle)
+        else:
+            batches = [
+                batch
+                for update in self._updates(epoch, shuffle)
+                for batch in update[self.shard_id :: self.num_shards]
+            ]
+        return [EpochBatch(batch, epoch) for batch in batches]
 
     def _updates(self, epoch: int, shuffle: bool) -> list[Any]:
         """Batches of each update of an epoch, of all processes."""
@@ -171,8 +176,7 @@ def batch_iterator(
     def _batches(number: int) -> list[NDArray[np.int64]]:
         """All batches of an epoch; those of an update, perhaps empty, follow each other."""
         parts = update_freq(number) * num_shards if update_freq else 1
-        dataset.set_epoch(number)
-        indices = dataset.ordered_indices()
+        indices = dataset.ordered_indices(number)
         for limit, flag in ((max_tokens, "--max-tokens"), (max_pairs, "--max-pairs")):
             if limit is not None:
                 indices = dataset.within(indices, limit, flag, ignore_invalid_inputs)
@@ -196,7 +200,7 @@ def batch_iterator(
 
     return GraphBatchIterator(
         dataset=dataset,
-        collate_fn=dataset.collater,
+        collate_fn=dataset.collate,
         batch_sampler=_batch_sampler,
         num_shards=num_shards,
         num_workers=num_workers,

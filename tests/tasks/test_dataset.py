@@ -15,7 +15,7 @@ class RowCollator:
     """Stands in for `GraphCollator`: the rows themselves."""
 
     def __call__(self, rows, split, epoch):
-        return {} if len(rows) == 0 else {"id": rows.tolist()}
+        return {} if len(rows) == 0 else {"id": rows.tolist(), "epoch": epoch}
 
 
 def make(shuffle=True, seed=1, ratio=0.1, rows=None, sizes=SIZES):
@@ -92,9 +92,7 @@ def test_a_graph_above_max_tokens_is_named():
 
 def test_training_order_depends_on_seed_and_epoch_only():
     def order(seed, epoch):
-        dataset = make(seed=seed)
-        dataset.set_epoch(epoch)
-        return dataset.ordered_indices().tolist()
+        return make(seed=seed).ordered_indices(epoch).tolist()
 
     first = order(1, 1)
     np.random.seed(123)  # whatever others draw does not matter
@@ -117,8 +115,7 @@ def test_buckets_are_shuffled_within_and_hold_similar_sizes():
 def test_validation_order_is_stable():
     dataset = make(shuffle=False)
     order = dataset.ordered_indices()
-    dataset.set_epoch(7)
-    assert (dataset.ordered_indices() == order).all()
+    assert (dataset.ordered_indices(7) == order).all()
     assert (np.diff(SIZES[order]) >= 0).all()
 
 
@@ -189,6 +186,22 @@ def test_resuming_inside_an_epoch_continues_its_batches(epoch_iterator, workers)
     resumed.load_state_dict(state)
     assert rows_of(resumed.next_epoch_itr(shuffle=True)) == rest
     assert rows_of(resumed.next_epoch_itr(shuffle=True)) == fourth
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_batches_are_of_their_epoch(epoch_iterator, workers):
+    def epochs(iterator):
+        return {batch["epoch"] for batch in iterator.next_epoch_itr(shuffle=True)}
+
+    iterator = epoch_iterator(make(), workers=workers)
+    assert iterator.first_batch["epoch"] == 1
+    assert [epochs(iterator) for _ in range(3)] == [{1}, {2}, {3}]
+    state = iterator.state_dict()
+    resumed = epoch_iterator(make(), epoch=state["epoch"], workers=workers)
+    resumed.load_state_dict(state)
+    assert [epochs(resumed) for _ in range(2)] == [{4}, {5}]
+    evaluated = epoch_iterator(make(shuffle=False), workers=workers)
+    assert [epochs(evaluated) for _ in range(2)] == [{0}, {0}]
 
 
 def training_iterator(freq=1, size=1, **options):

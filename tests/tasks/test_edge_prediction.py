@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 from torch_geometric.data import Data
@@ -51,6 +52,7 @@ def colours():
 def forget():
     yield
     DATASETS.pop("colours", None)
+    DATASETS.pop("links", None)
 
 
 def triangle(level="edge", **changes):
@@ -256,7 +258,31 @@ def test_links_on_one_and_two_processes(tmp_path, monkeypatch):
     np.testing.assert_allclose(
         (table + table.T)[tuple(ends)], written[: ends.shape[1]], atol=1e-5
     )
-    DATASETS.pop("links")
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("fresh_fairseq")
+def test_negatives_of_epochs_with_data_workers(tmp_path, monkeypatch):
+    """Every epoch has its own, whoever draws them, and so does a resumed training."""
+
+    def losses(name, *more):
+        metrics.reset()
+        words = link_arguments(tmp_path, tmp_path / name, "--batch-size", "4", *more)
+        log = run(fairseq_train.cli_main, [*words, "--lr", "0"], monkeypatch)
+        return [
+            [epoch[f"{tag}_loss"] for epoch in logged(log, tag)]
+            for tag in ("train", "valid")
+        ]
+
+    three = ["--max-epoch", "3"]
+    train, valid = losses("0", *three, "--num-workers", "0")
+    assert len({*train}) == 3 and len({*valid}) == 1  # the weights stay the same
+    for workers in ("1", "2"):
+        again = losses(workers, *three, "--num-workers", workers)
+        assert again == [train, valid]
+    losses("parts", "--max-epoch", "1", "--num-workers", "1")
+    resumed = losses("parts", *three, "--num-workers", "1")
+    assert resumed == [train[1:], valid[1:]]
 
 
 def test_options_of_other_labels():
