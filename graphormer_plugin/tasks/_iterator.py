@@ -33,11 +33,11 @@ class GuardedIterator(CountingIterator):
 class GraphBatchIterator(EpochBatchIterator):
     """An iterator that keeps its data loader and its workers over all epochs.
 
-    Differs from fairseq's in four points. Batches name their epoch. Where fairseq's keeps the data loader, it also
-    keeps the ``shuffle`` of the first epoch, so that ``--curriculum`` never ends. In
-    training the batches of an update, of all processes, stay together: updates are
-    shuffled, and have the same graphs whatever the number of processes is. ``errors``
-    handles exceptions while a batch is built. ``update_freq`` gives the batches of one
+    Differs from fairseq's in four points. Batches name their epoch. Where fairseq's keeps
+    the data loader, it also keeps the ``shuffle`` of the first epoch, so that
+    ``--curriculum`` never ends. In training the batches of an update, of all processes,
+    stay together: updates are shuffled, and have the same graphs whatever the number of
+    processes is. ``errors`` handles exceptions while a batch is built. ``update_freq`` gives the batches of one
     process in an update of an epoch; without it, batches are shuffled one by one.
     """
 

@@ -8,6 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from graphormer_plugin.criterions.energy_forces import EnergyForces
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.modules.attention.chromatic import CHUNK
 from graphormer_plugin.modules.layers.derivatives import output_and_forces
 from support.architectures import make_batch, tiny_model
 
@@ -142,6 +143,26 @@ def test_gradient_of_the_loss(model):
         values.append(loss_of(model, sample)[0].item())
     scale = sum(gradient.square().sum() for gradient in gradients).sqrt()
     assert abs((values[0] - values[1]) / 2e-7 - slope) < 1e-5 * scale
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_passes_that_are_run_again_change_no_gradient(model, dtype, monkeypatch):
+    """Layers, and chunks of CGT's attention, inside the derivative of a derivative."""
+    monkeypatch.setitem(CHUNK, "cpu", 200)
+    model = model.to(dtype).train()
+    batch = double_batch(model)
+    sample = labelled({**batch, "pos": batch["pos"].to(dtype)})
+
+    def gradients(checkpointed):
+        model.encoder.checkpoint_activations = checkpointed
+        torch.manual_seed(0)
+        model.zero_grad()
+        criterion().train()(model, sample)[0].backward()
+        return [weight.grad for weight in model.parameters()]
+
+    expected = gradients(False)
+    for one, other in zip(expected, gradients(True), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
 class Springs(torch.nn.Module):

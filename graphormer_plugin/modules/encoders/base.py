@@ -23,6 +23,20 @@ class AttentionMaps(Protocol):
         without dropout; row i has the weights of the sum for node i."""
 
 
+class Recomputation(contextlib.ExitStack):
+    """What later runs of a layer share with the first. Each derivative enters it again; a
+    context manager of a generator could be entered once."""
+
+    def __init__(self, plain: bool) -> None:
+        super().__init__()
+        self.plain = plain
+
+    def __enter__(self) -> "Recomputation":
+        self.enter_context(running_statistics_kept())
+        self.enter_context(plain_attention(self.plain))
+        return self
+
+
 class Encoder(nn.Module):
     """Base of every architecture's encoder: a batch in, a vector per node out.
 
@@ -68,19 +82,12 @@ class Encoder(nn.Module):
         """`layer(*arguments, **options)`; see `checkpoint_activations`."""
         if not (self.checkpoint_activations and torch.is_grad_enabled()):
             return layer(*arguments, **options)
-        plain = plain_only()
-
-        @contextlib.contextmanager
-        def recomputation() -> Iterator[None]:
-            """What the second run of the layer shares with the first."""
-            with running_statistics_kept(), plain_attention(plain):
-                yield
-
+        recomputation = Recomputation(plain_only())
         return checkpoint(
             layer,
             *arguments,
             use_reentrant=False,
-            context_fn=lambda: (contextlib.nullcontext(), recomputation()),
+            context_fn=lambda: (contextlib.nullcontext(), recomputation),
             **options,
         )
 
