@@ -10,6 +10,7 @@
 """
 
 import functools
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Sampler
 
 from graphormer_plugin import models
-from graphormer_plugin.choices import check_choice
+from graphormer_plugin.choices import check_choice, check_least
 from graphormer_plugin.criterions.losses import (
     VALUE_LOSSES,
     binary_losses,
@@ -28,6 +29,7 @@ from graphormer_plugin.criterions.losses import (
 from graphormer_plugin.data.batches.buckets import bucketed_order, cut_batches
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields.degrees import sum_of_logs
+from graphormer_plugin.data.batches.negatives import negatives_of
 from graphormer_plugin.data.columns import Level, learned_level
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, GraphChunk
@@ -117,6 +119,7 @@ def graph_loader(
     *,
     by_size: bool = False,
     max_pairs: int | None = None,
+    negatives: int | None = None,
     seed: int = 1,
     **options: Any,
 ) -> DataLoader:
@@ -131,7 +134,10 @@ def graph_loader(
         by_size: graphs of about equal size are in a batch, which saves padding; see
             `BatchesBySize`.
         max_pairs: with `by_size`, largest number of padded pairs of nodes of a batch.
-        seed: seed of the order with `by_size`.
+        negatives: pairs of label 0 for each pair of label 1 of a graph; those that the data
+            lack are drawn (`Negatives`), behind its own, and anew in each pass over the data
+            if its order is. None: 1; 0: none are drawn.
+        seed: seed of the order with `by_size`, and of negatives.
         **options: options of torch's `DataLoader`, e.g. `batch_size`, `shuffle`, `num_workers`.
 
     Returns:
@@ -143,7 +149,11 @@ def graph_loader(
     Raises:
         ValueError: a graph or label that does not fit the model.
     """
+    check_least("negatives", negatives, 0)
     prepared = _prepared(graphs, model, split)
+    drawn = negatives_of(model.targets, negatives, seed)
+    prepared.collator.negatives = drawn
+    anew = options.get("shuffle") or options.keys() & {"sampler", "batch_sampler"}
     if by_size:
         options["batch_sampler"] = BatchesBySize(
             prepared.sizes,
@@ -153,7 +163,42 @@ def graph_loader(
             seed=seed,
         )
     collate = functools.partial(_collated, prepared.collator, split)
-    return DataLoader(range(len(prepared.sizes)), collate_fn=collate, **options)
+    loader = DataLoader(range(len(prepared.sizes)), collate_fn=collate, **options)
+    if not drawn:
+        return loader
+    for name in ("batch_size", "shuffle", "sampler", "drop_last"):
+        options.pop(name, None)
+    options["batch_sampler"] = NumberedPasses(loader.batch_sampler, bool(anew))
+    collate = functools.partial(_collated_pass, prepared.collator, split)
+    return DataLoader(Itself(), collate_fn=collate, **options)
+
+
+class NumberedPasses(Sampler[list[tuple[int, int]]]):
+    """Batches of (pass, graph): a data worker lives through all passes and counts none.
+
+    Args:
+        anew: passes count from 1; without it all are 0.
+    """
+
+    def __init__(self, batches: Sampler[list[int]], anew: bool) -> None:
+        self.batches = batches
+        self.anew = anew
+        self.number = 0
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
+        self.number += self.anew
+        numbers = itertools.repeat(self.number)
+        return (list(zip(numbers, batch)) for batch in self.batches)
+
+
+class Itself:
+    """A dataset whose items are what they are asked by."""
+
+    def __getitem__(self, item: Any) -> Any:
+        return item
 
 
 class BatchesBySize(Sampler[list[int]]):
@@ -239,15 +284,23 @@ def _prepared(
 
 
 def _collated(
-    collator: GraphCollator, split: str, numbers: list[int]
+    collator: GraphCollator, split: str, numbers: Sequence[int], epoch: int = 0
 ) -> tuple[Batch, Tensor]:
     """Fields and labels of some graphs; a single target of nodes, edges or pairs has no
     dimension."""
-    sample = collator(np.array(numbers), split)
+    sample = collator(np.array(numbers), split, epoch)
     target = sample["target"]
     if collator.level is not Level.GRAPH:
         target = target.squeeze(-1)
     return sample["net_input"]["batch"], target
+
+
+def _collated_pass(
+    collator: GraphCollator, split: str, items: list[tuple[int, int]]
+) -> tuple[Batch, Tensor]:
+    """`_collated` of a batch of `NumberedPasses`."""
+    epochs, numbers = zip(*items)
+    return _collated(collator, split, numbers, epochs[0])
 
 
 def _chunk(

@@ -28,9 +28,11 @@ class LinkLogLoss(BinaryLogLoss):
     Each pair (i, j) of label 1 is ranked among the pairs of i with all nodes of its graph, as
     GraphGPS (``head/inductive_edge.py``) does for PCQM-Contact. ``mrr`` is the
     mean of 1 / rank and ``hits_1``, ``hits_3``, ``hits_10`` are the shares of ranks up to k:
-    means over graphs of the means over their pairs. ``mrr_filtered`` leaves out i itself and
-    the other nodes with which i has label 1. Pairs of equal score share their mean rank. The
-    last two are our choice.
+    means over graphs of the means over their pairs. As toenshoff/LRGB has them,
+    ``mrr_filtered`` and the like leave out the other pairs (i, k) of label 1, as they are
+    written, and ``mrr_filtered_self`` i itself as well. Where edges are links
+    (`Negatives.edges_are_links`), both leave out those of i, too. Pairs of equal score share
+    their mean rank (our choice).
     """
 
     name = "link_logloss"
@@ -93,32 +95,36 @@ def ranking_sums(
     total = torch.zeros(len(LINK_METRICS), dtype=torch.float64, device=nodes.device)
     for graph in linked.any(1).nonzero().flatten().tolist():
         ends = batch["ends"][graph, linked[graph]]
-        raw, filtered = ranks_of_graph(score, nodes[graph, : sizes[graph]], ends)
-        hits = [(raw <= k).double() for k in (1, 3, 10)]
-        values = [1 / raw, *hits, 1 / filtered]
-        total += torch.stack(values).mean(1)
+        known = ends
+        if "edges" in sample:
+            edges = sample["edges"][graph]
+            known = torch.cat([ends, edges[edges[:, 0] >= 0]])
+        every = ranks_of_graph(score, nodes[graph, : sizes[graph]], ends, known)
+        values = [[1 / found, *(found <= k for k in (1, 3, 10))] for found in every]
+        total += torch.stack([x.double().mean() for part in values for x in part])
     return {"ranking": total, "ranked": linked.any(1).sum().double().view(1)}
 
 
-def ranks_of_graph(score: Score, nodes: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
-    """Ranks [Q] of the linked pairs `ends` [Q, 2] of a graph, and the filtered ones, float64;
-    its vectors of nodes are [N, D]."""
+def ranks_of_graph(score: Score, nodes: Tensor, ends: Tensor, known: Tensor) -> Tensor:
+    """Ranks of the linked pairs `ends` [Q, 2] of a graph among all nodes, without `known`
+    pairs [K, 2], and without these and the node itself, float64 [3, Q]; its vectors of nodes
+    are [N, D]."""
     size = len(nodes)
     every = torch.arange(size, device=nodes.device)
-    left_out = torch.eye(size, dtype=torch.bool, device=nodes.device)
-    left_out[ends[:, 0], ends[:, 1]] = True
-    left_out |= left_out.T.clone()
+    itself = torch.eye(size, dtype=torch.bool, device=nodes.device)
+    filtered = torch.zeros_like(itself)
+    filtered[known[:, 0], known[:, 1]] = True
+    filters = (torch.zeros_like(itself), filtered, filtered | itself)
     results = []
     for part in ends.split(max(1, SCORED_PAIRS // size)):
         sources, targets = part.unbind(1)
         candidates = [sources.repeat_interleave(size), every.repeat(len(part))]
         pairs = torch.stack(candidates, 1).unsqueeze(0)
         scores = score(nodes.unsqueeze(0), pairs).view(len(part), size)
-        nobody = torch.zeros_like(scores, dtype=torch.bool)
-        filters = (nobody, left_out[sources])
-        results.append(torch.stack([ranks(scores, targets, f) for f in filters]))
-    raw, filtered = torch.cat(results, 1)
-    return raw, filtered
+        results.append(
+            torch.stack([ranks(scores, targets, f[sources]) for f in filters])
+        )
+    return torch.cat(results, 1)
 
 
 def ranks(scores: Tensor, targets: Tensor, left_out: Tensor) -> Tensor:

@@ -21,7 +21,11 @@ METRICS = {
     "multiclass": ("accuracy", "balanced_accuracy", "log_loss"),
 }
 # Of ranks, see `LinkLogLoss`.
-LINK_METRICS = ("mrr", "hits_1", "hits_3", "hits_10", "mrr_filtered")
+LINK_METRICS = tuple(
+    name + candidates
+    for candidates in ("", "_filtered", "_filtered_self")
+    for name in ("mrr", "hits_1", "hits_3", "hits_10")
+)
 # A larger value is better; every other metric is an error or a loss.
 RISING = frozenset(
     ("r2", "spearman", "roc_auc", "ap", "accuracy", "balanced_accuracy")

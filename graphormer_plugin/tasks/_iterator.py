@@ -37,8 +37,9 @@ class GraphBatchIterator(EpochBatchIterator):
     the data loader, it also keeps the ``shuffle`` of the first epoch, so that
     ``--curriculum`` never ends. In training the batches of an update, of all processes,
     stay together: updates are shuffled, and have the same graphs whatever the number of
-    processes is. ``errors`` handles exceptions while a batch is built. ``update_freq`` gives the batches of one
-    process in an update of an epoch; without it, batches are shuffled one by one.
+    processes is. ``errors`` handles exceptions while a batch is built. ``update_freq``
+    gives the batches of one process in an update of an epoch; without it, batches are
+    shuffled one by one.
     """
 
     def __init__(

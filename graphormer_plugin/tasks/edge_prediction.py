@@ -1,16 +1,20 @@
 """Predict a class or a value for edges, or for pairs of nodes, of a graph."""
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, Optional
 
+import numpy as np
 from fairseq.tasks import register_task
 
 from graphormer_plugin.choices import option
 from graphormer_plugin.data.batches.collator import GraphCollator
-from graphormer_plugin.data.batches.negatives import Negatives
-from graphormer_plugin.data.columns import OF_ENDS, Level
+from graphormer_plugin.data.batches.negatives import links_among_edges, negatives_of
+from graphormer_plugin.data.columns import OF_ENDS
 from graphormer_plugin.tasks._config import GraphPredictionConfig, check_flags
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
+
+SEARCHED = 1000  # graphs, for edges that are links
 
 
 @dataclass
@@ -45,14 +49,20 @@ class EdgePredictionTask(GraphPredictionTask):
     def collator(self) -> GraphCollator:
         """See `GraphPredictionTask`."""
         collator = super().collator
-        ratio = self.cfg.negatives
-        targets = self.targets
-        drawn = targets.level is Level.PAIR and targets.kind == "binary"
-        drawn &= len(targets.names) == 1
-        if ratio is not None and not drawn:
-            raise ValueError(
-                f"--negatives {ratio}: the labels are not 0 and 1 of pairs; leave it out"
-            )
-        if drawn:
-            collator.negatives = Negatives(1 if ratio is None else ratio, self.cfg.seed)
+        if collator.negatives is None:
+            cfg = self.cfg
+            collator.negatives = negatives_of(self.targets, cfg.negatives, cfg.seed)
+            if collator.negatives:
+                collator.negatives = dataclasses.replace(
+                    collator.negatives, edges_are_links=self.edges_are_links(collator)
+                )
         return collator
+
+    def edges_are_links(self, collator: GraphCollator) -> bool:
+        """Whether each split has a single graph, or `links_among_edges` of the first training
+        graphs."""
+        splits = self.store.splits
+        if len(self.store) == len(splits):
+            return True
+        graphs = splits.get("train", np.zeros(0, np.int64))[:SEARCHED]
+        return len(graphs) > 0 and links_among_edges(collator.graphs(graphs))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from graphormer_plugin.criterions.link_logloss import LinkLogLoss, ranks
+from graphormer_plugin.criterions.link_logloss import LinkLogLoss, ranks, ranks_of_graph
 from graphormer_plugin.criterions.metrics import LINK_METRICS
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.pyg import build_model, graph_loader
@@ -33,26 +33,26 @@ def linked_graphs(count=8, seed=0):
     return graphs
 
 
-def naive(scores, data):
+def naive(scores, data, edges=()):
     """Metrics of a graph from all scores [n, n], by loops."""
     pairs = data.edge_label_index.T[data.edge_label == 1].tolist()
-    linked = {*map(tuple, pairs)} | {(j, i) for i, j in pairs}
+    known = {*map(tuple, pairs), *map(tuple, edges)}
     values = []
-    for i, j in pairs:
-        found = []
-        for filtered in (False, True):
+    for filtered, without_self in ((False, False), (True, False), (True, True)):
+        of_pairs = []
+        for i, j in pairs:
             rank = 1.0
             for other in range(data.num_nodes):
-                if other == j or filtered and (other == i or (i, other) in linked):
+                left_out = filtered and (i, other) in known
+                if other == j or left_out or without_self and other == i:
                     continue
                 tied = (
                     abs(scores[i, other] - scores[i, j]) <= 1e-5 * abs(scores[i]).max()
                 )
                 rank += 0.5 if tied else float(scores[i, other] > scores[i, j])
-            found.append(rank)
-        raw, filtered = found
-        values.append([1 / raw, raw <= 1, raw <= 3, raw <= 10, 1 / filtered])
-    return np.mean(values, 0)
+            of_pairs.append([1 / rank, rank <= 1, rank <= 3, rank <= 10])
+        values.extend(np.mean(of_pairs, 0))
+    return np.array(values)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,8 @@ def evaluated():
 
     def _sums(batch_size):
         logs = []
-        for batch, target in graph_loader(graphs, model, batch_size=batch_size):
+        loader = graph_loader(graphs, model, negatives=0, batch_size=batch_size)
+        for batch, target in loader:
             sample = {
                 "net_input": {"batch": batch},
                 "target": target.unsqueeze(-1),
@@ -83,7 +84,7 @@ def evaluated():
 @torch.no_grad()
 def test_equals_the_naive_twin(evaluated):
     graphs, model, sums_of = evaluated
-    assert model.targets.kind == "binary" and len(LINK_METRICS) == 5
+    assert model.targets.kind == "binary" and len(LINK_METRICS) == 12
     expected = []
     for data in graphs:
         n = data.num_nodes
@@ -97,6 +98,20 @@ def test_equals_the_naive_twin(evaluated):
     assert len(expected) == sums["ranked"].item() == 7
     np.testing.assert_allclose(sums["ranking"], np.sum(expected, 0), atol=1e-12)
     assert 0.05 < sums["ranking"][0] / 7 < 0.95
+
+
+def test_filters_of_links_and_of_edges():
+    """(0, 1) and (0, 2) are pairs of 0, (3, 0) of 3; the only edge of 0 leads to 3."""
+    scores = torch.tensor([5.0, 1.0, 3.0, 2.0]).repeat(4, 1)
+    ends = torch.tensor([[0, 1], [0, 2], [3, 0]])
+
+    def found(*edges):
+        known = torch.cat([ends, torch.tensor(edges).view(-1, 2).long()])
+        score = lambda nodes, pairs: scores[tuple(pairs[0].T)]  # noqa: E731
+        return ranks_of_graph(score, torch.zeros(4, 1), ends, known).tolist()
+
+    assert found() == [[4, 2, 1], [3, 2, 1], [2, 1, 1]]
+    assert found((0, 3), (2, 3)) == [[4, 2, 1], [2, 2, 1], [1, 1, 1]]
 
 
 @torch.no_grad()

@@ -1,5 +1,7 @@
 """Labels of edges and of pairs of nodes: from a folder of a user to metrics and predictions."""
 
+import random
+
 import numpy as np
 import pytest
 import torch
@@ -7,9 +9,13 @@ from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 from torch_geometric.data import Data
+from torch_geometric.transforms import RandomLinkSplit
+from torch_geometric.utils import to_undirected
 
 from graphormer_plugin import hub
+from graphormer_plugin.criterions.metrics import LINK_METRICS
 from graphormer_plugin.data import DATASETS, DatasetSource
+from graphormer_plugin.data.batches.fields import BatchSpec
 from graphormer_plugin.pyg import GraphLoss, build_model, graph_loader
 from graphormer_plugin.tasks.edge_prediction import (
     EdgePredictionConfig,
@@ -204,7 +210,7 @@ def link_arguments(folder, save_dir, *more):
     return [*words.split(), *more]
 
 
-LINK_NAMES = ["mrr", "hits_1", "hits_3", "hits_10", "mrr_filtered", "accuracy"]
+LINK_NAMES = [*LINK_METRICS, "accuracy"]
 
 
 @pytest.mark.long
@@ -285,9 +291,63 @@ def test_negatives_of_epochs_with_data_workers(tmp_path, monkeypatch):
     assert resumed == [train[1:], valid[1:]]
 
 
+def split_graph(**more):
+    """PyG's train, valid and test of a random graph, without pairs of label 0."""
+    pairs = np.random.default_rng(0).integers(0, 30, (2, 120))
+    edges = to_undirected(torch.from_numpy(pairs[:, pairs[0] != pairs[1]]))
+    graph = Data(x=torch.arange(30)[:, None], edge_index=edges)
+    random.seed(0)
+    torch.manual_seed(0)
+    return RandomLinkSplit(is_undirected=True, neg_sampling_ratio=0, **more)(graph)
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.3])
+def test_edges_of_one_graph_are_no_negatives(apart):
+    graphs = split_graph(disjoint_train_ratio=apart)
+    splits = {"train": [0], "valid": [1], "test": [2]}
+    store = store_of(DatasetSource(graphs, splits=splits, level="pair"))
+    options = {"dataset_name": str(store.path), "seed": 1}
+    task = EdgePredictionTask(EdgePredictionConfig(**options))
+    for split, graph in zip(splits, graphs):
+        dataset = task.load_split(split)
+        task.collator.spec = BatchSpec(frozenset({"x", "ends"}))
+        sample = dataset.collater([0])
+        ends = sample["net_input"]["batch"]["ends"][0]
+        drawn = ends[sample["target"][0, :, 0] == 0].tolist()
+        assert len(drawn) == len(graph.edge_label)
+        edges = graph.edge_index.T.tolist()
+        assert not [pair for pair in drawn if pair in edges]
+        if split == "train":
+            assert "edges" not in sample
+        else:  # `mrr_filtered` leaves them out
+            assert sorted(sample["edges"][0].tolist()) == sorted(edges)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_negatives_of_a_loader(workers):
+    graphs = split_graph()
+    model = build_model("gt_zinc", graphs, level="pair")
+    options = {"num_workers": workers, "persistent_workers": workers > 0}
+
+    def passes(**more):
+        loader = graph_loader(graphs[:1], model, **options, **more)
+        assert len(loader) == 1
+        batches = [batch["ends"].tolist() for _ in range(3) for batch, _ in loader]
+        return len({str(ends) for ends in batches}), len(batches[0][0])
+
+    count = len(graphs[0].edge_label)
+    assert passes(shuffle=True) == (3, 2 * count)
+    assert passes() == (1, 2 * count)
+    assert passes(negatives=0) == (1, count)
+    more = {"by_size": True, "shuffle": True, "batch_size": 1}
+    assert passes(negatives=2, **more) == (3, 3 * count)
+    with pytest.raises(ValueError, match="negatives -1: expected 0 or more"):
+        passes(negatives=-1)
+
+
 def test_options_of_other_labels():
     pairs = {"edge_label_index": torch.tensor([[0], [1]]), "edge_label": torch.ones(1)}
-    graphs = [triangle(**pairs)] * 9
+    graphs = [triangle(x=torch.arange(5)[:, None], **pairs)] * 9
     sources = {
         "edge": DatasetSource(graphs, level="edge", kind="regression"),
         "pair": DatasetSource(graphs, level="pair"),

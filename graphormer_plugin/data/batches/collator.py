@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cython_ext import bond_dtype, build_batch
 from cython_ext.columns import ranges
 from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec
-from graphormer_plugin.data.batches.negatives import Negatives
+from graphormer_plugin.data.batches.negatives import Negatives, edges_of
 from graphormer_plugin.data.columns import (
     ENDS,
     VECTORS,
@@ -88,6 +88,8 @@ class GraphCollator:
               float32 tensors, and a half rounds 2,049 and turns 70,000 into infinity.
               For nodes, edges and pairs ``[B, N, C]``, N the most in a graph: classes int64,
               -1 where missing or padding; values float64, NaN there;
+            - ``edges`` int64 ``[B, E, 2]``, -1 at padding, in an evaluation of links that
+              are edges (`Negatives`);
             - ``weight`` float64 ``[B]``, ``bound`` int8 ``[B, C]`` and `VECTORS`
               float64 ``[B, N, 3]``, NaN where missing or padding, if the store has them.
 
@@ -149,6 +151,8 @@ class GraphCollator:
             labels["weight"] = columns["weight"][ids].astype(np.float64)
         if "bound" in columns:
             labels["bound"] = columns["bound"][ids]
+        if self.negatives and self.negatives.edges_are_links and not epoch:
+            labels["edges"] = padded_edges(columns, ids)
         for name in columns.keys() & VECTORS:
             vectors = padded_rows(columns, Level.NODE, name, ids)
             labels[name] = vectors.astype(np.float64)
@@ -225,6 +229,15 @@ def number_in_batch(
             shape = (-1, *[1] * (numbers.ndim - 1))
             numbers += np.where(numbers, first.reshape(shape), np.int32(0))
             arrays[name] = numbers
+
+
+def padded_edges(columns: Columns, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Edges of some graphs, [B, E, 2], -1 at padding."""
+    counts = columns["edge_offset"][ids + 1] - columns["edge_offset"][ids]
+    padded = np.full((len(ids), counts.max(), 2), -1)
+    real = np.arange(counts.max()) < counts[:, None]
+    padded[real] = edges_of(columns, rows_of_graphs(columns, ids, Level.EDGE))
+    return padded
 
 
 def padded_rows(

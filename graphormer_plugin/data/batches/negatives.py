@@ -12,6 +12,7 @@ from graphormer_plugin.data.columns import (
     ends_of,
     ranges_of_graphs,
 )
+from graphormer_plugin.data.schema import TargetSchema
 
 ROUNDS = 20  # in which enough pairs are found unless nearly all are linked
 
@@ -21,14 +22,18 @@ class Negatives:
     """Adds pairs of label 0 to the labelled pairs of graphs.
 
     A graph then has ``ratio`` times as many of them as of label 1, including those of the data.
-    They are drawn with equal probability among all ordered pairs of two nodes that have no
-    label 1 in either direction (our choice); a graph whose pairs are nearly all linked may have
-    fewer. They follow from the seed, the epoch and the number of the graph alone, and not from
-    its batch, worker or process.
+    They are drawn with equal probability among all ordered pairs of two nodes that have
+    neither label 1 nor an edge in either direction (our choice); a graph whose pairs are
+    nearly all linked may have fewer. They follow from the seed, the epoch and the number of
+    the graph alone, and not from its batch, worker or process.
+
+    Attributes:
+        edges_are_links: see `links_among_edges`.
     """
 
     ratio: int
     seed: int
+    edges_are_links: bool = False
 
     def added(
         self, columns: Columns, ids: np.ndarray, graph_ids: np.ndarray, epoch: int
@@ -42,16 +47,23 @@ class Negatives:
         offset, rows = ranges_of_graphs(columns[Level.PAIR.offset], ids)
         ends = ends_of({name: columns[name][rows] for name in ENDS})
         target = columns["target"][rows]
+        edge_offset, edge_rows = ranges_of_graphs(columns[Level.EDGE.offset], ids)
+        edges = edges_of(columns, edge_rows)
         sizes = columns["node_offset"][ids + 1] - columns["node_offset"][ids]
         all_ends, all_targets = [], []
         for number, graph in enumerate(graph_ids.tolist()):
             part = slice(*offset[number : number + 2])
+            positive = ends[part][target[part, 0] == 1]
+            zeros = int((target[part] == 0).sum())
             drawn = self._drawn(
-                ends[part], target[part], int(sizes[number]), (epoch, graph)
+                max(0, self.ratio * len(positive) - zeros),
+                np.append(positive, edges[slice(*edge_offset[number : number + 2])], 0),
+                int(sizes[number]),
+                (epoch, graph),
             )
             all_ends.append(np.concatenate([ends[part], drawn]))
-            zeros = np.zeros((len(drawn), 1), target.dtype)
-            all_targets.append(np.concatenate([target[part], zeros]))
+            added = np.zeros((len(drawn), 1), target.dtype)
+            all_targets.append(np.concatenate([target[part], added]))
         return {
             Level.PAIR.offset: np.cumsum([0, *map(len, all_ends)]),
             "target": np.concatenate(all_targets),
@@ -59,11 +71,10 @@ class Negatives:
         }
 
     def _drawn(
-        self, ends: np.ndarray, target: np.ndarray, size: int, key: Sequence[int]
+        self, wanted: int, linked: np.ndarray, size: int, key: Sequence[int]
     ) -> np.ndarray:
-        """Pairs [n, 2] to add to those of a graph of ``size`` nodes."""
-        first, second = ends[target[:, 0] == 1].T
-        wanted = max(0, self.ratio * len(first) - int((target == 0).sum()))
+        """Pairs [n, 2] of a graph of ``size`` nodes that are not ``linked`` [m, 2]."""
+        first, second = linked.T
         linked = np.concatenate([first * size + second, second * size + first])
         rng = np.random.default_rng([self.seed, *key])
         found = np.empty(0, np.int64)
@@ -74,3 +85,38 @@ class Negatives:
             differ = pairs // size != pairs % size
             found = np.append(found, pairs[differ & ~np.isin(pairs, linked)])
         return np.stack(np.divmod(found[:wanted], size), 1)
+
+
+def negatives_of(
+    targets: TargetSchema, ratio: int | None, seed: int
+) -> Negatives | None:
+    """Negatives of links, 0 and 1 of pairs, one of each by default; None for other labels.
+    ValueError for a ratio of those."""
+    one = len(targets.names) == 1
+    if targets.level is Level.PAIR and targets.kind == "binary" and one:
+        return Negatives(1 if ratio is None else ratio, seed)
+    if ratio is not None:
+        raise ValueError(
+            f"--negatives {ratio}: the labels are not 0 and 1 of pairs; leave it out"
+        )
+    return None
+
+
+def edges_of(columns: Columns, rows: np.ndarray | slice) -> np.ndarray:
+    """Ends of some edges, int64 [n, 2]."""
+    ends = [columns[name][rows] for name in ("edge_src", "edge_dst")]
+    return np.stack(ends, 1).astype(np.int64)
+
+
+def links_among_edges(columns: Columns) -> bool:
+    """Whether edges are links like those to predict, as of one graph that is split, where
+    some pairs of label 1 are edges. Contacts of atoms never are bonds."""
+    nodes = columns[Level.NODE.offset]
+
+    def _numbers(level: Level, ends: np.ndarray) -> np.ndarray:
+        first = np.repeat(nodes[:-1], np.diff(columns[level.offset]))
+        return (first + ends[:, 0]) * nodes[-1] + first + ends[:, 1]
+
+    edges = _numbers(Level.EDGE, edges_of(columns, slice(None)))
+    pairs = _numbers(Level.PAIR, ends_of(columns))
+    return bool(np.isin(pairs[columns["target"][:, 0] == 1], edges).any())

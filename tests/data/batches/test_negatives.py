@@ -2,15 +2,19 @@
 
 import numpy as np
 
-from graphormer_plugin.data.batches.negatives import Negatives
+from graphormer_plugin.data.batches.negatives import Negatives, links_among_edges
 from graphormer_plugin.data.columns import ENDS, ends_of
 
 
-def columns(sizes, pairs):
-    """Labels of graphs; ``pairs`` has (first, second, label) of each."""
+def columns(sizes, pairs, edges=None):
+    """Labels of graphs; ``pairs`` has (first, second, label) of each, ``edges`` two nodes."""
+    edges = edges or [[] for _ in sizes]
+    joined = np.concatenate([np.reshape(part, (-1, 2)) for part in edges])
     table = np.concatenate([np.reshape(part, (-1, 3)) for part in pairs])
     return {
         "node_offset": np.cumsum([0, *sizes]),
+        "edge_offset": np.cumsum([0, *map(len, edges)]),
+        **dict(zip(("edge_src", "edge_dst"), joined.T.astype(np.uint8))),
         "pair_offset": np.cumsum([0, *map(len, pairs)]),
         **dict(zip(ENDS, table.T[:2].astype(np.uint8))),
         "target": table[:, 2:].astype(np.float32),
@@ -74,3 +78,21 @@ def test_enough_zeros_in_the_data():
     plenty = columns([6], [[(0, 1, 1), (2, 0, 0), (3, 4, 0)]])
     assert len(added(Negatives(1, 1), plenty, [0])[0][0]) == 3
     assert len(added(Negatives(0, 1), LABELLED, [0])[0][0]) == 3
+
+
+def test_edges_are_never_drawn():
+    edges = [[], [], [], [(1, 0), (5, 6), (0, 5)]]
+    joined = columns([6, 4, 2, 9], PAIRS, edges)
+    for ids in ([3], [0, 3]):
+        drawn = added(Negatives(500, 1), joined, ids)[-1][0][2:]
+        assert len(np.unique(drawn, axis=0)) == 9 * 8 - 2 * 3
+        for pair in ([0, 1], [1, 0], [5, 6], [6, 5]):
+            assert pair not in drawn
+
+
+def test_links_are_told_from_contacts():
+    contacts = [[(0, 2)], [(0, 1)], [(0, 0)], [(1, 0), (1, 2)]]
+    assert not links_among_edges(columns([6, 4, 2, 9], PAIRS, contacts))
+    assert not links_among_edges(LABELLED)
+    contacts[3] += [(0, 5)]
+    assert links_among_edges(columns([6, 4, 2, 9], PAIRS, contacts))
