@@ -11,12 +11,9 @@ from graphormer_plugin.criterions.binary_logloss import BinaryLogLoss
 from graphormer_plugin.criterions.class_weights import ClassWeightsConfig
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.log import log_sums
-from graphormer_plugin.criterions.metrics import LINK_METRICS
+from graphormer_plugin.criterions.metrics import LINK_METRICS, TIE
 from graphormer_plugin.data.columns import OF_ENDS
 
-# Part of the largest score of a ranking within which scores are equal (our choice). Rounding
-# depends on the batch, and nodes that a symmetry exchanges would be ranked by it.
-TIE = 1e-5
 SCORED_PAIRS = 2**16  # at once
 Score = Callable[[Tensor, Tensor], Tensor]  # see `GraphModel.pairs`
 

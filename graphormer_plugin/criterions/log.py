@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphormer_plugin.criterions.evaluation import Evaluation
-from graphormer_plugin.criterions.metrics import RANKING_METRICS, metric_names
+from graphormer_plugin.criterions.metrics import RANKING_METRICS, TIE, metric_names
 from graphormer_plugin.data.schema import mean_of_defined
 
 
@@ -176,11 +176,15 @@ class OutputsMeter(Meter):
         self.cache = {}
 
     def compute(self, function: Callable[[NDArray, NDArray], float]) -> float:
-        """``function(scores [n, C], targets [n, C])`` of all labelled rows, computed once."""
+        """``function(scores [n, C], targets [n, C])`` of all labelled rows, computed once.
+        Scores of nodes, edges and pairs are equal within a `TIE`."""
         if function.__name__ not in self.cache:
             outputs, targets = zip(*self.evaluation.graphs.values())
-            values = function(np.vstack(outputs), np.vstack(targets))
-            self.cache[function.__name__] = values
+            scores = np.vstack(outputs)
+            if outputs[0].ndim > 1:
+                largest = np.abs(scores).max(initial=0) or 1.0
+                scores = np.round(scores / (TIE * largest))
+            self.cache[function.__name__] = function(scores, np.vstack(targets))
         return self.cache[function.__name__]
 
     @property

@@ -14,6 +14,10 @@ from numpy.typing import NDArray
 
 logger = logging.getLogger(__name__)
 
+# Part of the largest score of a ranking within which scores are equal (our choice). Rounding
+# depends on the batch, and nodes that a symmetry exchanges would be ranked by it.
+TIE = 1e-5
+
 # Metrics of a report, by the kind of target; the first chooses epochs and models.
 METRICS = {
     "regression": ("rmse", "mae", "r2", "spearman"),

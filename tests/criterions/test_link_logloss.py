@@ -7,8 +7,14 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.link_logloss import LinkLogLoss, ranks, ranks_of_graph
-from graphormer_plugin.criterions.metrics import LINK_METRICS
+from graphormer_plugin.criterions.log import OutputsMeter
+from graphormer_plugin.criterions.metrics import (
+    LINK_METRICS,
+    average_precision,
+    roc_auc,
+)
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.pyg import build_model, graph_loader
 
@@ -121,6 +127,26 @@ def test_batches_of_any_size_have_the_same_metrics(evaluated):
     for name, value in whole.items():
         torch.testing.assert_close(single[name], value, rtol=1e-12, atol=0)
         torch.testing.assert_close(pairs[name], value, rtol=1e-12, atol=0)
+
+
+def test_metrics_of_a_split_do_not_depend_on_rounding():
+    """Equal pairs of other batches differ by what their padding rounds."""
+    rng = np.random.default_rng(0)
+    scores = rng.integers(0, 4, 200).astype(np.float32) - 1.5
+    target = rng.integers(0, 2, 200).astype(float)
+
+    def found(noise):
+        meter = OutputsMeter()
+        batches = Evaluation()
+        noisy = scores + np.float32(noise) * rng.standard_normal(200).astype(np.float32)
+        arrays = noisy[:, None], target[:, None]
+        pairs = (torch.from_numpy(array).view(10, 20, 1) for array in arrays)
+        batches.add(torch.arange(10), *pairs)
+        meter.update(batches)
+        return meter.compute(average_precision), meter.compute(roc_auc)
+
+    assert found(0) == found(1e-7) == found(1e-7)
+    assert found(0)[0] == average_precision(scores[:, None], target[:, None])
 
 
 def test_ties_and_missing_numbers():

@@ -210,7 +210,7 @@ def link_arguments(folder, save_dir, *more):
     return [*words.split(), *more]
 
 
-LINK_NAMES = [*LINK_METRICS, "accuracy"]
+LINK_NAMES = [*LINK_METRICS, "accuracy", "ap", "roc_auc"]
 
 
 @pytest.mark.long
