@@ -135,10 +135,15 @@ def system_of_entry(entry: Any) -> PeriodicSystem:
     values = entry if isinstance(entry, Mapping) else vars(entry)
     if "_store" in values:  # of PyG 2
         values = vars(values["_store"])["_mapping"]
-    for name in ("pos", "cell", "atomic_numbers", "tags"):
-        if values.get(name) is None:
+    given = {}
+    for name in ("pos", "cell", "atomic_numbers", "tags", "pos_relaxed", "y_relaxed"):
+        value = values.get(name)
+        if value is None and not name.endswith("relaxed"):
             raise ValueError(f"it has no {name}")
-    given = {name: as_array(value) for name, value in values.items()}
+        if isinstance(value, (list, tuple)):  # which may have one list many times
+            raise ValueError(f"{name} is a list, expected an array")
+        if value is not None:
+            given[name] = as_array(value)
     pos = given["pos"].astype(np.float64).reshape(-1, 3)
     numbers = given["atomic_numbers"].astype(np.int64).reshape(len(pos))
     odd = (numbers < 1) | (numbers >= NUM_ELEMENTS)
@@ -148,14 +153,13 @@ def system_of_entry(entry: Any) -> PeriodicSystem:
     check_unit([nearest_distance(numbers, pos)])
     tags = given["tags"].astype(np.int64)
     relaxed = np.full_like(pos, np.nan)
-    if values.get("pos_relaxed") is not None:
+    if "pos_relaxed" in given:
         relaxed = given["pos_relaxed"].astype(np.float64).reshape(pos.shape)
-    energy = values.get("y_relaxed")
     return PeriodicSystem(
         pos,
         given["cell"].astype(np.float64).reshape(3, 3),
         numbers,
         (tags if tags.any() else np.ones_like(tags)).reshape(len(pos)),
         relaxed,
-        math.nan if energy is None else float(energy),
+        float(given.get("y_relaxed", math.nan)),
     )

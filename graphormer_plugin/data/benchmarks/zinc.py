@@ -125,13 +125,13 @@ def _zinc_from_pickles(
 
 
 def _graph(molecule: dict[str, Any]) -> SimpleNamespace:
-    bonds = molecule["bond_type"].numpy()  # [n, n]
+    bonds = np.asarray(molecule["bond_type"])  # [n, n]
     edge_index = np.stack(np.nonzero(bonds))
     return SimpleNamespace(
-        x=molecule["atom_type"].numpy(),
+        x=np.asarray(molecule["atom_type"]),
         edge_index=edge_index,
         edge_attr=bonds[edge_index[0], edge_index[1]],
-        y=molecule["logP_SA_cycle_normalized"].float().numpy(),
+        y=np.asarray(molecule["logP_SA_cycle_normalized"], np.float32),
     )
 
 
