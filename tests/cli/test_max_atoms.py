@@ -63,3 +63,21 @@ def test_explain_and_preprocess_refuse_a_large_molecule(checkpoint, tmp_path, ca
     assert "1 unparsable row skipped" in capsys.readouterr().out
     assert preprocess.main([*arguments, "--max-atoms", "10", "--skip-invalid"]) == 0
     assert "11 unparsable rows skipped" in capsys.readouterr().out
+
+
+def test_a_large_record_of_an_sdf(checkpoint, tmp_path):
+    """RDKit ends the process where it writes its SMILES."""
+    count = 20_000
+    atoms = "".join(f"M  V30 {n} C {n} 0 0 0\n" for n in range(1, count + 1))
+    bonds = "".join(f"M  V30 {n} 1 {n} {n + 1}\n" for n in range(1, count))
+    block = (
+        "\n\n\n  0  0  0  0  0  0  0  0  0  0999 V3000\nM  V30 BEGIN CTAB\n"
+        f"M  V30 COUNTS {count} {count - 1} 0 0 0\nM  V30 BEGIN ATOM\n{atoms}"
+        f"M  V30 END ATOM\nM  V30 BEGIN BOND\n{bonds}M  V30 END BOND\n"
+        "M  V30 END CTAB\nM  END\n$$$$\n"
+    )
+    (tmp_path / "in.sdf").write_text(block)
+    out = tmp_path / "out.csv"
+    arguments = [checkpoint("grpe_tiny"), str(tmp_path / "in.sdf"), str(out)]
+    assert main([*arguments, "--quiet"]) == 0
+    assert "a mol block of 40,010 lines" in rows(out)[0]["reason"]

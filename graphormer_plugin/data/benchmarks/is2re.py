@@ -24,6 +24,7 @@ from graphormer_plugin.data.benchmarks.pickles import load_pickle
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.graphs.conformers import (
     NUM_ELEMENTS,
+    check_size,
     check_unit,
     nearest_distance,
 )
@@ -70,7 +71,7 @@ def lmdb_dataset(folder: Path) -> RegisteredDataset | None:
         validation = [name for name in splits if name.startswith("val")]
         if validation:
             splits.setdefault("valid", splits[validation[0]])
-        graphs = _graphs(paths, options.source == _SOURCES[1])
+        graphs = _graphs(paths, options)
         return DatasetSource(
             graphs=graphs,
             splits=splits,
@@ -94,14 +95,18 @@ def lmdb_dataset(folder: Path) -> RegisteredDataset | None:
 RECOGNISERS.append(lmdb_dataset)
 
 
-def _graphs(paths: Sequence[Path], every_cell: bool) -> Iterator[SimpleNamespace]:
+def _graphs(
+    paths: Sequence[Path], options: DatasetOptions
+) -> Iterator[SimpleNamespace]:
     """Graphs of LMDB files, one file after another; see `graph_of_system`."""
+    every_cell = options.source == _SOURCES[1]
     for path in paths:
         with _opened(path) as entries:
             for key in _keys(entries):
                 wrong = f"{path}: entry {key.decode()} cannot be read"
                 with named_damage(wrong, DatasetError, keep=(MemoryError,)):
                     system = system_of_entry(load_pickle(entries.get(key)))
+                    check_size(len(system.pos), options.max_atoms)
                     graph = graph_of_system(system, every_cell)
                 yield graph
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from rdkit import Chem
 from rdkit.Chem import rdDistGeom
+from scipy.spatial import KDTree
 
 ATOMS = "atoms"  # kind of text, see `Table.give`
 NUM_ELEMENTS = 119  # 0 is an atom of no element
@@ -16,6 +17,7 @@ NUM_TAGS = 3  # bulk, surface, adsorbate (OC20)
 ADSORBATE_LIKE = 1  # tag of atoms that have none
 # Distance of the nearest atoms in sums of their covalent radii: about 1 in angstrom, 0.1 for
 # nanometres and 1.9 for bohr. The limits are our choice.
+FAR = 1_000_000  # angstrom from the origin
 SAME_PLACE = 0.01
 NANOMETRES = 0.3
 BOHR = 1.4
@@ -31,24 +33,33 @@ def _covalent_radii() -> np.ndarray:
     return np.array([radii[0], *radii])
 
 
+def check_size(atoms: int, max_atoms: int) -> None:
+    """ValueError for a molecule of more atoms than ``max_atoms``."""
+    if atoms > max_atoms:
+        raise ValueError(f"{atoms:,} atoms, above --max-atoms {max_atoms}")
+
+
 def nearest_distance(numbers: np.ndarray, pos: np.ndarray) -> float:
-    """Distance of the two nearest of atoms [n] at positions [n, 3], in sums of their covalent
-    radii; NaN of a single atom. ValueError if no positions in angstrom are like this.
+    """Smallest distance of an atom to the nearest other one, of atoms [n] at positions [n, 3],
+    in sums of their covalent radii; NaN of a single atom. ValueError if no positions in
+    angstrom are like this.
     """
-    wrong = ~np.isfinite(pos).all(1)
+    wrong = ~(np.abs(pos) < FAR).all(1)
     if wrong.any():
         atom = int(wrong.argmax())
         raise ValueError(
-            f"atom {atom} has position {pos[atom]}, expected three numbers"
+            f"atom {atom} has position {pos[atom]}, expected three numbers below {FAR:,}"
         )
     if len(pos) < 2:
         return np.nan
-    first, second = np.triu_indices(len(pos), 1)
     radii = _covalent_radii()[numbers]
-    distances = np.linalg.norm(pos[first] - pos[second], axis=1)
-    ratios = distances / (radii[first] + radii[second])
+    distances, nearest = KDTree(pos).query(pos, 2)
+    distances = distances[:, 1]
+    itself = nearest[:, 0] == np.arange(len(pos))
+    other = np.where(itself, nearest[:, 1], nearest[:, 0])
+    ratios = distances / (radii + radii[other])
     pair = int(ratios.argmin())
-    atoms = f"atoms {first[pair]} and {second[pair]}"
+    atoms = f"atoms {pair} and {other[pair]}"
     if ratios[pair] < SAME_PLACE:
         raise ValueError(f"{atoms} are in one place")
     if ratios[pair] < NANOMETRES:
@@ -72,8 +83,9 @@ def check_unit(nearest: Sequence[float]) -> None:
 
 def check_is_spatial(pos: np.ndarray, block: str) -> None:
     """ValueError if a mol block has positions [n, 3] of a drawing."""
-    says_3d = block.split("\n", 2)[1][20:22] == "3D"
-    if len(pos) >= FLAT_ATOMS and not pos[:, 2].any() and not says_3d:
+    says = block.split("\n", 2)[1][20:22]
+    is_drawn = says == "2D" or (len(pos) >= FLAT_ATOMS and says != "3D")
+    if len(pos) > 1 and is_drawn and not pos[:, 2].any():
         raise ValueError(
             "it is a drawing (2D, all z are 0); --positions rdkit makes conformers"
         )

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial import KDTree
 
 # Columns of nodes. Tags: 0 below the surface, 1 surface, 2 adsorbate.
 ELEMENT, TAG, IMAGE = range(3)
@@ -14,6 +15,7 @@ OC20_ELEMENTS = (1, *range(5, 9), 11, *range(13, 18), *range(19, 35), *range(37,
 OC20_ELEMENTS += (55, *range(72, 84))
 NODE_DIMS = [64, TAGS, 2]
 CUTOFF = 8.0  # of images, in angstrom
+MOST_IMAGES = 1_000_000  # that are looked at, of a system
 
 
 def counted_atoms(x: Any) -> Any:
@@ -57,7 +59,7 @@ def graph_of_system(
             and no images of atoms of tag 2.
 
     Raises:
-        ValueError: the vectors of the cell span none.
+        ValueError: the vectors of the cell span none, or very small ones.
     """
     pos, tags = system.pos, system.tags
     vectors = system.cell if every_cell else system.cell[:2]
@@ -66,8 +68,7 @@ def graph_of_system(
     shifts = _shifts(system, every_cell) @ system.cell
     copies = pos + shifts[:, None]  # [cells, n, 3]
     centres = pos if every_cell else pos[tags > 1]
-    steps = copies[:, :, None] - centres
-    near = (np.linalg.norm(steps, axis=-1) < CUTOFF).any(-1)
+    near = KDTree(centres).query(copies, distance_upper_bound=CUTOFF)[0] < CUTOFF
     if not every_cell:
         near &= tags != 2
     atom = np.nonzero(near)[1]
@@ -92,6 +93,10 @@ def _shifts(system: PeriodicSystem, every_cell: bool) -> np.ndarray:
         # Distance between the planes of a cell, and how far the atoms go beyond one cell.
         inverse = np.linalg.inv(system.cell)
         spread = np.ptp(system.pos @ inverse, axis=0)
-        reach = np.ceil(CUTOFF * np.linalg.norm(inverse, axis=0) + spread).astype(int)
-    cells = itertools.product(*(range(-count, count + 1) for count in reach))
+        reach = np.ceil(CUTOFF * np.linalg.norm(inverse, axis=0) + spread)
+        if np.prod(2 * reach + 1) * len(system.pos) > MOST_IMAGES:
+            raise ValueError(f"more than {MOST_IMAGES:,} images, the cell is too small")
+    cells = itertools.product(
+        *(range(-count, count + 1) for count in reach.astype(int))
+    )
     return np.array([cell for cell in cells if any(cell)])

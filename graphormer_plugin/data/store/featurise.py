@@ -21,6 +21,7 @@ from graphormer_plugin.data.graphs.chunk import (
     MoleculeGraph,
     Parser,
 )
+from graphormer_plugin.data.graphs.conformers import check_size
 from graphormer_plugin.data.graphs.smiles import captured_rdkit_log
 from graphormer_plugin.data.sources.user_code import import_user_data
 from graphormer_plugin.workers import in_workers
@@ -48,17 +49,16 @@ class LimitedParser:
     def __call__(self, smiles: str) -> MoleculeGraph:
         """The graph of a SMILES."""
         if len(smiles) > self.max_atoms:  # an atom has at least one character
-            written, *_ = smiles.split(maxsplit=1) or [""]
+            written, *rest = smiles.split(maxsplit=1) or [""]
+            if rest and rest[0].startswith("{"):  # a formula, see `atoms_text`
+                counts = re.findall(r"[A-Z][a-z]?(\d*)", written)
+                check_size(sum(int(count or 1) for count in counts), self.max_atoms)
             # The parser may leave out all fragments but one.
             largest = max(written.split("."), key=len)
-            self._check(len(ATOM.findall(largest)))
+            check_size(len(ATOM.findall(largest)), self.max_atoms)
         graph = self.parser(smiles)
-        self._check(len(graph.x))
+        check_size(len(graph.x), self.max_atoms)
         return graph
-
-    def _check(self, atoms: int) -> None:
-        if atoms > self.max_atoms:
-            raise ValueError(f"{atoms:,} atoms, above --max-atoms {self.max_atoms}")
 
 
 def num_workers(

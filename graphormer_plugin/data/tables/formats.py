@@ -36,6 +36,9 @@ from graphormer_plugin.data.tables.table import (
 END_OF_RECORD = "$$$$"
 END_OF_BLOCK = "M  END"
 MOST_PLACED = 300  # atoms of the largest molecule that is drawn, which takes 20 ms
+MOST_LINES = (
+    20_000  # of a mol block, about two an atom: RDKit crashes on a longer chain
+)
 # A data item's first line: its name, or the number of a field.
 ITEM = re.compile(r">(?:.*?<(.+)>|\s+(DT\d+)\b)")
 
@@ -239,6 +242,8 @@ def smiles_of_record(record: Sequence[str]) -> str:
     if not ends:
         return UNREADABLE + "the record has no mol block"
     block = "\n".join(record[: ends[0] + 1]) + "\n"
+    if ends[0] > MOST_LINES:
+        return f"{UNREADABLE}a mol block of {ends[0]:,} lines, expected {MOST_LINES:,} at most"
     with rdBase.BlockLogs():
         mol = Chem.MolFromMolBlock(block)
         if mol is None:

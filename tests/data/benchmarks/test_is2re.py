@@ -121,6 +121,13 @@ def spoilt(entry, **values):
     return {**entry, **values}
 
 
+def large(atoms):
+    """A system of 20,000 atoms would take 30 GB."""
+    pos = np.arange(atoms)[:, None] * np.array([0.7, 0.0, 0.0])
+    ones = np.ones(atoms, int)
+    return {"pos": pos, "cell": np.eye(3), "atomic_numbers": ones, "tags": ones}
+
+
 def times(name, factor):
     return lambda entry, path: spoilt(entry, **{name: entry[name] * factor})
 
@@ -142,6 +149,8 @@ def times(name, factor):
         (times("cell", np.nan), "entry 1 cannot be read"),
         (times("atomic_numbers", -1), "expected 1..118"),
         (times("y_relaxed", np.inf), "graph 1: y has"),
+        (lambda entry, path: spoilt(entry, pos=[[0, 0, 0]] * 9), "pos is a list"),
+        (lambda entry, path: large(1001), "1,001 atoms, above --max-atoms 1000"),
     ],
 )
 def test_a_wrong_entry_is_one_line_and_nothing_runs(tmp_path, spoil, words):
@@ -163,6 +172,13 @@ def test_other_wrong_files(folder):
         with pytest.raises(DatasetError, match="is no whole LMDB file") as error:
             store_of(folder)
         assert str(path) in str(error.value) and words in str(error.value)
+
+
+def test_a_tiny_cell_has_no_end_of_images(tmp_path):
+    entry = golden_entries()[0]
+    folder = write_lmdb(tmp_path / "is2re", [spoilt(entry, cell=np.eye(3) * 0.02)])
+    with pytest.raises(DatasetError, match="the cell is too small"):
+        store_of(folder, source="lmdb:every-cell")
 
 
 def test_images_in_every_cell(folder):

@@ -117,6 +117,14 @@ def test_distances_of_nearest_atoms():
         check_unit([1.8, 1.9, np.nan, 1.0, 1.9])
 
 
+def test_nearest_atoms_of_many():
+    """All pairs of 20,000 atoms would take 8 GB."""
+    pos = np.stack(np.meshgrid(*[np.arange(28.0)] * 3), -1).reshape(-1, 3)[:20_000]
+    pos[7, 0] += 0.1
+    numbers = np.full(len(pos), 6)
+    assert nearest_distance(numbers, pos) == pytest.approx(0.9 / (2 * 0.76), abs=0.02)
+
+
 def test_the_text_has_all_digits():
     pos = np.random.default_rng(0).normal(size=(2, 3)) * 9
     arrays = json.loads(atoms_text(np.array([1, 1]), pos).split("\n")[1])
