@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 from rdkit import Chem
+from rdkit.Chem import AllChem
 
 from graphormer_plugin.cli.explain import MAX_MOLECULES
 from graphormer_plugin.data import DATASETS
 
 ALCOHOLS = [f"{'C' * n}O,{n}" for n in range(1, 31)]
 BUTANE = Chem.MolToMolBlock(Chem.MolFromSmiles("CCCC"))  # all z are 0
+PROPANE = Chem.MolFromSmiles("CCC")
+AllChem.Compute2DCoords(PROPANE)  # which the block says, as drawing programs do
 FILES = {
     "t.csv": "\n".join(["smiles,y", *ALCOHOLS]),
     "in.csv": "smiles,y\nCCO,1\nCC,2\n",
@@ -43,6 +46,13 @@ FILES = {
     "few.xyz": "1\nenergy=1\nH 0 0 0\n3\nenergy=1\nH 0 0 0\nH 0 0 1\n",
     "many.xyz": "1\nenergy=1\nH 0 0 0\nH 0 0 1\n",
     "slope.xyz": "1\nProperties=species:S:1:pos:R:3:forces:R:3\nH 0 0 0 0 0 0\n" * 9,
+    "count.xyz": "1000000000\nenergy=1\nH 0 0 0\n",
+    "long.xyz": "1\nenergy=1\nH 0 0 0\n" * 2 + "2\nenergy=1\nH 0 0 0\n" * 3,
+    "twice.xyz": "1\nenergy=1 energy=2\nH 0 0 0\n" * 9,
+    "far.xyz": "2\nenergy=1\nH 0 0 0\nH 0 0 1e30\n" * 9,
+    "Z.xyz": "1\nProperties=Z:I:1:pos:R:3 energy=1\n200 0 0 0\n" * 9,
+    "many_C.xyz": "3\nenergy=1\nC 0 0 0\nC 0 0 1\nC 0 0 2\n" * 9,
+    "2d.sdf": Chem.MolToMolBlock(PROPANE) + ">  <y>\n1\n\n$$$$\n",
     "Xx.xyz": "1\nenergy=1\nXx 0 0 0\n" * 9,
     "X.xyz": "1\nenergy=1\nX 0 0 0\n" * 9,
     "0.xyz": "0\nenergy=1\n" * 9,
@@ -187,6 +197,15 @@ preprocess --dataset-name nm.xyz --positions file --quiet | in nanometres?; corr
 preprocess --dataset-name bohr.xyz --positions file --quiet | are they in bohr?
 preprocess --dataset-name few.xyz --positions file | 1 frame can be read, then XYZError
 preprocess --dataset-name many.xyz --positions file | can be read, then XYZError
+preprocess --dataset-name count.xyz --positions file | ends in a frame of 1,000,000,000 at
+preprocess --dataset-name long.xyz --positions file | 2 frames can be read, then ValueError
+preprocess --dataset-name twice.xyz --positions file | energy is there twice (energy, energy)
+preprocess --dataset-name far.xyz --positions file --quiet | expected three numbers below
+preprocess --dataset-name Z.xyz --positions file | of no element (atomic number 200)
+preprocess --dataset-name many_C.xyz --positions file --quiet --max-atoms 2 | 3 atoms, above --max
+preprocess --dataset-name many_C.xyz --positions file --smiles-column mol | it has atoms, not
+preprocess --dataset-name many_C.xyz --positions file --descriptors | descriptors are of molec
+preprocess --dataset-name 2d.sdf --positions file --split scaffold --quiet | it is a drawing
 preprocess --dataset-name Xx.xyz --positions file | can be read, then an unknown element, 'Xx'
 preprocess --dataset-name X.xyz --positions file | 0 frames can be read, then ValueError: an atom of
 preprocess --dataset-name 0.xyz --positions file | a frame without atoms

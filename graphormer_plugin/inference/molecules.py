@@ -40,12 +40,14 @@ class Molecules:
         parsed: RDKit's molecule of each graph, whose atoms are the nodes in their order;
             None where it did not come along. Instead of the list None: none is kept, what
             needs them reads one after another.
+        nearest: `nearest_distance` of each graph with positions that `read_rows` has read.
     """
 
     chunk: GraphChunk | None
     sources: Sequence[Any]
     featuriser: Featuriser
     parsed: Sequence[Chem.Mol | None] | None = ()
+    nearest: Sequence[float] = ()
     _features: dict[str, NDArray] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -234,7 +236,8 @@ def read_rows(
     chunk = joined_graphs(list(graphs.values()), list(graphs)) if graphs else None
     parsed = [graph.extras.get("mol") for graph in graphs.values()]
     sources = [smiles[row] for row in graphs]
-    return Molecules(chunk, sources, reader.featuriser, parsed), reasons
+    nearest = [graph.extras.get("nearest", np.nan) for graph in graphs.values()]
+    return Molecules(chunk, sources, reader.featuriser, parsed, nearest), reasons
 
 
 def graph_of_molecule(

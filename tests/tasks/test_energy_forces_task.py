@@ -106,6 +106,17 @@ def test_predictor(trained, monkeypatch, tmp_path):
     assert (low - high) / 2e-3 == pytest.approx(forces[0][1, 2], abs=1e-3)
 
 
+def test_predictions_in_bohr_are_doubted(trained, tmp_path, capsys):
+    folder, frames, _ = trained
+    checkpoint = str(folder / "checkpoint_best.pt")
+    for factor in (1, 1.8897):
+        scaled = [ase.Atoms(a.numbers, a.positions * factor) for a in frames[:9]]
+        path = tmp_path / f"{factor}.xyz"
+        io.write(path, scaled)
+        assert predict.main([checkpoint, str(path), f"{path}.csv", "--quiet"]) == 0
+        assert ("in bohr?" in capsys.readouterr().err) == (factor > 1)
+
+
 @pytest.mark.parametrize("labelled", [True, False])
 def test_predictions_of_a_file(trained, labelled, tmp_path, monkeypatch):
     """A table has forces as lists, and xyz the frames of the input with both."""

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from graphormer_plugin.data.errors import DatasetError, agreed, counted, listed
+from graphormer_plugin.data.graphs.conformers import ATOMS
 from graphormer_plugin.data.graphs.smiles import POSITIONS
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.sources.registry import DatasetSource, RegisteredDataset
@@ -43,6 +44,10 @@ class TableDataset(RegisteredDataset):
         """The table that options name."""
         table = open_table(options.path)
         table.give(options.featuriser.text, options.forces_column)
+        if options.descriptors and table.text == ATOMS:
+            raise table.error(
+                "--descriptors are of molecules, not of atoms without bonds"
+            )
         return cls(
             name="csv",
             function=lambda options: _source(table, options),

@@ -1,16 +1,27 @@
 """Atoms with positions and without bonds: extended xyz, and databases of ASE."""
 
 import importlib.util
+import io
+import itertools
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from graphormer_plugin.data.columns import FORCES
-from graphormer_plugin.data.errors import DatasetError, counted
-from graphormer_plugin.data.graphs.conformers import ATOMS, NUM_TAGS, atoms_text
-from graphormer_plugin.data.tables.table import Table, readable
+from graphormer_plugin.data.errors import DatasetError, counted, listed
+from graphormer_plugin.data.graphs.conformers import (
+    ATOMS,
+    NUM_ELEMENTS,
+    NUM_TAGS,
+    atoms_text,
+)
+from graphormer_plugin.data.tables.cells import shown
+from graphormer_plugin.data.tables.table import TextTable, readable
+
+ENERGY = re.compile(r"(?<!\S)(\w*energy\w*)\s*=", re.IGNORECASE)
 
 
 class Frame(NamedTuple):
@@ -24,7 +35,7 @@ class Frame(NamedTuple):
     pbc: np.ndarray
 
 
-class AtomsTable(Table):
+class AtomsTable(TextTable):
     """Frames of an extended xyz file, or rows of a database of ASE: a column of `atoms_text`, and
     one of each number or word of a frame, such as its energy. Lines are frames, from 1.
 
@@ -62,6 +73,8 @@ class AtomsTable(Table):
 
     def find_smiles(self, asked: str) -> str:
         """See `Table.find_smiles`."""
+        if asked not in ("", ATOMS):
+            raise self.error(f"--smiles-column {asked}: it has atoms, not SMILES")
         return ATOMS
 
     def give(self, kind: str, forces: str = "") -> None:
@@ -117,13 +130,29 @@ class AtomsTable(Table):
             yield row, row + 1, [cells.get(name, "") for name in columns]
 
     def _frames(self) -> Iterator[Frame]:
-        """Yield the frames of a file."""
-        import ase.io
+        """Yield the frames of a file, which ASE reads one by one: of a whole file it believes
+        counts that the file does not have, and takes ``@`` in its name for an index."""
+        from ase.io.extxyz import XYZError, read_xyz
 
-        for atoms in ase.io.iread(self.path, ":", format="extxyz"):
+        for head, *lines in self._blocks():
+            if not head.strip().isdecimal():
+                raise XYZError(f"expected a number of atoms, got {shown(head.strip())}")
+            if len(lines) <= int(head):
+                raise XYZError(f"the file ends in a frame of {int(head):,} atoms")
+            energies = ENERGY.findall(lines[0])
+            if len({*energies}) < len(energies):
+                raise XYZError(f"an energy is there twice ({listed(energies)})")
+            text = "".join([head, *lines])
+            (atoms,) = read_xyz(io.StringIO(text, None), slice(None))
             results = {} if atoms.calc is None else atoms.calc.results
-            known = atoms.arrays | atoms.info | results
-            yield _frame(atoms, known)
+            yield _frame(atoms, atoms.arrays | atoms.info | results)
+
+    def _blocks(self) -> Iterator[list[str]]:
+        """Yield the lines of each frame, which may be too few, or begin without a number."""
+        with self.open_lines() as lines:
+            for head in filter(str.strip, lines):
+                count = int(head) + 1 if head.strip().isdecimal() else 0
+                yield [head, *itertools.islice(lines, count)]
 
     def _rows_of_database(self) -> Iterator[Frame]:
         """Yield the rows of a database."""
@@ -173,8 +202,9 @@ def _frame(atoms: Any, known: Mapping[str, Any]) -> Frame:
     numbers = atoms.numbers
     if not len(numbers):
         raise ValueError("a frame without atoms")
-    if not np.all(numbers):
-        raise ValueError("an atom of no element (X)")
+    odd = numbers[(numbers < 1) | (numbers >= NUM_ELEMENTS)]
+    if odd.size:
+        raise ValueError(f"an atom of no element (atomic number {odd[0]})")
     arrays: dict[str, np.ndarray] = {}
     values: dict[str, Any] = {}
     for name, value in known.items():

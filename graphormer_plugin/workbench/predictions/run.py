@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.files import file_lock, file_sha256, folder_hash, home_path
+from graphormer_plugin.data.graphs.conformers import BOHR
 from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.sources.user_code import import_user_data
 from graphormer_plugin.data.store.featurise import num_workers
@@ -39,6 +40,7 @@ from graphormer_plugin.workbench.predictions.part_files import PartFiles
 from graphormer_plugin.workbench.predictions.score_predictions import TableScores
 from graphormer_plugin.workbench.predictions.table_run import (
     BLOCK_ROWS,
+    FAR_APART,
     PredictedRows,
     RowBlock,
     RowRange,
@@ -202,6 +204,12 @@ def _write_parts(
     lines.result(summary)
     predictor = run.predictor
     columns = predictor.extra_columns
+    far = outside.pop(FAR_APART, 0)
+    if far > (rows.total - failed) / 2:
+        lines.warning(
+            f"nearest atoms are more than {BOHR} bond lengths apart in {counted(far, 'row')}, "
+            "expected positions in angstrom; are they in bohr?"
+        )
     for line in domain_warnings(outside, predictor.domains, rows.total, columns):
         lines.warning(line)
     if failed == rows.total > 0:

@@ -11,6 +11,7 @@ import numpy as np
 
 from graphormer_plugin.data.columns import FORCES, Level
 from graphormer_plugin.data.errors import is_out_of_memory
+from graphormer_plugin.data.graphs.conformers import BOHR
 from graphormer_plugin.data.graphs.smiles import SMILES
 from graphormer_plugin.data.tables.cells import number_in
 from graphormer_plugin.data.tables.table import Table
@@ -31,6 +32,7 @@ from graphormer_plugin.workbench.predictions.table_columns import (
 )
 
 BLOCK_ROWS = 512  # rows that are predicted together, at least
+FAR_APART = "far apart"  # rows with nearest atoms as in bohr
 REASON = "reason"  # column that says why a row has no prediction
 
 
@@ -65,7 +67,7 @@ class PredictedRows(NamedTuple):
     Attributes:
         values: predictions [rows, C], NaN in rows without one.
         vectors: float32 [rows, D], NaN in rows without one; D is `TableRun.width`.
-        outside: see `outside_domain`.
+        outside: see `outside_domain`; `FAR_APART` is among them.
     """
 
     cells: list[list[str]]
@@ -215,6 +217,7 @@ class TableRun:
                     self.predictor.extra_columns,
                     extra[rows],
                 )
+            outside[FAR_APART] = int((np.array(molecules.nearest) > BOHR).sum())
         lines = [
             [*self._shown(old), *added, reasons.get(row, "")]
             for row, (old, added) in enumerate(zip(block.cells, cells.tolist()))

@@ -140,3 +140,17 @@ def test_an_option_changes_the_store(tmp_path):
     assert embedded.columns["pos"].nbytes == 12 * atoms  # 348 bytes of 29 atoms
     again = prepare(sdf, positions="rdkit", rebuild=True)
     assert again.fingerprint == embedded.fingerprint
+
+
+def test_a_name_with_an_at_sign_is_a_name(tmp_path):
+    """ASE reads the last number as an index of the file before it."""
+    write_xyz(tmp_path / "x.xyz")
+    (tmp_path / "x").write_text("1\nenergy=1\nH 0 0 0\n")
+    (tmp_path / "x.xyz").rename(tmp_path / "x@1.xyz")
+    assert AtomsTable(tmp_path / "x@1.xyz").count() == FRAMES
+
+
+def test_blank_lines_between_frames(tmp_path):
+    path = tmp_path / "blank.xyz"
+    path.write_text("1\nenergy=1\nH 0 0 0\n\n\n1\n\nH 0 0 0\n\n")
+    assert [frame.values for frame in AtomsTable(path).frames] == [{"energy": 1}, {}]
