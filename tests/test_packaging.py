@@ -184,7 +184,7 @@ def test_the_demo_trains_until_it_is_finished(tmp_path):
     last = folder / "checkpoint_last.pt"
     topics = demo.train_command(tmp_path, epochs=1, workers=1)
 
-    def train(command):
+    def train(command, log):
         resumed.append(last.exists())
         last.write_text("half")
         if len(resumed) == 1:
@@ -202,6 +202,42 @@ def test_the_demo_trains_until_it_is_finished(tmp_path):
     assert resumed == [False, True, False]
     demo.train(tmp_path, demo.train_command(tmp_path, epochs=2, workers=1))
     assert len(resumed) == 4
+
+
+def test_the_screen_of_the_demo_is_short(tmp_path, capsys):
+    """The log has the rest; a failed command shows its end."""
+    demo, log = load("demo"), tmp_path / "demo.log"
+    noise = "x" * 4000 + "\n"
+    epoch = (
+        "date | INFO | valid | epoch 012 | valid on 'valid' subset | mae 0.5 | wps 1\n"
+    )
+    store = "nci: 1 train / 1 valid graphs, fingerprint 94c5\n"
+    script = tmp_path / "script.py"
+    script.write_text(f"print({noise + epoch + store!r}, end='')\nraise SystemExit(3)")
+    status, logged = demo.run([[sys.executable, str(script)]], log)
+    assert (status, logged["valid"]["mae"]) == (3, 0.5)
+    assert log.read_text() == noise + epoch + store
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[2:4] == ["epoch 12: MAE 0.5 in validation", store.strip()]
+    assert shown[4:] == log.read_text().splitlines()
+    script.write_text(f"print({noise + epoch + store!r}, end='')")
+    demo.run([[sys.executable, str(script)]], log)
+    assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+@pytest.mark.parametrize("name", ["demo", "install"])
+def test_ctrl_c_is_one_line(name, tmp_path):
+    path = ROOT / "examples" / "quickstart" / f"{name}.py"
+    code = path.read_text().replace(
+        "def main(", "def main(*_): raise KeyboardInterrupt\ndef _("
+    )
+    copy = tmp_path / "a" / "b" / f"{name}.py"
+    copy.parent.mkdir(parents=True)
+    copy.write_text(code)
+    done = subprocess.run([sys.executable, str(copy)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "")
+    assert "stopped; the next make" in done.stdout
+    assert len(done.stdout.strip().splitlines()) == 1
 
 
 def test_the_source_archive_takes_every_kind_of_file():

@@ -9,10 +9,12 @@ Expected on 2 CPU cores: see examples/installation/README.md.
 """
 
 import argparse
+import collections
 import contextlib
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -25,8 +27,14 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 PLUGIN = ROOT / "graphormer_plugin"
 BATCH_SIZE = 64
+LOG = "demo.log"
 # fairseq uses names that torch has renamed, and pins memory on machines without a GPU.
 QUIET = "ignore::FutureWarning,ignore::UserWarning,ignore::DeprecationWarning"
+# What the screen has of a log, in which fairseq repeats all of its options twice.
+SHOWN = re.compile(r"^\w+: .*, fingerprint \w+$")
+EPOCH = re.compile(r"\| valid \| epoch 0*(\d+) \|.* mae ([\d.]+) ")
+WIDTH = 120
+FAILED_LINES = 20  # last ones of a failed command
 
 
 def relative(path: Path) -> str:
@@ -93,8 +101,9 @@ def step(title: str) -> Iterator[None]:
     print(f"[demo] {title}: {time.monotonic() - started:.0f} s", flush=True)
 
 
-def run(command: list[list[str]]) -> tuple[int, dict[str, dict[str, float]]]:
-    """Show and run a command; its output goes to the screen as it comes.
+def run(command: list[list[str]], log: Path) -> tuple[int, dict[str, dict[str, float]]]:
+    """Show and run a command; its output is added to a log, and a line for each epoch goes to the
+    screen as it comes. If the command fails, so do the last lines.
 
     Returns:
         Exit status, and the last numbers that fairseq logged under each prefix, e.g.
@@ -104,6 +113,7 @@ def run(command: list[list[str]]) -> tuple[int, dict[str, dict[str, float]]]:
     words = [word for topic in command for word in topic]
     words[0] = str(BIN / words[0])
     logged: dict[str, dict[str, float]] = {}
+    last = collections.deque(maxlen=FAILED_LINES)
     process = subprocess.Popen(
         words,
         cwd=ROOT,
@@ -115,14 +125,22 @@ def run(command: list[list[str]]) -> tuple[int, dict[str, dict[str, float]]]:
         errors="replace",
     )
     try:
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            read_numbers(line, logged)
+        with open(log, "a") as file:
+            for line in process.stdout:
+                file.write(line)
+                last.append(line.rstrip())
+                read_numbers(line, logged)
+                if epoch := EPOCH.search(line):
+                    print(f"epoch {epoch[1]}: MAE {epoch[2]} in validation", flush=True)
+                elif SHOWN.match(line):
+                    print(line[:WIDTH].rstrip(), flush=True)
     except BaseException:
         process.terminate()
         process.wait()
         raise
-    return process.wait(), logged
+    if process.wait():
+        print(*last, sep="\n")
+    return process.returncode, logged
 
 
 def read_numbers(line: str, logged: dict[str, dict[str, float]]) -> None:
@@ -173,12 +191,13 @@ def train(folder: Path, command: list[list[str]]) -> None:
     begun.write_text(json.dumps({"digest": digest}))
 
     resumed = (checkpoints / "checkpoint_last.pt").exists()
-    status, _ = run(command)
+    log = folder / LOG
+    status, _ = run(command, log)
     if status and resumed:
         print("\nThe interrupted training cannot be resumed; starting over.")
         for path in checkpoints.glob("*.pt"):
             path.unlink()
-        status, _ = run(command)
+        status, _ = run(command, log)
     if status:
         sys.exit(f"fairseq-train failed with exit status {status}, see above")
     finished.write_text(json.dumps({"digest": digest}))
@@ -206,10 +225,12 @@ def main() -> None:
         parser.error(f"--epochs {options.epochs}: expected 1 or more")
     folder = options.dir.resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    log = folder / LOG
+    log.unlink(missing_ok=True)
 
     epochs = f"{options.epochs} epoch{'s' * (options.epochs > 1)}"
     with step("1 of 3: prepare 5,000 molecules that RDKit brings"):
-        status, _ = run(prepare_command(folder, options.workers))
+        status, _ = run(prepare_command(folder, options.workers), log)
         if status:
             sys.exit(
                 f"graphormer-preprocess failed with exit status {status}, see above"
@@ -217,15 +238,22 @@ def main() -> None:
     with step(f"2 of 3: train grpe_small, {epochs}"):
         train(folder, train_command(folder, options.epochs, options.workers))
     with step("3 of 3: test the best epoch on molecules that it has not seen"):
-        status, logged = run(validate_command(folder))
+        status, logged = run(validate_command(folder), log)
         errors = [numbers["mae"] for numbers in logged.values() if "mae" in numbers]
         if status or not errors:
             sys.exit(f"fairseq-validate failed with exit status {status}, see above")
     baseline = mean_predictor_error(folder)
-    print(f"\ntest MAE {errors[-1]:.3f}, that of the training mean {baseline:.3f}")
+    print(
+        f"\ntest MAE {errors[-1]:.3f}, that of the training mean {baseline:.3f}; "
+        f"the whole log is in {relative(log)}"
+    )
     if errors[-1] >= baseline:
         sys.exit("the model is not better than the training mean: something is wrong")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        print("\n[demo] stopped; the next make demo goes on where it was")
+        sys.exit(130)

@@ -33,6 +33,10 @@ PINNED_FILES = ("constraints.txt", "pyproject.toml", "setup.py", FAIRSEQ)
 # CUDA_HOME makes fairseq compile CUDA kernels, which nothing here uses and a CPU torch
 # refuses; the others send packages somewhere else.
 DROPPED_VARIABLES = ("CUDA_HOME", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
+COMPILE = (
+    "import compileall, importlib.util as u; "
+    "compileall.compile_dir(*u.find_spec('fairseq').submodule_search_locations, quiet=1)"
+)
 SHOWN_LINES = 20  # last lines of a failed command
 WHAT_NEXT = (
     "the next make finishes the environment; if it fails too, read Troubleshooting in "
@@ -111,6 +115,8 @@ def make(venv: Path, extras: set[str]) -> None:
         pip_install(venv, "--no-build-isolation", "--no-deps", "-r", FAIRSEQ)
     with step("3 of 3: this package, its kernels (compiled) and its dependencies"):
         pip_install(venv, "--no-build-isolation", "-e", ".", *requirements(extras))
+        # Otherwise the first command compiles fairseq, and prints its SyntaxWarnings.
+        run(str(venv / "bin" / "python"), "-W", "ignore", "-c", COMPILE)
 
 
 def pip_install(venv: Path, *words: str) -> None:
@@ -166,4 +172,8 @@ def main(argv=None):  # old Pythons also read this, to say that they are old
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        print("\n[set-up] stopped; the next make goes on with what pip has downloaded")
+        sys.exit(130)

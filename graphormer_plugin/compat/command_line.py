@@ -26,6 +26,8 @@ from graphormer_plugin.components import import_nothing_from_current_folder
 from graphormer_plugin.inference.checkpoint import checkpoint_path
 
 logger = logging.getLogger(__name__)
+# Otherwise fairseq-validate prints what hydra does.
+logging.getLogger("hydra").setLevel(logging.INFO)
 
 # Flags that have to be given, one of each tuple, and an example.
 TASK = (("--task",), "--task, e.g. graph_prediction")

@@ -87,7 +87,7 @@ def file_lock(
         NotImplementedError,
     ) as error:  # filelock before 4 raises the latter
         if getattr(error, "errno", errno.ENOSYS) not in NO_LOCKS:
-            raise
+            raise OSError(error.errno, error.strerror, lock.lock_file) from error
         logger.warning(
             "cannot lock %s (%s): let one process at a time write there", path, error
         )

@@ -1,5 +1,6 @@
 """Command lines of fairseq that are refused in one line, before the data are read."""
 
+import logging
 import re
 import sys
 
@@ -175,3 +176,7 @@ def test_a_rate_that_is_left_out_gets_a_line(words, lines, caplog):
     arguments = [word for word in COMPLETE.split() if word not in (words, "1e-3")]
     require_flags(get_training_parser(), arguments)
     assert caplog.text.count("no --lr: fairseq's default is 0.25") == lines
+
+
+def test_hydra_logs_no_details():
+    assert not logging.getLogger("hydra.core.utils").isEnabledFor(logging.DEBUG)
