@@ -329,6 +329,10 @@ smiles,y,w;C,1,;C,2,1;C,3,1; | --weight-column w | column 'w': a weight is a num
 smiles,y,w;C,1,0;C,2,0;C,3,0; | --weight-column w | all weights in column 'w' are 0
 smiles,y,w;C,1,a; | --extra-columns w | row 0 (line 2), column 'w': 'a' is not a number
 smiles,y,unit;C,1,nM;C,2,mg/l; | --target-columns y --target-unit nM | (line 3), column 'unit': a
+smiles,pIC50,unit;C,5,nM;CC,6,uM; | --target-columns pIC50 --target-unit uM | a logarithm
+smiles,a,unit,b;C,1,nM,2;CC,2,uM,3; | --target-columns b --target-unit uM | call it 'a units'
+smiles,a,relation,b;C,1,>,2;CC,2,=,3; | --target-columns b --censored | call it 'a relation'
+smiles,y,relation,qualifier;C,1,>,;CC,2,=,>; | --target-columns y --censored | which column
 smiles,y,unit;C,1,nM;C,2,; | --target-columns y --target-unit uM | (line 3), column 'unit': a label
 smiles,y;C,1; | --extra-columns y --target-columns y | named twice, or in --extra-columns
 smiles,a,b;C,1,inf;C,2,3; | --target-columns all | column 'b': 'inf' is not a number that fits
@@ -372,7 +376,10 @@ smiles,hit,MW;C,1,16;CC,0,30;CO,odd,32; | | row 2 (line 4), column 'hit': 'odd' 
 smiles,note,y;C,a,1;CC,b,2;CO,c,>9; | | row 2 (line 4), column 'y': '>9' is not a number
 smiles,y;C,93 %;CC,5 %;CO,7 %; | | write the numbers without %
 smiles,y;C,9mg/L;CC,5 mg/L;CO,7 mg/L; | | without mg/L, and name their unit with --target-unit
-smiles,y;C,5 nM;CC,2;CO,7 nM;CN,9 nM; | | write the numbers without nM
+smiles,y;C,5 nM;CC,2 nM;CO,7 nM;CN,9 nM; | | write the numbers without nM
+smiles,y;C,5 nM;CC,2;CO,7 nM;CN,9 nM; | | units differ (nM, none): convert
+smiles,y;C,5 nM;CC,2 uM;CO,7 nM;CN,1e3 uM;CF,4 nM; | | units differ (nM, uM): convert
+smiles,y;C,92%;CC,0.9;CO,91%;CN,7%; | | units differ (%, none): convert
 smiles,y,d;C,1,2020;CC,2,2021;CO,3,04.02.2022; | --split time:d --target-columns y | '04.02.2022'
 smiles,y,d;C,1,2020;CC,2,04.02.2021;CO,3,04.02.2022; | --split time:d --target-columns y | '2020'
 smiles,y,z;C,1.5,0;CC,2,1; | --target-columns y,z | only 0 and 1 in z, other numbers in y

@@ -25,7 +25,13 @@ class NewerStoreError(DatasetError):
     """A newer version of this package has written a store, which is not replaced."""
 
 
-_SINGULAR = {"are": "is", "have": "has", "differ": "differs", "take": "takes"}
+_SINGULAR = {
+    "are": "is",
+    "have": "has",
+    "differ": "differs",
+    "take": "takes",
+    "count": "counts",
+}
 
 
 def agreed(count: int, verb: str) -> str:

@@ -1,7 +1,7 @@
 """Molecules and targets from any table with a column of SMILES, and from SDF files."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,6 +24,7 @@ from graphormer_plugin.data.tables.class_names import are_nearly_opposites
 from graphormer_plugin.data.tables.formats import open_table, stem
 from graphormer_plugin.data.tables.label_warnings import strange_label
 from graphormer_plugin.data.tables.labels import exact_labels
+from graphormer_plugin.data.tables.marks import LOGARITHM
 from graphormer_plugin.data.tables.options import DECISIVE, DatasetOptions
 from graphormer_plugin.data.tables.roles import Roles, with_split
 from graphormer_plugin.data.tables.rows import TableRows, whole_columns
@@ -134,16 +135,23 @@ def read_labels(
     target, words = _labels(rows, names, kind, options)
     labelled = ~np.isnan(target).all(1)
     warnings = rows.notes + left_out
-    if kind == "regression":
-        warnings += _read_relations(rows, roles, columns, options.censored)
     unit = options.target_unit
     is_molar = molar_exponent(unit) is not None
-    warnings += _lines_about_conditions(rows, roles, names, labelled, is_molar)
-    if is_molar and kind == "regression":
-        for name, labels in zip(names, target.T):
-            if name in roles.units:
-                line = _convert(rows, roles.units[name], name, labels, unit, others)
-                warnings += [line] * bool(line)
+    known: list[str] = []
+    units: dict[str, str] = {}
+    if kind == "regression":
+        known, lines = _read_relations(rows, roles, columns, options.censored)
+        warnings += lines
+        units = _find_units(rows, roles, names, is_molar)
+    known += units.values() if is_molar else ()
+    offered = () if is_molar else {*units.values()}
+    warnings += _lines_about_conditions(
+        rows, roles, {*names, *known}, labelled, offered
+    )
+    for name, labels in zip(names, target.T):
+        if is_molar and name in units:
+            line = _convert(rows, units[name], name, labels, unit, others)
+            warnings += [line] * bool(line)
     extras = [rows.numbers(name) for name in roles.extras]
     times = rows.times(roles.time[0], labelled) if roles.time else None
     if times is None:
@@ -288,47 +296,99 @@ def _read_relations(
     roles: Roles,
     targets: Sequence[ParsedColumn],
     censored: bool,
-) -> list[str]:
-    """Read bounds from columns such as Standard Relation if they are asked for (``censored``);
-    else return a line about each."""
+) -> tuple[list[str], list[str]]:
+    """Read bounds from columns such as Standard Relation if they are asked for (``censored``).
+    Return these columns, and a line about each that is not read, or whose signs turn.
+    """
+    names = []
     lines = []
+    units = [*roles.units.owners]
     for target in targets:
-        name = roles.relations.get(target.name)
-        signs = rows.columns[name].signs() if name else np.zeros(0)
-        signs = np.where(np.isnan(target.values), 0, signs) if signs.any() else signs
+        unknown = np.isnan(target.values)
+        try:
+            found = roles.relations.of(
+                target.name, rows.columns, units, len(targets) == 1
+            )
+        except DatasetError as error:
+            near = [rows.columns[name].signs() for name in roles.relations.owners]
+            if not any((signs[~unknown] != 0).any() for signs in near):
+                continue
+            if censored:
+                raise
+            lines.append(str(error).removeprefix(f"{rows.tables[0].path}: "))
+            continue
+        if found is None:
+            continue
+        name, turn = found
+        signs = np.where(unknown, 0, turn * rows.columns[name].signs())
         if not signs.any():
             continue
+        names.append(name)
+        count = np.count_nonzero(signs)
         if censored:
             bounds = np.array(target.bounds)
             target.bounds = np.where(bounds == 0, signs, bounds)
+            if turn < 0:
+                lines.append(
+                    f"{target.name!r} falls with the numbers that {name!r} belongs to: > "
+                    "there is < here"
+                )
+            elif LOGARITHM.match(target.name):
+                lines.append(
+                    f"> in {name!r} is read as > of {target.name!r}; exchange > and < if "
+                    "they are of the concentration"
+                )
             continue
-        count = np.count_nonzero(signs)
         lines.append(
             f"{counted(count, 'label')} of {target.name!r} {agreed(count, 'have')} > or < in "
             f"column {name!r} and {agreed(count, 'are')} learned as exact; --censored reads "
             "bounds"
         )
-    return lines
+    return names, lines
+
+
+def _find_units(
+    rows: TableRows, roles: Roles, names: Sequence[str], is_molar: bool
+) -> dict[str, str]:
+    """Columns of the units of targets, by target. DatasetError if ``--target-unit``
+    ``is_molar``, and a target is a logarithm, or has units whose column is not certain.
+    """
+    columns = {}
+    units = [*roles.units.owners]
+    for name in names:
+        if roles.units.is_logarithm(name, rows.columns, units):
+            if is_molar:
+                raise rows.tables[0].error(
+                    f"{name!r} is a logarithm, which has no molar unit; leave out "
+                    "--target-unit"
+                )
+            continue
+        try:
+            found = roles.units.of(name, rows.columns, units, len(names) == 1)
+        except DatasetError:
+            if is_molar:
+                raise
+            continue
+        if found is not None:
+            columns[name] = found[0]
+    return columns
 
 
 def _lines_about_conditions(
     rows: TableRows,
     roles: Roles,
-    names: Sequence[str],
+    known: Collection[str],
     labelled: np.ndarray,
-    is_molar: bool,
+    units: Collection[str],
 ) -> list[str]:
-    """A line about each column beside the targets, such as Standard Units, that has several
-    values in the labelled rows, except relations, and units where the unit of the targets
-    ``is_molar``."""
+    """A line about each column beside the targets, such as Standard Type, that has several
+    values in the labelled rows, and is not ``known`` otherwise; ``units`` are those of the
+    targets, which could be converted."""
     lines = []
-    units = roles.units.values()
     for name in roles.conditions:
-        column = rows.columns[name]
-        is_relation = name in roles.relations.values() and column.signs().any()
-        if name in names or is_relation or (is_molar and name in units):
+        if name in known:
             continue
-        counts = column.counts(labelled)
+        counts = rows.columns[name].counts(labelled)
         if not 1 < len(counts) < labelled.sum():  # else it is equal, or only names rows
             continue
         words = [f"{shown(word, 40)} ({many:,})" for word, many in counts.most_common()]

@@ -17,12 +17,16 @@ MISSING = frozenset({"", "nan", "na", "n/a", "#n/a", "<na>", "null", "none"})
 MINUS = "\u2212"  # written by programs that typeset texts
 COMMA = re.compile(rf"[+{MINUS}-]?\d*,\d+(e[+{MINUS}-]?\d+)?", re.IGNORECASE)  # 1,5
 THOUSANDS = re.compile(rf"[+{MINUS}-]?[1-9]\d{{0,2}},\d{{3}}")  # 1,234, perhaps 1234
+# 1.234, perhaps 1234; 1.234.567 and 1.234,5
+POINTS = re.compile(rf"[+{MINUS}-]?[1-9]\d{{0,2}}(\.\d{{3}})+(,\d+)?")
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 NUMBER = rf"[+{MINUS}-]?[.,]?\d[\d.,eE+{MINUS}-]*"
 BOUND = re.compile(rf"\s*([<>≤≥])=?\s*({NUMBER})\s*")  # >100 or <= 0.1
 # 93 %, 5 nM, 12mg/mL: after a number, a sign, a usual unit, or a blank and a word.
 UNIT = r"\s*[%‰°µμ]\S*|[fpnum]?M|[kmunp]?(?:g|mol|[lL]|eV)(?:/\S+)?|\s+[^\W\d]\S*"
-WITH_UNIT = re.compile(rf"\s*[<>≤≥~]?=?\s*[+{MINUS}-]?\.?\d[\d.,]*({UNIT})\s*")
+WITH_UNIT = re.compile(
+    rf"\s*[<>≤≥~]?=?\s*[+{MINUS}-]?\.?\d[\d.,]*(?:[eE][+-]?\d+)?({UNIT})\s*"
+)
 MOST_UNITS = 3  # units in the cells of a column; our choice
 FEWEST_NUMBERS = 0.1  # share of numbers in a column beside few words; our choice
 SIGNS = {">": 1, "≥": 1, "<": -1, "≤": -1}
@@ -121,9 +125,11 @@ class ParsedColumn:
         classes: names of classes that would otherwise mean a missing cell, such as none.
         bounds: 1 for a cell such as >100 and -1 for <0.1 if ``censored``; else 0.
         has_commas: whether cells such as 1,5 are numbers, see `read_commas`.
+        pointed: first cell such as 1.234, if all with a point are like this; else empty.
     """
 
     has_commas = False
+    pointed: str | None = None
 
     def __init__(
         self,
@@ -144,6 +150,9 @@ class ParsedColumn:
     def add(self, cell: str) -> None:
         """Read the next cell."""
         value, bound = math.nan, 0
+        if "." in cell and self.pointed != "":
+            fits = POINTS.fullmatch(cell.strip())
+            self.pointed = (self.pointed or cell.strip()) if fits else ""
         if self.patterns and matches(cell, self.patterns):
             self.missing.add(cell)
         elif cell.strip() in self.classes:
@@ -173,6 +182,14 @@ class ParsedColumn:
             for row in self.words.pop(word):
                 self.values[row] = self.number(word)
         return f"column {self.name!r}: {commas[0]} is read as {point(commas[0])}"
+
+    @property
+    def thousands(self) -> str:
+        """A cell such as 1.234 that is 1234 if points are not known to be decimal; empty if
+        they are, because of other cells."""
+        cell = self.pointed or ""
+        decimal = any(number >= 1000 for number in self.values)
+        return "" if decimal or not is_number(cell) else cell
 
     def number(self, cell: str) -> float:
         """`number_in` a cell, read as the cells of this column are."""
@@ -240,10 +257,16 @@ class ParsedColumn:
             advice += "; --censored takes bounds such as >100 as such"
         if any(looks_numeric(word) for _, word in most[:4]):
             advice = "write numbers as 1234.5, without commas"
-        if self.units:
-            advice = f"write the numbers without {listed(self.units)}"
-            if "%" not in self.units:
+        if any(POINTS.fullmatch(word) for _, word in most[:4]):
+            advice = "write numbers as 1234.5, without points between thousands"
+        if units := self.units:
+            advice = f"write the numbers without {listed(units)}"
+            if "%" not in units:
                 advice += ", and name their unit with --target-unit"
+            if not np.isnan(self.values).all():
+                units = [*units, "none"]
+            if len(units) > 1:
+                advice = f"units differ ({listed(units)}): convert all numbers to one"
         if most[0][1].startswith("["):
             advice = "a target is one number per molecule, not one per atom"
         return f" ({total}: {words}); {advice}"

@@ -3,7 +3,7 @@
 import importlib.util
 from collections.abc import Sequence
 
-from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.tables.table import (
     Rows,
     Table,
@@ -14,7 +14,8 @@ from graphormer_plugin.data.tables.table import (
 
 class ExcelTable(Table):
     """The first sheet of a workbook: a header, and a row per molecule. Rows and columns
-    without any cell are left out; cells are the values of formulas, as Excel saved them.
+    without any cell are left out; cells are the values of formulas, as Excel saved them. A
+    merged cell is each of its cells; below merged headings, the next row ends the names.
     """
 
     no_rows = "there are no rows below the header of the first sheet"
@@ -28,19 +29,43 @@ class ExcelTable(Table):
         import pandas  # a third of a second that no other table needs
 
         with readable(self.path):
-            sheet = pandas.read_excel(
-                self.path, header=None, dtype=str, na_filter=False
-            )
+            # Only whole workbooks know their merged cells.
+            whole = {"read_only": False}
+            with pandas.ExcelFile(
+                self.path, engine="openpyxl", engine_kwargs=whole
+            ) as book:
+                sheet = pandas.read_excel(book, header=None, dtype=str, na_filter=False)
+                merged = [*book.book.worksheets[0].merged_cells.ranges]
         sheet = sheet.fillna("")  # an error, such as #DIV/0!, is missing in any case
+        for area in merged:  # a title may be as wide as the table
+            top, left = area.min_row - 1, area.min_col - 1
+            sheet.iloc[top : area.max_row, left] = sheet.iat[top, left]
         used = (sheet != "").to_numpy()
-        sheet = sheet.loc[used.any(1), used.any(0)]
-        if sheet.empty:
+        filled = sheet.index[used.any(1)]
+        if not len(filled):
             raise self.error("the first sheet is empty")
-        rows = sheet.to_numpy().tolist()
-        above = rows_above_header(rows)
+        above = rows_above_header(sheet.loc[filled].to_numpy().tolist())
         self.note_titles(above)
-        self.lines = [*zip(sheet.index + 1, rows)][above + 1 :]
-        return rows[above]
+        place = filled[above]
+        below = [area for area in merged if area.max_row > place]
+        for area in below:
+            top, left = area.min_row - 1, area.min_col - 1
+            sheet.iloc[top : area.max_row, left : area.max_col] = sheet.iat[top, left]
+        if below:
+            cells = counted(len(below), "merged cell", "count")
+            self.notes[f"{cells} for all rows and columns that they cover"] = None
+        rows = sheet.loc[filled, used.any(0)]
+        header = rows.loc[place].tolist()
+        first = above + 1
+        if any(
+            area.min_row - 1 == place and area.size["columns"] > 1 for area in below
+        ):
+            names = zip(header, rows.iloc[first].tolist(), strict=True)
+            header = [" ".join(dict.fromkeys(pair)).strip() for pair in names]
+            first += 1
+        rows = rows.iloc[first:]
+        self.lines = [*zip(rows.index + 1, rows.to_numpy().tolist())]
+        return header
 
     def rows(self, columns: Sequence[str]) -> Rows:
         """See `Table.rows`; lines are the rows of the sheet."""

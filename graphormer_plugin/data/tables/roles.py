@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphormer_plugin.data.tables.cells import is_index
+from graphormer_plugin.data.tables.marks import CONDITION, RELATION, UNIT, Marks
 from graphormer_plugin.data.tables.options import DatasetOptions
 from graphormer_plugin.data.tables.table import NAMES, SPLIT, Table, listed_columns
 
 ALL = "all"  # word of --target-columns: all columns of numbers
-# In names of columns: whether a value is a bound, its unit, and how it was measured.
-RELATION = "relation|qualifier|operator|modifier"
-UNIT = "units?"
-CONDITION = f"{RELATION}|{UNIT}|type|assay|organism|species"
 
 
 def with_split(table: Table, options: DatasetOptions) -> DatasetOptions:
@@ -33,34 +30,14 @@ def with_split(table: Table, options: DatasetOptions) -> DatasetOptions:
     return replace(options, split=f"column:{names[0]}")
 
 
-def find_beside(
-    table: Table, targets: Sequence[str], words: str, alone: bool
-) -> dict[str, str]:
-    """Columns, by target, that have one of the words, such as `RELATION`, and else the name of
-    the target (Standard Value, Standard Relation; IC50, IC50_qualifier), or just the word if
-    the target is ``alone``."""
-
-    def _stem(name: str) -> str:
-        return re.sub(rf"{words}|value|[\W_]", "", name.lower())
-
-    stems = {n: _stem(n) for n in table.header if re.search(words, n.lower())}
-    columns = {}
-    for target in targets if stems else ():
-        names = [name for name, stem in stems.items() if stem == _stem(target)]
-        names = names or [name for name, stem in stems.items() if alone and not stem]
-        if len(names) == 1 and names != [target]:
-            columns[target] = table.require(names[0])
-    return columns
-
-
 class Roles:
     """Which column of a table is what.
 
     Attributes:
         smiles: column of the SMILES.
         split: column of the split, or None.
-        relations: columns that say whether labels are bounds, by candidate.
-        units: columns of the units of labels, by candidate.
+        relations: columns that say whether values are bounds.
+        units: columns of the units of values.
         conditions: columns whose names say that they tell how labels were measured.
         extras: columns of numbers that models read beside the molecule.
         weight: list of the column of weights; empty without weights.
@@ -89,9 +66,9 @@ class Roles:
             self.candidates = self.targets(unnamed)
         else:
             self.candidates = self.free if explore else self.only()
-        alone = self.open or len(self.candidates) == 1
-        self.relations = find_beside(table, self.candidates, RELATION, alone)
-        self.units = find_beside(table, self.candidates, UNIT, alone)
+        targets = self.candidates if self.asked else ()
+        self.relations = Marks(table, RELATION, targets)
+        self.units = Marks(table, UNIT, targets)
         named = [name for name in self.free if re.search(CONDITION, name.lower())]
         self.conditions = [name for name in named if name not in table.repeated]
 

@@ -66,9 +66,9 @@ class TableRows:
         ]
         reading = options.missing_labels, options.class_names, options.censored
         columns += [ParsedColumn(name, *reading) for name in roles.candidates]
-        beside = [name for name in roles.conditions if name not in roles.candidates]
-        beside = [*roles.relations.values(), *roles.units.values(), *beside]
-        columns += [ParsedColumn(name) for name in dict.fromkeys(beside)]
+        beside = [*roles.relations.columns, *roles.units.columns, *roles.conditions]
+        read = {column.name for column in columns}
+        columns += [ParsedColumn(n) for n in dict.fromkeys(beside) if n not in read]
         self.columns = {column.name: column for column in columns}
         split = [roles.split] if roles.split else []
         names = [roles.smiles, *(column.name for column in columns), *split]
@@ -145,6 +145,13 @@ class TableRows:
         """Numbers of a column, float [rows]. If a cell is not a number, ``advice`` ends the
         error."""
         column = self.columns[name]
+        cell = column.thousands
+        if cell and all(file.decimal_comma for file in self.tables):
+            whole = cell.replace(".", "")
+            text = (
+                f"{name!r}: is {cell} {whole}, or {cell.replace('.', ',')}? Write it so"
+            )
+            raise self.tables[0].error(f"column {text}")
         for text, rows in column.words.items():
             try:
                 number_in(text)

@@ -6,10 +6,10 @@ import numpy as np
 
 from graphormer_plugin.criterions.metrics import METRICS
 from graphormer_plugin.data.columns import Level
-from graphormer_plugin.data.errors import agreed, counted
+from graphormer_plugin.data.errors import DatasetError, agreed, counted
 from graphormer_plugin.data.schema import LOG, TargetSchema
 from graphormer_plugin.data.tables.cells import ParsedColumn, shown
-from graphormer_plugin.data.tables.roles import UNIT, find_beside
+from graphormer_plugin.data.tables.marks import RELATION, UNIT, Marks
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.data.tables.units import molar_exponent, unit_factors
 from graphormer_plugin.workbench.predictions.table_run import PredictedRows
@@ -39,9 +39,16 @@ class TableScores:
             if name in table.places and targets.level is Level.GRAPH
         }
         names = [column.name for column in self.columns.values()]
-        is_molar = molar_exponent(targets.unit) is not None
-        beside = find_beside(table, names if is_molar else [], UNIT, len(names) == 1)
-        self._units = {name: ParsedColumn(column) for name, column in beside.items()}
+        self._relations, self._units = (
+            Marks(table, words, names) for words in (RELATION, UNIT)
+        )
+        self._read = {column.name: column for column in self.columns.values()}
+        self._beside = [
+            ParsedColumn(name)
+            for name in dict.fromkeys(self._relations.columns + self._units.columns)
+            if name not in self._read
+        ]
+        self._read |= {column.name: column for column in self._beside}
         self._words = {
             target: {
                 w: str(number)
@@ -61,7 +68,7 @@ class TableScores:
             words = self._words[target]
             for cells in part.cells:
                 column.add(words.get(cells[place].strip(), cells[place]))
-        for column in self._units.values():
+        for column in self._beside:
             for cells in part.cells:
                 column.add(cells[self.table.places[column.name]])
 
@@ -116,13 +123,43 @@ class TableScores:
         if texts:
             text = f"cells such as {shown(texts[0])} are not labels and are ignored"
             warn(f"{path}: column {column.name!r}: {text} in the metrics")
-        if (units := self._units.get(column.name)) is not None:
+        if kind == "regression":
+            self._mark(column, labels, warn)
+        return labels
+
+    def _mark(
+        self, column: ParsedColumn, labels: np.ndarray, warn: Callable[[str], None]
+    ) -> None:
+        """Convert labels [n] into the unit of the models, and make those NaN that are bounds
+        or have no such unit."""
+        path, unit = self.table.path, self.targets.unit
+        name = column.name
+        units = [*self._units.owners]
+        marks = dict[str, ParsedColumn]()
+        is_molar = molar_exponent(unit) is not None
+        for kind in [self._relations, *[self._units] * is_molar]:
+            try:
+                found = kind.of(name, self._read, units, len(self.columns) == 1)
+            except DatasetError as error:
+                warn(f"{error}; it is not read")
+                continue
+            if found is not None:
+                marks[kind.words] = self._read[found[0]]
+        if (relation := marks.get(RELATION)) is not None:
+            bounds = (relation.signs() != 0) & ~np.isnan(labels)
+            labels[bounds] = np.nan
+            if count := int(bounds.sum()):
+                warn(
+                    f"{path}: {counted(count, 'label')} of {name!r} {agreed(count, 'have')} "
+                    f"> or < in column {relation.name!r} and {agreed(count, 'are')} ignored "
+                    "in the metrics"
+                )
+        if (column_of_units := marks.get(UNIT)) is not None:
             labelled = ~np.isnan(labels)
-            labels *= unit_factors(units, self.targets.unit)
+            labels *= unit_factors(column_of_units, unit)
             if count := int((labelled & np.isnan(labels)).sum()):
                 warn(
-                    f"{path}: {counted(count, 'label')} of {column.name!r} without a unit like "
-                    f"{self.targets.unit} in column {units.name!r} "
-                    f"{agreed(count, 'are')} ignored in the metrics"
+                    f"{path}: {counted(count, 'label')} of {name!r} without a unit like "
+                    f"{unit} in column {column_of_units.name!r} {agreed(count, 'are')} "
+                    "ignored in the metrics"
                 )
-        return labels

@@ -114,6 +114,48 @@ class TestCsv:
         bounds = read(other, censored=True, target_columns="pChEMBL").bounds
         assert not bounds.any()
 
+    @pytest.mark.parametrize("target, sign", [("IC50", 1), ("pIC50", -1), ("MW", 0)])
+    @pytest.mark.parametrize("relation", ["relation", "IC50_qualifier"])
+    @pytest.mark.parametrize("header", ["{},IC50", "IC50,{}", "units,IC50,{}"])
+    def test_bounds_of_a_concentration(
+        self, read, caplog, target, sign, relation, header
+    ):
+        """A larger concentration is a smaller negative logarithm, also in other units."""
+        amounts = [1, 1000, 30, 5, 0.2]
+        exponents = {"nM": 9, "uM": 6}
+        header = header.format(relation)
+        rows = []
+        for at, amount in enumerate(amounts):
+            unit = "uM" if at == 3 and "units" in header else "nM"
+            cells = dict(zip(("IC50", relation), (amount, ">" if at > 2 else "=")))
+            cells["units"] = unit
+            start = [str(cells[name]) for name in header.split(",")]
+            rest = f"{exponents[unit] - np.log10(amount):.2f}", str(16 + at)
+            rows.append(",".join([SMILES[at], *start, *rest]))
+        text = "\n".join([f"smiles,{header},pIC50,MW", *rows]) + "\n"
+        bounds = read(text, censored=True, target_columns=target).bounds[:, 0]
+        assert bounds.tolist() == [0, 0, 0, sign, sign]
+        turned = [f"{target!r} falls with" in line for line in caplog.messages]
+        assert any(turned) == (sign < 0)
+        caplog.clear()
+        read(text, target_columns=target)
+        advised = ["--censored reads bounds" in line for line in caplog.messages]
+        assert any(advised) == (sign != 0)
+        assert not any(
+            "--target-unit" in line for line in caplog.messages if target != "IC50"
+        )
+
+    def test_marks_between_columns(self, read, caplog):
+        """Text beside them is not meant, and the only target is where nothing else is."""
+        rows = [f"{s},{at},a,{'>' if at else '='}" for at, s in enumerate(SMILES)]
+        text = "\n".join(["smiles,y,note,relation", *rows]) + "\n"
+        read_bounds = read(text, censored=True, target_columns="y").bounds[:, 0]
+        assert read_bounds.tolist() == [0, 1, 1, 1, 1, 1, 1]
+        text = text.replace("y,note,relation", "y,relation,pKi").replace(",a,", ",>,")
+        text = text.replace("=", "4").replace(",>\n", ",>4\n")
+        read(text, target_columns="y")
+        assert any("call it 'y relation' or 'pKi" in line for line in caplog.messages)
+
     def test_a_column_of_units(self, read, caplog):
         units = ["uM", "nM", "µM", "", "umol/l", "mM", "uM"]
         rows = [

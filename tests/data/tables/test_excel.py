@@ -18,10 +18,12 @@ ROWS += [["CN", "#N/A", None, 20], ["C", -0.25, None, 3]]
 def write(tmp_path):
     """Function: a workbook of rows, and a second sheet."""
 
-    def write(rows, name="table.xlsx"):
+    def write(rows, name="table.xlsx", merged=()):
         book = openpyxl.Workbook()
         for row in rows:
             book.active.append(row)
+        for area in merged:
+            book.active.merge_cells(area)
         book.create_sheet().append(["other"])
         book.save(tmp_path / name)
         return tmp_path / name
@@ -47,3 +49,24 @@ def test_not_readable(write, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DatasetError, match=r"pip install 'graphormer-plugin\[excel\]'"):
         open_table(tmp_path / "table.xlsx")
+
+
+def test_merged_cells(write):
+    """A molecule over two rows, one label of two targets, and a title."""
+    rows = [["A title", None, None], ["smiles", "a", "b"], ["CCO", 1, 2], [None, 3, 4]]
+    rows += [["CN", 5, None]]
+    table = open_table(write(rows, merged=["A1:C1", "A3:A4", "B5:C5"]))
+    assert [cells for *_, cells in table.rows(["smiles", "a", "b"])] == [
+        *(["CCO", "1", "2"], ["CCO", "3", "4"], ["CN", "5", "5"])
+    ]
+    assert (
+        "2 merged cells count for all rows and columns that they cover" in table.notes
+    )
+
+
+def test_merged_headings(write):
+    rows = [["smiles", "IC50", None], [None, "kinase A", "kinase B"], ["CCO", 1, 2]]
+    for merged in (["B1:C1"], ["A1:A2", "B1:C1"]):
+        table = open_table(write(rows, merged=merged))
+        assert table.header == ["smiles", "IC50 kinase A", "IC50 kinase B"]
+        assert [*table.rows(["smiles", "IC50 kinase B"])] == [(0, 3, ["CCO", "2"])]

@@ -80,11 +80,22 @@ def test_quoted_headers_and_other_names(read):
         ("\t", ["1,234", "12,500", "3"]),  # thousands, perhaps
         (";", ["1,5", "2.5", "3"]),  # both
         (";", ["1.234,5", "2,5", "3"]),
+        (";", ["1.234.567", "2", "3"]),
     ],
 )
 def test_numbers_that_are_not_clear(read, separator, cells):
-    with pytest.raises(DatasetError, match="write numbers as 1234.5, without commas"):
+    with pytest.raises(DatasetError, match="write numbers as 1234.5, without"):
         read(lines(cells * 3, separator))
+
+
+def test_points_that_may_be_thousands(read):
+    """A cell with other decimals, or a larger number, tells that they are decimal."""
+    cells = ["1.234", "12.500", "3"] * 3
+    with pytest.raises(DatasetError, match="'y': is 1.234 1234, or 1,234"):
+        read(lines(cells, ";"))
+    assert read(lines(cells, ","))[0] == [1.234, 12.5, 3] * 3
+    for known in ("0.5", "1.23", "1234"):
+        assert read(lines([*cells, known], ";"))[0] == [*map(float, [*cells, known])]
 
 
 def test_three_decimals_of_a_semicolon(read):

@@ -59,6 +59,16 @@ def test_cells_that_are_no_labels(found):
     assert "column 'a': cells such as '>9' are not labels" in second
 
 
+@pytest.mark.parametrize("name, count", [("relation", 2), ("z_relation", 4)])
+def test_bounds_are_no_labels(found, name, count):
+    labels = {name: [">", "=", "<<", "="], "y": [1, 2, 3, 4]}
+    lines, warned = found(TargetSchema(["y"]), labels, [[1], [2], [3], [4]])
+    assert lines[1][:2] == ["y", str(count)]
+    assert ["2 labels of 'y' have > or <" in line for line in warned] == [True] * (
+        count == 2
+    )
+
+
 def test_labels_in_another_unit(found):
     labels = {"y": ["1.5", "2500", "3", "4"], "unit": ["uM", "nM", "kg", ""]}
     predicted = [[1500], [2500], [3], [4]]
