@@ -153,7 +153,7 @@ def minimol(
         raw[block] = raw_features(block, np.empty(0), smiles)
     head = fit_on_features(
         {block: values[learn] for block, values in raw.items()},
-        MoleculeFacts.of(table.smiles[learn], tautomers=True),
+        MoleculeFacts.of(table.smiles[learn], parents=True),
         table.loc[learn, ["y"]].to_numpy(float),
         TargetSchema(["y"], kind="regression"),
         seed=1,

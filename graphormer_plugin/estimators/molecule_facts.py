@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rdkit import Chem
-from rdkit.Chem import rdMolHash
 
 from graphormer_plugin.data.graphs.conformers import NUM_ELEMENTS
-from graphormer_plugin.data.graphs.smiles import identity_of, molecule_key
+from graphormer_plugin.data.graphs.smiles import identity_of, parent_key
 from graphormer_plugin.estimators.kernels import as_mol
 
 
@@ -21,31 +20,30 @@ class MoleculeFacts:
         identity: `identity_of` [n].
         elements: whether the molecule has an atom of each atomic number [n, `NUM_ELEMENTS`].
         atoms: number of heavy atoms [n].
-        tautomer: a key that stereoisomers share, and tautomers whose hydrogens move between
-            hetero atoms [n]; a head's fit needs it.
+        parent: `parent_key` [n]; a head's fit needs it.
     """
 
     identity: NDArray[np.uint64]
     elements: NDArray[np.bool_]
     atoms: NDArray[np.int64]
-    tautomer: NDArray[np.uint64] | None = None
+    parent: NDArray[np.uint64] | None = None
 
     @classmethod
     def of(
-        cls, molecules: Sequence[str | Chem.Mol], tautomers: bool = False
+        cls, molecules: Sequence[str | Chem.Mol], parents: bool = False
     ) -> "MoleculeFacts":
-        """Facts of SMILES or RDKit's molecules, with or without `tautomer`."""
-        identity, tautomer = np.zeros((2, len(molecules)), np.uint64)
+        """Facts of SMILES or RDKit's molecules, with or without `parent`."""
+        identity, parent = np.zeros((2, len(molecules)), np.uint64)
         elements = np.zeros((len(molecules), NUM_ELEMENTS), np.bool_)
         atoms = np.zeros(len(molecules), np.int64)
         for row, molecule in enumerate(molecules):  # one at a time in memory
             mol = as_mol(molecule)
             identity[row] = identity_of(mol)
-            if tautomers:
-                tautomer[row] = _tautomer_key(mol)
+            if parents:
+                parent[row] = parent_key(mol)
             elements[row, [atom.GetAtomicNum() for atom in mol.GetAtoms()]] = True
             atoms[row] = mol.GetNumHeavyAtoms()
-        return cls(identity, elements, atoms, tautomer if tautomers else None)
+        return cls(identity, elements, atoms, parent if parents else None)
 
     def __len__(self) -> int:
         return len(self.atoms)
@@ -53,11 +51,3 @@ class MoleculeFacts:
     def __getitem__(self, rows: ArrayLike) -> "MoleculeFacts":
         columns = vars(self).values()
         return MoleculeFacts(*(None if x is None else x[rows] for x in columns))
-
-
-def _tautomer_key(mol: Chem.Mol) -> int:
-    """See `MoleculeFacts`."""
-    flat = Chem.Mol(mol)
-    Chem.RemoveStereochemistry(flat)
-    tautomer = rdMolHash.HashFunction.HetAtomTautomer
-    return molecule_key(rdMolHash.MolHash(flat, tautomer))

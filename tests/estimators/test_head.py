@@ -55,7 +55,7 @@ def test_several_classes(rng, tmp_path):
         [["bitter", "sour", "sweet", "umami"]]
     )
     head = fit_on_features(
-        raw, MoleculeFacts.of(smiles, tautomers=True), y, schema, blocks=["vectors"]
+        raw, MoleculeFacts.of(smiles, parents=True), y, schema, blocks=["vectors"]
     )
     other = rng.normal(size=(200, WIDTH)).astype(np.float32)
     found = predictions_of(head, other)
@@ -72,7 +72,7 @@ def test_several_classes(rng, tmp_path):
     ):
         fit_on_features(
             raw,
-            MoleculeFacts.of(smiles, tautomers=True),
+            MoleculeFacts.of(smiles, parents=True),
             y + 2,
             schema,
             blocks=["vectors"],
@@ -106,7 +106,7 @@ def test_saved_and_read(rng, tmp_path, kind):
         y = np.where(np.isnan(y), np.nan, y > 0)
     schema = TargetSchema(["a", "b"], "eV", kind)
     head = fit_on_features(
-        raw, MoleculeFacts.of(smiles, tautomers=True), y, schema, "abc", blocks=ALL
+        raw, MoleculeFacts.of(smiles, parents=True), y, schema, "abc", blocks=ALL
     )
     head.save(tmp_path / "head.npz")
     again = read_head(tmp_path / "head.npz", "abc")

@@ -9,7 +9,7 @@ from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
 
 def test_facts():
     texts = ["*CO", "[H][H]", "c1ccccc1Cl", "C[C@H](O)F"]
-    facts = MoleculeFacts.of(texts, tautomers=True)
+    facts = MoleculeFacts.of(texts, parents=True)
     assert [np.flatnonzero(row).tolist() for row in facts.elements] == [
         *([0, 6, 8], [1], [6, 17], [6, 8, 9])
     ]
@@ -19,10 +19,10 @@ def test_facts():
     assert max(facts.identity) >= 2**63  # none is rounded
     some = facts[np.array([False, True, False, True])]
     assert some.identity.tolist() == facts.identity[[1, 3]].tolist()
-    assert some.tautomer.tolist() == facts.tautomer[[1, 3]].tolist()
+    assert some.parent.tolist() == facts.parent[[1, 3]].tolist()
 
 
 def test_none():
     facts = MoleculeFacts.of([])
     assert len(facts) == len(facts.identity) == len(facts.elements) == 0
-    assert facts.tautomer is None and facts[[]].tautomer is None
+    assert facts.parent is None and facts[[]].parent is None

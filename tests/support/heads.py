@@ -28,7 +28,7 @@ def fitted(raw, smiles, y, kind="regression", **options):
     schema = TargetSchema([f"y{at}" for at in range(y.shape[1])], kind=kind)
     options = {"blocks": [*raw], **options}
     return fit_on_features(
-        raw, MoleculeFacts.of(smiles, tautomers=True), y, schema, **options
+        raw, MoleculeFacts.of(smiles, parents=True), y, schema, **options
     )
 
 

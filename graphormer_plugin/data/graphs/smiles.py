@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from rdkit import Chem, rdBase
 from rdkit.Chem.MolStandardize import rdMolStandardize
+from rdkit.Chem.rdMolHash import HashFunction, MolHash
 
 from cython_ext import read_molecule
 from cython_ext.molecule import CODES
@@ -215,7 +216,8 @@ def parse_smiles(
 ) -> MoleculeGraph:
     """Graph of a SMILES with OGB's features; several fragments make a disconnected graph.
     Its ``extras`` have what is asked for: the Bemis-Murcko ``scaffold``, or the ``identity``
-    (`identity_of`) and the ``constitution``, the `molecule_key` without stereo marks.
+    (`identity_of`), the ``constitution``, the `molecule_key` without stereo marks, and the
+    ``parent`` (`parent_key`). The scaffold is that of the `parent`.
     """
     mol = featuriser.mol_as_written(smiles)
     extras: dict[str, Any] = {}
@@ -228,10 +230,11 @@ def parse_smiles(
         extras["constitution"] = molecule_key(
             Chem.MolToSmiles(mol, isomericSmiles=False)
         )
+        extras["parent"] = parent_key(mol)
     if featuriser.canonical:
         mol = from_canonical(mol)
     if scaffold:
-        extras["scaffold"] = murcko_scaffold(mol)
+        extras["scaffold"] = murcko_scaffold(parent(mol))
     graph = featuriser.graph(mol)
     return graph._replace(extras=graph.extras | extras)
 
@@ -398,6 +401,30 @@ def identity_of(mol: Any) -> int:
         return molecule_key(Chem.MolToSmiles(mol))
     stereo = Chem.CXSmilesFields.CX_ENHANCEDSTEREO
     return molecule_key(Chem.MolToCXSmiles(mol, Chem.SmilesWriteParams(), stereo))
+
+
+def parent(mol: Any) -> Any:
+    """What a compound has in common with its salts, ions, hydrates and isotopologues: the
+    largest organic fragment, neutral where hydrogens make it so, without isotopes and
+    stereo marks."""
+    mol = choose_fragment(mol)
+    if mol.GetNumHeavyAtoms() < mol.GetNumAtoms():
+        mol = without_hydrogens(mol)
+    mol = Chem.Mol(mol)
+    Chem.RemoveStereochemistry(mol)
+    for atom in mol.GetAtoms():
+        atom.SetIsotope(0)
+    # With force, an acid beside a quaternary nitrogen is equal to its anion.
+    with rdBase.BlockLogs():
+        rdMolStandardize.Uncharger(True, True).unchargeInPlace(mol)
+    Chem.GetSymmSSSR(mol)
+    return mol
+
+
+def parent_key(mol: Any) -> int:
+    """Key that molecules with one `parent` share, and tautomers whose hydrogens move between
+    hetero atoms."""
+    return molecule_key(MolHash(parent(mol), HashFunction.HetAtomTautomer))
 
 
 def is_molecule(smiles: str) -> bool:

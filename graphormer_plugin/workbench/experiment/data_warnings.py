@@ -106,8 +106,8 @@ def experiment_warnings(
             np.array(table.keys),
             constitutions,
             "differ",
-            "from molecules of train or valid in stereo marks alone, so that metrics look "
-            "better than they are; --split scaffold keeps them together",
+            "from molecules of train or valid in stereo marks or isotopes alone, so that metrics "
+            "look better than they are; --split scaffold keeps them together",
         )
         texts += twins(
             of_split,
@@ -116,6 +116,14 @@ def experiment_warnings(
             "have",
             "a tautomer in train or valid, so that metrics look better than they are; write "
             "each compound in one form",
+        )
+        texts += twins(
+            of_split,
+            keys,
+            np.array(table.parents),
+            "are",
+            "a salt, an ion or a hydrate of a molecule in train or valid, so that "
+            "metrics look better than they are; --split scaffold keeps them together",
         )
         texts += undefined_metrics(of_split) + label_shift(of_split)
         for text in texts:

@@ -256,7 +256,7 @@ class Experiment:
     @cached_property
     def facts(self) -> MoleculeFacts:
         """Facts of all molecules."""
-        return MoleculeFacts.of(self.molecules.described, tautomers=True)
+        return MoleculeFacts.of(self.molecules.described, parents=True)
 
     @cached_property
     def features(self) -> dict[str, np.ndarray]:

@@ -54,6 +54,7 @@ class LabelledMolecules:
         extras: their cells, a row per molecule.
         keys: `molecule_key` of each molecule.
         constitutions: the same without stereo marks.
+        parents: their `parent_key`.
         given_split: the split of a column or of several files, perhaps without valid; or
             None.
         folds: molecules of each fold of a column of folds; empty without.
@@ -76,6 +77,7 @@ class LabelledMolecules:
     scaffolds: Sequence[str] = ()
     keys: Sequence[int] = ()
     constitutions: Sequence[int] = ()
+    parents: Sequence[int] = ()
     groups: Sequence[str] = ()
     split: str = "random"
     given_split: Split | None = None
@@ -88,8 +90,8 @@ class LabelledMolecules:
 
     @property
     def molecules(self) -> np.ndarray:
-        """The molecule of each row as a number [rows]: stereoisomers and copies are one."""
-        return pd.factorize(np.array(self.constitutions or self.smiles))[0]
+        """The molecule of each row as a number [rows]: those of one parent are one."""
+        return pd.factorize(np.array(self.parents or self.smiles))[0]
 
     def resampled(self, generator: np.random.Generator) -> np.ndarray:
         """How often each row is in a Poisson bootstrap sample [rows] of the molecules, each
@@ -230,6 +232,7 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
         scaffolds=parsed.get("scaffold", ()),
         keys=parsed["identity"],
         constitutions=parsed["constitution"],
+        parents=parsed["parent"],
         groups=read_groups(read, settings.groups, rows),
         split=split,
         given_split=given_split,
@@ -277,7 +280,7 @@ def parse_molecules(
     """Rows whose molecules can be parsed, the extras of `parse_smiles` by their names, and
     the failures; see `LabelledMolecules`."""
     rows: list[int] = []
-    parsed: dict[str, list] = {"identity": [], "constitution": []}
+    parsed: dict[str, list] = {"identity": [], "constitution": [], "parent": []}
     if scaffold:
         parsed["scaffold"] = []
     failures: list[tuple[int | str, str, str]] = []

@@ -49,7 +49,7 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
         train = fixed.pop("train")
         order = order[np.isin(order, train)]
     keys = [table.keys[row] for row in order]
-    constitutions = [table.constitutions[row] for row in order]
+    parents = [table.parents[row] for row in order]
     groups: Sequence[Any] | None = None
     if table.split == "scaffold":
         groups = [table.scaffolds[row] for row in order]
@@ -58,7 +58,7 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
         groups = clusters_of(smiles, settings.largest_fragment)
     elif fixed:
         # No molecule is in train and in the valid that is drawn from it.
-        groups = constitutions
+        groups = parents
     times = table.times
     if table.groups:
         check_groups(table, settings)
@@ -70,7 +70,7 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
     # Rows of a molecule are drawn together.
     unit = np.arange(len(order))
     if groups is None and times is None:
-        unit, _ = pd.factorize(np.array(constitutions, np.uint64))
+        unit, _ = pd.factorize(np.array(parents, np.uint64))
     count = len({*unit.tolist()})
     if "valid" in fixed:
         splits = [{"train": train, **fixed} for _ in seeds]

@@ -23,12 +23,12 @@ class Measurements:
         rows: first row of each among the rows that were given, ascending [n].
         labels: mean of its labels [n, T], NaN where missing.
         weights: sum of their weights, times the share.
-        shares: 1 over the stereoisomers and tautomers that have the label under the same
+        shares: 1 over the rows of the molecule that have the label under the same
             condition [n, T]: one measurement, as a value for both enantiomers.
         counts: number of different labels; a label that is repeated counts once.
         spread: their variance, 0 for one.
         bounds: see `fit_on_features`.
-        molecules: number of the molecule [n]; stereoisomers and tautomers share it.
+        molecules: number of the molecule's `parent` [n].
         conditions: number of molecule and numbers beside it [n].
     """
 
@@ -58,7 +58,7 @@ def measurements(
 
     Args:
         raw: features of the rows by block.
-        keys: a key of the molecule of each row [n], `tautomer` of `MoleculeFacts`.
+        keys: `parent_key` of each row [n].
         labels, weights, bounds: see `fit_on_features`.
     """
     molecule = _numbers(keys.tolist())

@@ -54,7 +54,7 @@ def fit_on_features(
     a bound gets a pseudo-label with a noise of its own, see `pseudo_labels`.
 
     Rows of a molecule with equal features are one molecule of the head, see `measurements`;
-    its stereoisomers and tautomers are left out of predictions with it.
+    its stereoisomers, tautomers, salts and ions are left out of predictions with it.
 
     Two classes with a rare class, and several targets of two classes, have fixed
     weights, lengths and noise, since the marginal likelihood of a few labels of a class
@@ -65,7 +65,7 @@ def fit_on_features(
 
     Args:
         raw: features of n molecules by block, see `raw_features`; always ``vectors``.
-        facts: of the molecules, with `tautomer`.
+        facts: of the molecules, with `parent`.
         labels: [n, T], NaN for a missing label.
         digest: `weights_digest` of the checkpoint.
         blocks: keys of `KERNELS`, each with its features in ``raw``.
@@ -91,7 +91,7 @@ def fit_on_features(
         labels = np.where(np.isnan(labels), np.nan, labels == classes)
         weights = None if weights is None else np.tile(weights, len(classes))
     raw = {name: raw[name] for name in {*blocks, "vectors"}}
-    measured = measurements(raw, facts.tautomer, labels, weights, bounds)
+    measured = measurements(raw, facts.parent, labels, weights, bounds)
     raw = {name: values[measured.rows] for name, values in raw.items()}
     labelled = None if schema.kind == "multiclass" else ~np.isnan(measured.labels)
     facts = facts[measured.rows]

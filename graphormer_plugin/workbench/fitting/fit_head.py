@@ -107,7 +107,7 @@ def fit_head(
     digest = weights_digest(read_checkpoint(checkpoint).weights)
     head = fit_on_features(
         raw,
-        MoleculeFacts.of(molecules.described, tautomers=True),
+        MoleculeFacts.of(molecules.described, parents=True),
         labels,
         schema,
         digest,

@@ -122,7 +122,7 @@ class GaussianProcesses:
         """Hyper-parameters of targets that share them, by at most ``most`` molecules. Where
         some labels are bounds, the others give them first, and then the pseudo-labels too.
 
-        A label that stereoisomers or tautomers of a molecule repeat counts once: it would be
+        A label that forms of a molecule repeat counts once: it would be
         taken as proof that labels have no noise. Different labels all count.
         """
         blocks = self.blocks

@@ -16,6 +16,8 @@ from graphormer_plugin.data.graphs.smiles import (
     mol_of_any_smiles,
     mol_of_smiles,
     murcko_scaffold,
+    parent,
+    parent_key,
     parse_smiles,
 )
 from graphormer_plugin.data.store.featurise import parse
@@ -195,3 +197,27 @@ def test_a_scaffold_and_a_constitution_have_no_stereo_marks():
     assert first["scaffold"] == second["scaffold"] == "C1CCOC1"
     assert first["constitution"] == second["constitution"]
     assert first["identity"] != second["identity"]
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("O=C([O-])c1ccccc1.[Na+]", "O=C(O)c1ccccc1"),
+        ("C[C@H]([NH3+])C(=O)[O-].O", "CC(N)C(=O)O"),
+        ("C[N+](C)(C)CC(=O)[O-]", "C[N+](C)(C)CC(=O)O"),
+        ("O=[N+]([O-])c1ccccc1", "O=[N+]([O-])c1ccccc1"),
+        ("[2H]C([2H])([2H])[18OH]", "CO"),
+        ("[Na+].[Cl-]", "Cl"),
+        ("[2H][2H]", "[H][H]"),
+    ],
+)
+def test_parents(text, expected):
+    """A quaternary nitrogen and a nitro group keep their charges."""
+    mol = mol_of_any_smiles(text)
+    before = mol.ToBinary()
+    assert Chem.MolToSmiles(parent(mol)) == expected
+    assert mol.ToBinary() == before
+    extras = parse_smiles(text, scaffold=True, identity=True).extras
+    alone = parse_smiles(expected, scaffold=True, identity=True).extras
+    assert extras["parent"] == alone["parent"] == parent_key(mol)
+    assert extras["scaffold"] == alone["scaffold"]

@@ -64,7 +64,7 @@ def test_copies_are_no_further_molecules():
 def test_few_validation_molecules_choose_nothing(count):
     """Stereoisomers, of which each has four here, are one molecule."""
     (run,) = runs_of("regression", (1.5, 0.1))
-    table = replace(run.labels.table, constitutions=[row // 4 for row in range(180)])
+    table = replace(run.labels.table, parents=[row // 4 for row in range(180)])
     rows = SPLIT | {"valid": np.arange(60, 60 + 4 * count)}
     run = replace(run, labels=SplitLabels(table, rows))
     assert trees_are_better([run], 1) == (count == FEW_TESTED)

@@ -118,6 +118,24 @@ def test_tautomers_in_two_splits(write):
     assert line.startswith("4 of 6 rows of test have a tautomer in train or valid, ")
 
 
+@pytest.mark.parametrize("form", ["{}[NH3+]", "{}N.Cl", "{}N.O"])
+def test_forms_of_a_compound_in_two_splits(write, form):
+    """The free base is in train; a hydrate of another molecule is in test, too."""
+    chains = ["C" * k for k in range(2, 8)]
+    rows = [(f"{chain}N", k, "train") for k, chain in enumerate(chains)]
+    rows += [("C[C@H](F)Cl", 7, "train"), ("CCCl", 8, "valid"), ("CCF.O", 3, "test")]
+    tests = [*map(form.format, chains[:4])]
+    rows += [(text, 1, "test") for text in [*tests, "C[C@@H](F)Cl"]]
+    asked = settings(write(rows, ["smiles", "y", "part"]), split="column:part")
+    table = read_table(asked)
+    lines = experiment_warnings(table, splits_of(table, asked), asked)
+    (line,) = [line for line in lines if "hydrate" in line]
+    assert line.startswith("4 of 6 rows of test are a salt, an ion or a hydrate")
+    asked = dataclasses.replace(asked, split="random")
+    lines = experiment_warnings(table, splits_of(read_table(asked), asked), asked)
+    assert not any("hydrate" in line for line in lines)
+
+
 @pytest.mark.parametrize("count, found", [(250, True), (150, False)])
 def test_few_tautomers_of_large_molecules(write, monkeypatch, count, found):
     """Both forms of a peptide have a thousand, of which a hundred count."""

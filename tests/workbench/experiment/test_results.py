@@ -181,9 +181,7 @@ def test_a_row_for_each_endpoint_and_model(endpoints):
 def test_worse_is_beyond_the_standard_error(size, rows, said):
     """Errors of the trees are 0 and 1.5, so that of its RMSE, 1.06, is 0.12 for 20 molecules
     and 0.24 for five with four rows each."""
-    table = molecules_of(
-        LABELS, names=["y"], constitutions=(np.arange(60) // rows).tolist()
-    )
+    table = molecules_of(LABELS, names=["y"], parents=(np.arange(60) // rows).tolist())
     trees = LABELS + np.where(np.arange(60) // rows % 2, 0, 1.5)[:, None]
     runs = [run_of(table, LABELS + size * WAVE, trees=trees, mean=[9.5])]
     found = held_out_metrics(all_results(table, runs))

@@ -67,7 +67,7 @@ def test_a_copy_changes_nothing(rng, kind):
         of_rows["blocks"] = [*raw]
         head = fit_on_features(
             features_of,
-            MoleculeFacts.of(texts, tautomers=True),
+            MoleculeFacts.of(texts, parents=True),
             y[rows],
             schema,
             **of_rows,
@@ -119,13 +119,14 @@ def test_rows_with_other_features_stay():
 
 
 def test_which_rows_are_of_one_molecule():
-    """Stereoisomers and tautomers are, salts and homologues are not."""
+    """Homologues are not."""
     texts = ["C[C@H](O)F", "C[C@@H](O)F", "CC(O)F", "F/C=C/F", "F/C=C\\F"]
     texts += ["O=c1cc[nH]cc1", "Oc1ccncc1", "CN", "CN.Cl", "CCN"]
+    texts += ["C[NH3+]", "CN.O", "[13CH3]N", "[2H]C([2H])([2H])N", "O=C1C=C[N-]C=C1"]
     *_, found = np.unique(
-        MoleculeFacts.of(texts, tautomers=True).tautomer, return_inverse=True
+        MoleculeFacts.of(texts, parents=True).parent, return_inverse=True
     )
-    same = [0, 0, 0, 1, 1, 2, 2, 3, 4, 5]
+    same = [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 3, 3, 3, 3, 2]
     assert np.array_equal(found[:, None] == found, np.equal.outer(same, same))
 
 
@@ -186,7 +187,7 @@ def test_a_label_that_stereoisomers_repeat_counts_once(rng, kind):
         vectors = np.concatenate([raw["vectors"], near][:isomers], dtype="f4")
         of_rows = {name: np.tile(x, (isomers, 1)) for name, x in extras.items()}
         rows = (
-            MoleculeFacts.of(smiles * isomers, tautomers=True),
+            MoleculeFacts.of(smiles * isomers, parents=True),
             np.tile(y, (isomers, 1)),
             schema,
         )
@@ -264,7 +265,7 @@ def test_a_repeated_label_counts_once_for_the_hyper_parameters(rng, monkeypatch)
     y, bounds = np.tile(rng.normal(size=(6, 1)), (2, 1)), np.zeros((12, 1), np.int8)
     y[11] += 1
     bounds[2] = 1
-    molecules = MoleculeFacts.of(smiles, tautomers=True).tautomer
+    molecules = MoleculeFacts.of(smiles, parents=True).parent
 
     def rows_of(raw):
         blocks = [*raw]
