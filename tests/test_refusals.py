@@ -196,7 +196,7 @@ preprocess --dataset-name same.xyz --positions file --quiet | atoms 0 and 1 are 
 preprocess --dataset-name nm.xyz --positions file --quiet | in nanometres?; correct
 preprocess --dataset-name bohr.xyz --positions file --quiet | are they in bohr?
 preprocess --dataset-name few.xyz --positions file | 1 frame can be read, then XYZError
-preprocess --dataset-name many.xyz --positions file | can be read, then XYZError
+preprocess --dataset-name many.xyz --positions file | line 4 is 'H 0 0 1', expected the number
 preprocess --dataset-name count.xyz --positions file | ends in a frame of 1,000,000,000 at
 preprocess --dataset-name long.xyz --positions file | 2 frames can be read, then ValueError
 preprocess --dataset-name twice.xyz --positions file | energy is there twice (energy, energy)

@@ -134,9 +134,12 @@ class AtomsTable(TextTable):
         counts that the file does not have, and takes ``@`` in its name for an index."""
         from ase.io.extxyz import XYZError, read_xyz
 
-        for head, *lines in self._blocks():
+        for number, head, lines in self._blocks():
             if not head.strip().isdecimal():
-                raise XYZError(f"expected a number of atoms, got {shown(head.strip())}")
+                found = shown(head.strip())
+                raise XYZError(
+                    f"line {number} is {found}, expected the number of atoms"
+                )
             if len(lines) <= int(head):
                 raise XYZError(f"the file ends in a frame of {int(head):,} atoms")
             energies = ENERGY.findall(lines[0])
@@ -147,12 +150,16 @@ class AtomsTable(TextTable):
             results = {} if atoms.calc is None else atoms.calc.results
             yield _frame(atoms, atoms.arrays | atoms.info | results)
 
-    def _blocks(self) -> Iterator[list[str]]:
-        """Yield the lines of each frame, which may be too few, or begin without a number."""
+    def _blocks(self) -> Iterator[tuple[int, str, list[str]]]:
+        """Yield the number of the first line of each frame, this line, and the others, which
+        may be too few. Blank lines may stand between frames."""
         with self.open_lines() as lines:
-            for head in filter(str.strip, lines):
-                count = int(head) + 1 if head.strip().isdecimal() else 0
-                yield [head, *itertools.islice(lines, count)]
+            numbered = enumerate(lines, 1)
+            for number, head in numbered:
+                if head.strip():
+                    count = int(head) + 1 if head.strip().isdecimal() else 0
+                    rest = itertools.islice(numbered, count)
+                    yield number, head, [line for _, line in rest]
 
     def _rows_of_database(self) -> Iterator[Frame]:
         """Yield the rows of a database."""

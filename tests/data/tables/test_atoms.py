@@ -1,5 +1,7 @@
 """Extended xyz files and databases of ASE, read with their positions."""
 
+import gzip
+
 import numpy as np
 import pytest
 
@@ -64,6 +66,24 @@ def test_an_xyz_file(tmp_path, suffix):
     path = tmp_path / "water.xyz"
     write_xyz(path, f"energy{suffix}", f"forces{suffix}")
     check(prepare(path), f"energy{suffix}")
+
+
+@pytest.mark.parametrize("name", ["a.xyz", "a@1.xyz", "a.xyz.gz"])
+@pytest.mark.parametrize("blank", ["\n", " \n\n"])
+def test_blank_lines_between_frames(tmp_path, name, blank):
+    """And a comment that is blank, which belongs to its frame."""
+    write_xyz(tmp_path / "a.xyz")
+    frames = (tmp_path / "a.xyz").read_text().splitlines(keepends=True)
+    text = blank.join("".join(frames[at : at + 5]) for at in range(0, len(frames), 5))
+    text += blank + "1\n\nH 0 0 0\n" + blank
+    opener = gzip.open if name.endswith("gz") else open
+    with opener(tmp_path / name, "wt") as file:
+        file.write(text)
+    read = open_table(tmp_path / name).frames
+    assert [len(frame.numbers) for frame in read] == [3] * FRAMES + [1]
+    assert [frame.values["energy"] for frame in read[:-1]] == [
+        -14.0 - number for number in range(FRAMES)
+    ]
 
 
 def test_other_names_are_options(tmp_path):
