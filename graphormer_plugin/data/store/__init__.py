@@ -12,7 +12,7 @@ column and split, and a ``manifest.json``:
 | `edge_dst` | [sum E], as `edge_src` | target, node number within its graph |
 | `edge_bond` | [sum E] uint8 or uint16 | bond type from 1 |
 | `edge_attr` | [sum E, F] float32 | real features of edges, if the source has them |
-| `target` | [G, C] float32, or float64 beside a large offset | NaN = missing |
+| `target` | [G, C] float32, or float64 for large labels | NaN = missing |
 | | or [labels] int8, int16 or int32 | classes of nodes, edges or pairs, -1 = missing |
 | | or [labels] float32 | their values, NaN = missing |
 | `label_src` | [labels] uint8, uint16 or int32 | a node of each labelled edge or pair |

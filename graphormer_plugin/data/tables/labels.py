@@ -19,19 +19,21 @@ def as_float32(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float32)
 
 
-# Standard deviations of its target by which a stored label may be off (our choice).
+# Standard deviations of its target, and units, by which a stored label may be off. Energies of
+# heavy atoms deviate by more than what is learned of them. Our choice.
 LARGEST_ROUNDING = 1e-5
+LARGEST_ERROR = 1e-4
 
 
 def stored_labels(values: np.ndarray) -> np.ndarray:
     """Labels as a store has them: `as_float32`, or float64 if float32 would round a label
-    beside a large offset by more than `LARGEST_ROUNDING`."""
+    by more than `LARGEST_ROUNDING` or `LARGEST_ERROR`."""
     single = as_float32(values)
     double = np.asarray(values, np.float64)
     for column, rounded in zip(double.T, single.T):
         present = column[~np.isnan(column)]
         off = np.abs(present - rounded[~np.isnan(column)]).max(initial=0)
-        if len(present) and off > LARGEST_ROUNDING * present.std():
+        if len(present) and off > min(LARGEST_ROUNDING * present.std(), LARGEST_ERROR):
             return double
     return single
 

@@ -28,6 +28,13 @@ def test_a_large_offset_changes_no_standardised_label(offset, dtype, rng):
     )
 
 
+def test_large_labels_keep_their_digits():
+    """Also those whose deviation is as large as they are."""
+    labels = np.array([[-1070476.41801747], [-1605716.39860438], [2.0]])
+    assert stored_labels(labels).tolist() == labels.tolist()
+    assert stored_labels(np.array([[901259.5], [np.nan]])).dtype == np.float32
+
+
 def test_classes_are_counted():
     """Up to the largest label; they have no mean."""
     labels = np.array([[0], [2], [np.nan]])
