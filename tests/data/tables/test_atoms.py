@@ -170,7 +170,7 @@ def test_a_name_with_an_at_sign_is_a_name(tmp_path):
     assert AtomsTable(tmp_path / "x@1.xyz").count() == FRAMES
 
 
-def test_blank_lines_between_frames(tmp_path):
+def test_blank_lines_between_frames_and_at_the_end(tmp_path):
     path = tmp_path / "blank.xyz"
     path.write_text("1\nenergy=1\nH 0 0 0\n\n\n1\n\nH 0 0 0\n\n")
     assert [frame.values for frame in AtomsTable(path).frames] == [{"energy": 1}, {}]
