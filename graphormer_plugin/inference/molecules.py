@@ -14,7 +14,7 @@ from graphormer_plugin.data.errors import user_code_errors
 from graphormer_plugin.data.graphs.chunk import GraphChunk, MoleculeGraph
 from graphormer_plugin.data.graphs.conformers import atoms_text
 from graphormer_plugin.data.graphs.descriptors import rdkit_descriptors
-from graphormer_plugin.data.graphs.featurisers import Featuriser
+from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser, Featuriser
 from graphormer_plugin.data.graphs.graph_columns import check_features
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.graphs.smiles import (
@@ -187,7 +187,10 @@ def read(
             mol = None
             try:
                 if isinstance(item, str):
-                    kind = f"SMILES {number}, {item!r}"
+                    of_atoms = featuriser.name == AtomsFeaturiser.name
+                    kind = (
+                        f"atoms {number}" if of_atoms else f"SMILES {number}, {item!r}"
+                    )
                     graph = parse(item, featuriser.read, messages)
                     mol = graph.extras.pop("mol", None)
                 elif hasattr(item, "get_atomic_numbers"):  # ASE's
