@@ -73,7 +73,8 @@ class GPSModel(GraphModel):
         encoder = GPSEncoder(task.schema, cfg, task.mean_log_degree)
         check_choice("head_style", cfg.head_style, ("mlp", "wide"))
         dim, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
-        head = MLPHead.halving(dim, 2, outputs)
+        activation = "silu" if cfg.activation_fn == "silu" else "relu"
+        head = MLPHead.halving(dim, 2, outputs, activation)
         if cfg.head_style == "wide":
-            head = MLPHead([dim, dim, outputs], unit_norm=True)
+            head = MLPHead([dim, dim, outputs], activation, unit_norm=True)
         return cls(encoder, head, task.targets.level, cfg.readout)

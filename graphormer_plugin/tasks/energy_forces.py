@@ -1,12 +1,15 @@
 """Predict the energy of atoms, with forces that are its slopes."""
 
 import dataclasses
+import logging
 from functools import cached_property
 
 import numpy as np
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import register_task
 from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional as F
 
 from graphormer_plugin.compat.one_line_errors import one_line_errors
 from graphormer_plugin.data.columns import FORCES, Level, rows_of_graphs
@@ -15,6 +18,8 @@ from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.inference.split_predictions import write_predictions
 from graphormer_plugin.tasks._config import GraphPredictionConfig
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
+
+logger = logging.getLogger(__name__)
 
 
 @register_task("energy_forces", dataclass=GraphPredictionConfig)
@@ -49,6 +54,11 @@ class EnergyForcesTask(GraphPredictionTask):
                     "--task energy_forces: forces of one layer with a virtual node, which "
                     "reads no distances, are 0; give --encoder-layers 2 or "
                     "--gaussian-node-factor 1"
+                )
+            if has_kinks(model):
+                logger.warning(
+                    "forces jump where a ReLU bends, and energies of dynamics drift; "
+                    "--activation-fn silu (CGT, GPS) or --arch grpe_small have smooth forces"
                 )
         return model
 
@@ -96,6 +106,14 @@ class EnergyForcesTask(GraphPredictionTask):
         return dataclasses.replace(
             targets, mean=[0.0], std=[scale], atom_energies=atom_energies.tolist()
         )
+
+
+def has_kinks(model: nn.Module) -> bool:
+    """Whether ReLU is an activation of a model."""
+    return any(
+        isinstance(part, nn.ReLU) or getattr(part, "activation", None) is F.relu
+        for part in model.modules()
+    )
 
 
 def atom_counts(

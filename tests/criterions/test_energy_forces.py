@@ -10,6 +10,7 @@ from graphormer_plugin.criterions.energy_forces import EnergyForces
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.modules.attention.chromatic import CHUNK
 from graphormer_plugin.modules.layers.derivatives import output_and_forces
+from graphormer_plugin.tasks.energy_forces import has_kinks
 from support.architectures import make_batch, tiny_model
 
 ENERGY = TargetSchema(
@@ -163,6 +164,38 @@ def test_passes_that_are_run_again_change_no_gradient(model, dtype, monkeypatch)
     expected = gradients(False)
     for one, other in zip(expected, gradients(True), strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "local_part, activation",
+    [("gine", "silu"), ("gatedgcn", "silu"), ("gatedgcn", "relu")],
+)
+def test_forces_of_a_smooth_activation_have_no_jumps(local_part, activation):
+    """Four times as many steps along a line are four times as small, but for a jump."""
+    torch.manual_seed(0)
+    options = {**GAUSSIANS, "activation_fn": activation, "local_part": local_part}
+    model = tiny_model("gps_zinc", ENERGY, **options).double().eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.3 * torch.randn_like(weight)
+    batch = double_batch(model)
+    direction = torch.randn_like(batch["pos"]) * batch["node_mask"].unsqueeze(2)
+
+    def largest_step(count):
+        way = torch.linspace(0, 0.3, count + 1)
+        moved = [{**batch, "pos": batch["pos"] + s * direction} for s in way]
+        forces = [output_and_forces(model, one, False)[1] for one in moved]
+        return torch.stack(forces).diff(dim=0).abs().max()
+
+    shrinks = largest_step(400) / largest_step(1600)
+    assert shrinks > 3 if activation == "silu" else shrinks < 2.5
+
+
+@pytest.mark.parametrize("arch", ["cgt_zinc", "gps_zinc"])
+def test_kinks_are_known(arch):
+    for activation, bends in (("relu", True), ("silu", False)):
+        model = tiny_model(arch, ENERGY, **GAUSSIANS, activation_fn=activation)
+        assert has_kinks(model) == bends
 
 
 class Springs(torch.nn.Module):

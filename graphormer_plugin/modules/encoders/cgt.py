@@ -57,7 +57,8 @@ class CGTEncoderConfig(PairTransformerConfig):
         None, "dropout after the activation, 0 <= p < 1 (default: as --dropout)"
     )
     activation_fn: str = option(
-        "relu", "activation of feed-forward network and head: relu or gelu (PCQM4Mv2)"
+        "relu",
+        "activation of feed-forward network and head: relu, gelu (PCQM4Mv2) or silu",
     )
     node_dropout: float = option(
         0.0, "dropout of sending nodes in the attention, 0 <= p < 1"

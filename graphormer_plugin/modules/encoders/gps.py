@@ -124,7 +124,9 @@ class GPSEncoderConfig(PairTransformerConfig, SpatialEdgesConfig):
     )
     norm: str = option("batch", "normalisation: batch or layer")
     activation_fn: str = option(
-        "relu", "activation of the feed-forward networks and of gatedgcn: relu or gelu"
+        "relu",
+        "activation of the feed-forward networks and of gatedgcn: relu or gelu; or silu, "
+        "of gine and the head as well, for smooth forces",
     )
 
 
@@ -223,13 +225,14 @@ class GPSEncoder(SparseEncoder):
         # A convolution with vectors of edges of its own has norm, activation and residual;
         # the others are bare.
         whole = convolution.bonds == "state"
+        smooth = config.activation_fn == "silu" and config.local_part == "gine"
         settings = LayerSettings(
             dim,
             norm=config.norm if whole else "none",
             dropout=config.dropout,
             last=last and whole,
             edge_vectors=convolution.bonds in ("layer", "state"),
-            activation=config.activation_fn if whole else "",
+            activation=config.activation_fn if whole or smooth else "",
         )
         local = MessagePassingLayer(
             config.local_part,

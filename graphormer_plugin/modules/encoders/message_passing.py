@@ -65,7 +65,7 @@ class Convolution(NamedTuple):
     options: tuple[str, ...] = ()
 
 
-ACTIVATION_NAMES = ("relu", "gelu")
+ACTIVATION_NAMES = ("relu", "gelu", "silu")
 TOWERS = ("edge_dim", "num_towers")
 GAT_OPTIONS = ("num_heads", "attention_dropout")
 CONVOLUTIONS = {

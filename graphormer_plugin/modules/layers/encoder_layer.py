@@ -20,6 +20,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_float32": gelu_float32,
     "relu": F.relu,
+    "silu": F.silu,
 }
 
 

@@ -10,7 +10,7 @@ from graphormer_plugin.choices import check_choice
 from graphormer_plugin.modules.layers.encoder_layer import ACTIVATIONS
 
 READOUTS = ("mean", "sum", "max")
-HEAD_ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
+HEAD_ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
 
 
 def read_out(x: Tensor, node_mask: Tensor, kind: str = "mean") -> Tensor:
@@ -77,7 +77,7 @@ class MLPHead(nn.Module):
 
     Args:
         widths: widths of the input, of each hidden layer, and the number of outputs C.
-        activation: `relu` or `gelu`.
+        activation: a key of `HEAD_ACTIVATIONS`.
         unit_norm: divide the output of each hidden layer by its L2 norm.
     """
 

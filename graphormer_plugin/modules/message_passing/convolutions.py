@@ -5,7 +5,8 @@ A convolution maps nodes [S, D] and `Edges` to new nodes [S, D] and `Edges`. PyG
 imported when a layer is made, because that takes seconds.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -23,6 +24,7 @@ from graphormer_plugin.modules.layers.edge_statistics import (
     scatter_max,
 )
 from graphormer_plugin.modules.layers.encoder_layer import ACTIVATIONS
+from graphormer_plugin.modules.layers.readout import HEAD_ACTIVATIONS
 from graphormer_plugin.modules.layers.sparse import scatter_sum
 
 GATE_EPSILON = 1e-6  # added to a sum of gates, as in the released code
@@ -64,7 +66,7 @@ class LayerSettings(NamedTuple):
         dropout: rate on the output.
         bonds: vectors of bond types that only this layer has.
         edge_vectors: the layer reads `Edges.state` instead of vectors of its own.
-        activation: `relu` or `gelu`; empty: that of the convolution.
+        activation: a key of `ACTIVATIONS`; empty: that of the convolution.
     """
 
     embed_dim: int
@@ -162,11 +164,21 @@ def gin(layer: LayerSettings, hidden_dim: int, learned_share: bool = True) -> nn
     maps = nn.Sequential(
         nn.Linear(layer.embed_dim, hidden_dim),
         NORMS[layer.norm](hidden_dim),
-        nn.ReLU(),
+        HEAD_ACTIVATIONS[layer.activation or "relu"](),
         nn.Linear(hidden_dim, layer.embed_dim),
     )
-    conv = GINEConv if layer.reads_edges else GINConv
-    return PyGConvolution(conv(maps, train_eps=learned_share), layer)
+    kind = GINEConv if layer.reads_edges else GINConv
+    conv = kind(maps, train_eps=learned_share)
+    if layer.activation and layer.reads_edges:  # PyG's message has ReLU
+        conv.message = functools.partial(_message, ACTIVATIONS[layer.activation])
+    return PyGConvolution(conv, layer)
+
+
+def _message(
+    activation: Callable[[Tensor], Tensor], x_j: Tensor, edge_attr: Tensor
+) -> Tensor:
+    """A message of GINE [E, D]."""
+    return activation(x_j + edge_attr)
 
 
 def gat(
