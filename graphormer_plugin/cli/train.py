@@ -18,6 +18,7 @@ from graphormer_plugin.cli import (
     print_warning,
 )
 from graphormer_plugin.components import paused_collector
+from graphormer_plugin.data import files
 from graphormer_plugin.data.tables.formats import open_table, stem
 from graphormer_plugin.data.tables.options import add_flag
 from graphormer_plugin.workbench.experiment.settings import (
@@ -59,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     arguments = build_parser().parse_args(argv)
     logging.basicConfig(level=logging.ERROR, format="%(message)s", force=True)
+    logging.getLogger(files.__name__).setLevel(logging.WARNING)  # no locks
     rdBase.DisableLog(RDKIT_WARNINGS)
     settings = parsed_settings(arguments)
     open_table(settings.tables["train"])  # or an error, before torch is imported

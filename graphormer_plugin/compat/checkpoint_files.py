@@ -12,6 +12,7 @@ from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 
 from graphormer_plugin.compat.one_line_errors import one_line_errors
+from graphormer_plugin.data.files import check_claim
 from graphormer_plugin.data.tables.options import flag_of
 from graphormer_plugin.finetune.resume import copy_checkpoint
 from graphormer_plugin.inference.checkpoint import (
@@ -73,6 +74,7 @@ def save_checkpoint(state: Any, path: str, async_write: bool = False) -> None:
     if async_write or not PathManager.supports_rename(path):
         return _fairseq_save(state, path, async_write)
     with one_line_errors():
+        check_claim(Path(path).parent)  # fairseq makes the folder anew without a word
         write_file(state, path, temporary=Path(f"{path}.tmp"))
 
 

@@ -112,7 +112,9 @@ def claim_folder(path: PathName) -> bool:
     outlive the process, do not hold it. A BlockingIOError names the process that has it.
     """
     path = Path(path).resolve() / ".lock"
-    if path in _claims:  # to open and close it again would release the lock
+    if (
+        path in _claims and path.exists()
+    ):  # to open and close it again would release the lock
         return True
     file = open(path, "a+", encoding="utf-8", opener=_open_no_link)
     try:
@@ -123,13 +125,23 @@ def claim_folder(path: PathName) -> bool:
         file.close()
         if error.errno in (errno.EACCES, errno.EAGAIN):
             raise BlockingIOError(holder) from None
-        return False
+        if error.errno in NO_LOCKS:
+            return False
+        raise OSError(error.errno, error.strerror, str(path)) from None
     file.truncate(0)
     file.write(f"process {os.getpid()} on {socket.gethostname()}")
     file.flush()
     _claims[path] = file
     atexit.register(file.close)
     return True
+
+
+def check_claim(folder: PathName) -> None:
+    """FileNotFoundError if a folder of `claim_folder` was removed, even if it was made anew."""
+    path = Path(folder).resolve() / ".lock"
+    if path in _claims and not path.exists():
+        text = "removed while a training writes there"
+        raise FileNotFoundError(errno.ENOENT, text, str(folder))
 
 
 def _open_no_link(path: str, flags: int) -> int:

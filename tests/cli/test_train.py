@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import logging
 import re
 import shlex
 import shutil
@@ -19,6 +20,7 @@ import graphormer_plugin
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, predict
 from graphormer_plugin.cli.train import build_parser, main, parsed_settings
+from graphormer_plugin.data import files
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, PREFIX
 from graphormer_plugin.data.schema import TargetSchema
@@ -656,6 +658,11 @@ def test_a_folder_is_locked_before_it_is_written(
     (tmp_path / "new").mkdir()
     assert main(arguments(folder, checkpoint, "--out", str(tmp_path / "new"))) == 2
     assert not list((tmp_path / "new").iterdir())
+
+
+def test_a_file_system_without_locks_is_told():
+    assert main(["gone.csv"]) == 2
+    assert logging.getLogger(files.__name__).isEnabledFor(logging.WARNING)
 
 
 def test_a_failed_training_names_its_log(quick, command, monkeypatch, capsys):

@@ -241,6 +241,18 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch):
     assert claim_folder(tmp_path) and claim_folder(tmp_path)
 
 
+def test_a_folder_that_is_removed_gets_no_checkpoint(tmp_path, capsys):
+    """fairseq makes it anew, without the checkpoints that it had."""
+    (folder := tmp_path / "run").mkdir()
+    assert claim_folder(folder)
+    shutil.rmtree(folder)
+    folder.mkdir()
+    with pytest.raises(SystemExit):
+        checkpoint_utils.torch_persistent_save({}, str(folder / "checkpoint.pt"))
+    assert "removed while" in capsys.readouterr().err
+    assert not list(folder.iterdir())
+
+
 def test_a_planted_link_is_not_written_through(tmp_path):
     """In a folder of several people, another may name a file of ours ``.lock``."""
     precious, folder = tmp_path / "precious.txt", tmp_path / "run"

@@ -3,6 +3,7 @@
 import errno
 import multiprocessing
 import os
+import shutil
 
 import numpy as np
 import pandas
@@ -10,6 +11,8 @@ import pytest
 
 from graphormer_plugin.data.files import (
     atomic_write,
+    check_claim,
+    claim_folder,
     file_lock,
     read_arrays,
     read_text,
@@ -52,8 +55,34 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch, caplog, code):
         (text,) = caplog.messages
     assert f"cannot lock {tmp_path / 'store'}" in text and os.strerror(code) in text
     code = errno.EIO
-    with pytest.raises(OSError), file_lock(tmp_path / "store"):
+    with pytest.raises(OSError, match=r"\.store\.lock"), file_lock(tmp_path / "store"):
         pass
+
+
+def test_claims_of_a_folder(tmp_path, monkeypatch):
+    """One that is removed and made anew, and a file system with errors or without locks."""
+    (folder := tmp_path / "checkpoints").mkdir()
+    check_claim(folder)
+    assert claim_folder(folder)
+    check_claim(folder)
+    shutil.rmtree(folder)
+    folder.mkdir()
+    with pytest.raises(FileNotFoundError, match="removed while.*checkpoints"):
+        check_claim(folder)
+    assert claim_folder(folder)
+    check_claim(folder)
+    (other := tmp_path / "other").mkdir()
+    for code in (errno.ENOLCK, errno.EIO):
+
+        def refuse(*_, code=code):
+            raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr("fcntl.lockf", refuse)
+        if code == errno.ENOLCK:
+            assert not claim_folder(other)
+        else:
+            with pytest.raises(OSError, match=str(other)):
+                claim_folder(other)
 
 
 def write_often(path):
