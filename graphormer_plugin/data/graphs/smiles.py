@@ -215,17 +215,21 @@ def parse_smiles(
     featuriser: OGBFeaturiser = OGBFeaturiser(),
 ) -> MoleculeGraph:
     """Graph of a SMILES with OGB's features; several fragments make a disconnected graph.
-    Its ``extras`` have what is asked for: the Bemis-Murcko ``scaffold``, or the ``identity``
-    (`identity_of`), the ``constitution``, the `molecule_key` without stereo marks, and the
-    ``parent`` (`parent_key`). The scaffold is that of the `parent`.
+    Its ``extras`` have what is asked for: the Bemis-Murcko ``scaffold`` of the `parent`; or
+    the `identity_of` the ``molecule``, its ``identity``, which is that of the conformer if it
+    has positions, its ``constitution``, the `molecule_key` without stereo marks, and its
+    ``parent`` (`parent_key`).
     """
     mol = featuriser.mol_as_written(smiles)
     extras: dict[str, Any] = {}
     if identity:
         # Another conformer is another row.
         with_positions = featuriser.positions == "file"
+        extras["molecule"] = identity_of(mol)
         extras["identity"] = (
-            molecule_key(smiles) if with_positions else identity_of(mol)
+            molecule_key(smiles.partition("M  END")[0])
+            if with_positions
+            else extras["molecule"]
         )
         extras["constitution"] = molecule_key(
             Chem.MolToSmiles(mol, isomericSmiles=False)

@@ -201,7 +201,7 @@ def _build_from_smiles(
         check_unit(extras.get("nearest", ()))
 
         row_of_graph = np.concatenate(rows_of_parts)  # the row of each graph
-        molecules = extras.get("identity")
+        molecules = extras.get("molecule")
         when = "after unparsable molecules were left out" if failures else ""
         if by_scaffold:
             labels = (
@@ -235,6 +235,7 @@ def _build_from_smiles(
             skipped=len(failures),
             rows=rows,
             molecules=molecules,
+            texts=extras.get("identity"),
         )
 
 

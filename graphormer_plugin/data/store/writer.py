@@ -150,6 +150,7 @@ class StoreWriter:
         skipped: int = 0,
         rows: int = 0,
         molecules: Sequence[int] | None = None,
+        texts: Sequence[int] | None = None,
     ) -> None:
         """Complete the store and put it in place.
 
@@ -159,6 +160,7 @@ class StoreWriter:
             identity: what the store comes from, see `locate`.
             skipped: number of the ``rows`` that could not be parsed; 0 rows: all graphs.
             molecules: `molecule_key` of each graph.
+            texts: the same of what a model reads of it, such as a conformer.
         """
         if target is None and self._labels:
             target = np.concatenate(self._labels)
@@ -205,8 +207,11 @@ class StoreWriter:
             "files": dict(sorted(self._files.items())),
         }
         if molecules is not None:
+            beside = np.array(molecules if texts is None else texts, float)[:, None]
+            if source.graph_values is not None:
+                beside = np.hstack([beside, np.asarray(source.graph_values)])
             manifest["warnings"] = warnings_about(
-                targets, target, splits, molecules, source.graph_values
+                targets, target, splits, molecules, beside
             )
         manifest["fingerprint"] = fingerprint_of(manifest)
         with atomic_write(self._store / MANIFEST, "w", encoding="utf-8") as file:

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
+from rdkit import Chem
+from rdkit.Chem import rdDistGeom
 
 from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
 from graphormer_plugin.data.row_ranges import Shard
@@ -113,6 +115,21 @@ class TestCsv:
         other = text.replace("Standard Value", "pChEMBL")
         bounds = read(other, censored=True, target_columns="pChEMBL").bounds
         assert not bounds.any()
+
+    def test_conformers_of_a_molecule(self, tmp_path):
+        """They are in two splits, and their labels may differ, except for one geometry."""
+        records = []
+        for row in range(30):
+            mol = Chem.AddHs(Chem.MolFromSmiles("C" * (row // 3 + 1)))
+            rdDistGeom.EmbedMolecule(mol, randomSeed=1 + row % 3 % 2)
+            records.append(Chem.MolToMolBlock(mol) + f">  <y>\n{row}\n\n$$$$\n")
+        path = write_file(tmp_path / "a.sdf", "".join(records))
+        given = {"positions": "file", "data_root": str(tmp_path), "progress": False}
+        store = get_store(DatasetOptions(name=str(path), **given))
+        contradicting, shared = store.manifest["warnings"]
+        assert contradicting.startswith("10 molecules with several rows and")
+        assert "(20 rows;" in contradicting and "drop the dupl" not in shared
+        assert "rows of test are molecules that train" in shared
 
     @pytest.mark.parametrize("target, sign", [("IC50", 1), ("pIC50", -1), ("MW", 0)])
     @pytest.mark.parametrize("relation", ["relation", "IC50_qualifier"])
