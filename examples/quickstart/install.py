@@ -113,10 +113,10 @@ def make(venv: Path, extras: set[str]) -> None:
     with step(f"2 of 3: fairseq{'' if has_wheel else ', compiled: 2 to 4 minutes'}"):
         # In build isolation pip would fetch a second torch to compile it.
         pip_install(venv, "--no-build-isolation", "--no-deps", "-r", FAIRSEQ)
-    with step("3 of 3: this package, its kernels (compiled) and its dependencies"):
-        pip_install(venv, "--no-build-isolation", "-e", ".", *requirements(extras))
         # Otherwise the first command compiles fairseq, and prints its SyntaxWarnings.
         run(str(venv / "bin" / "python"), "-W", "ignore", "-c", COMPILE)
+    with step("3 of 3: this package, its kernels (compiled) and its dependencies"):
+        pip_install(venv, "--no-build-isolation", "-e", ".", *requirements(extras))
 
 
 def pip_install(venv: Path, *words: str) -> None:

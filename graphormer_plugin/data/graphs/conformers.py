@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from rdkit import Chem
 from rdkit.Chem import rdDistGeom
-from scipy.spatial import KDTree
 
 ATOMS = "atoms"  # kind of text, see `Table.give`
 NUM_ELEMENTS = 119  # 0 is an atom of no element
@@ -53,6 +52,8 @@ def nearest_distance(numbers: np.ndarray, pos: np.ndarray) -> float:
     if len(pos) < 2:
         return np.nan
     radii = _covalent_radii()[numbers]
+    from scipy.spatial import KDTree  # late: most data have no positions
+
     distances, nearest = KDTree(pos).query(pos, 2)
     distances = distances[:, 1]
     itself = nearest[:, 0] == np.arange(len(pos))

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.spatial import KDTree
 
 # Columns of nodes. Tags: 0 below the surface, 1 surface, 2 adsorbate.
 ELEMENT, TAG, IMAGE = range(3)
@@ -68,6 +67,8 @@ def graph_of_system(
     shifts = _shifts(system, every_cell) @ system.cell
     copies = pos + shifts[:, None]  # [cells, n, 3]
     centres = pos if every_cell else pos[tags > 1]
+    from scipy.spatial import KDTree  # late: most data have no positions
+
     near = KDTree(centres).query(copies, distance_upper_bound=CUTOFF)[0] < CUTOFF
     if not every_cell:
         near &= tags != 2
