@@ -80,8 +80,7 @@ class TokenGTEncoder(Encoder):
     Differences from the released code: identifiers that are drawn follow from the seed of the
     graph in training and are always the same in evaluation, and they do not depend on the
     other graphs of the batch. The trivial eigenvector of several components is that of all
-    together. A GPU is
-    waited for once in a step, for the longest sequence.
+    together. A GPU is waited for once in a step, for the longest sequence.
 
     Example:
         >>> from graphormer_plugin.data.schema import FeatureSchema
