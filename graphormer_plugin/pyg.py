@@ -38,12 +38,17 @@ from graphormer_plugin.data.graphs.pyg_graphs import (
     edge_kind_of,
     label_of,
 )
-from graphormer_plugin.data.schema import DEFAULT_KINDS, TargetSchema
 from graphormer_plugin.data.store.ranges import BondColumns, Column
 from graphormer_plugin.data.tables.labels import (
     default_names,
     describe_targets,
     stored_labels,
+)
+from graphormer_plugin.data.targets import (
+    DEFAULT_KINDS,
+    Kind,
+    TargetSchema,
+    target_kind,
 )
 from graphormer_plugin.inference.graphs import Batch, ModelGraphs
 
@@ -87,8 +92,8 @@ def build_model(
         ValueError: a wrong graph, label or option.
     """
     label_level = learned_level(level)
-    kind = kind or DEFAULT_KINDS[label_level]
-    chunk = _chunk(graphs, label_level, kind != "multiclass", edge_kind)
+    label_kind = target_kind(kind) if kind else DEFAULT_KINDS[label_level]
+    chunk = _chunk(graphs, label_level, label_kind.has_one_output, edge_kind)
     real = chunk.edge_attr is not None and chunk.edge_attr.dtype.kind == "f"
     bonds = BondColumns(bond_dims)
     bonds.add(None if real else chunk.edge_attr, int(chunk.num_edges.sum()))
@@ -103,7 +108,7 @@ def build_model(
         counts[Level.PAIR] = chunk.num_pairs
     columns = {part.offset: np.cumsum([0, *n]) for part, n in counts.items()}
     columns["edge_dst"] = chunk.edge_index[1]
-    schema_of_labels = TargetSchema(names, "", kind, label_level, num_classes)
+    schema_of_labels = TargetSchema.of(names, "", label_kind, label_level, num_classes)
     offset = columns[label_level.counted_by]
     targets, _ = describe_targets(
         labels, schema_of_labels, offset, {}, chunk.node_split
@@ -262,7 +267,7 @@ def _prepared(
         graphs = graphs.to_data_list()
     label = label_of(targets.level)
     labelled = any(getattr(graph, label, None) is not None for graph in graphs)
-    values = targets.kind != "multiclass"
+    values = targets.kind.has_one_output
     edge_kind = edge_kind_of(model.schema)
     chunk = _chunk(graphs, targets.level, values, edge_kind, labelled)
     if split and chunk.node_split is None:
@@ -350,13 +355,16 @@ class GraphLoss(nn.Module):
         """Output of the model [B, C] or [B, N, C], and labels of `graph_loader`."""
         output = output.float()
         kind = self.targets.kind
-        shape = output.shape[:-1] if kind == "multiclass" else output.shape
+        shape = output.shape if kind.has_one_output else output.shape[:-1]
         labels, present = present_labels(target.view(shape))
-        if kind == "multiclass":
-            losses = class_losses(output, labels.long())
-        elif kind == "binary":
-            losses = binary_losses(output, labels)
-        else:
-            values = self.targets.standardise(labels).to(output.dtype)
-            losses = VALUE_LOSSES[self.regression](output, values, reduction="none")
+        losses_of = {
+            Kind.REGRESSION: self._value_losses,
+            Kind.BINARY: binary_losses,
+            Kind.MULTICLASS: lambda output, labels: class_losses(output, labels.long()),
+        }
+        losses = losses_of[kind](output, labels)
         return losses.where(present, 0).sum() / present.sum().clamp(min=1)
+
+    def _value_losses(self, output: Tensor, labels: Tensor) -> Tensor:
+        values = self.targets.standardise(labels).to(output.dtype)
+        return VALUE_LOSSES[self.regression](output, values, reduction="none")

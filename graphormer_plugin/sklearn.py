@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators.domain import domain_file
 from graphormer_plugin.estimators.head import HEAD_FILE
 from graphormer_plugin.estimators.prediction import Prediction
@@ -129,17 +129,13 @@ class MoleculeEstimator:
         molecules, rows, left_out = self._read(smiles, rows, reader)
         labels = labels[rows]
         weights = weights[rows]
-        unfit = unfit_targets(labels, schema.kind)
+        unfit = unfit_targets(labels, schema.kinds)
         learned = [target for target in range(labels.shape[1]) if target not in unfit]
         if not learned:
             raise ValueError("y has fewer than 2 different labels, nothing to learn")
         if unfit:
             names = ", ".join(schema.names[target] for target in unfit)
             warnings.warn(f"too few different labels to learn {names}", stacklevel=2)
-        every = (schema.names, schema.class_names)
-        names, words = (
-            [entry[target] for target in learned if entry] for entry in every
-        )
         weighted: dict[str, Any] = {}
         if sample_weight is not None:
             settings = replace(settings, weight_column=WEIGHT_COLUMN)
@@ -148,7 +144,7 @@ class MoleculeEstimator:
         labelled = LabelledMolecules(
             smiles=molecules.sources,
             labels=labels[:, learned],
-            targets=replace(schema, names=names, class_names=words),
+            targets=schema.select(learned),
             **weighted,
         )
         # A tenth chooses the epoch of a training.
@@ -227,15 +223,15 @@ class MoleculeEstimator:
         self = cls(**parameters)
         self._take(folder)
         targets = self.predictor_.targets
-        if targets.kind not in cls._kinds:
-            raise ValueError(f"{folder} predicts {targets.kind} targets")
+        if not {*targets.kinds} <= {*cls._kinds}:
+            raise ValueError(f"{folder} predicts {targets.kinds_text} targets")
         self.target_names_ = targets.names
         self.left_out_ = {}
         self.learned_ = list(range(len(targets.names)))
         self.one_column_ = len(targets.names) == 1
         self._classes = [  # for a classifier
-            np.array(targets.classes_of(target) or range(targets.num_classes or 2))
-            for target in self.learned_
+            np.array(target.classes or range(len(target.class_labels)))
+            for target in targets.targets
         ]
         return self
 
@@ -303,12 +299,12 @@ class MoleculeEstimator:
 class MoleculeRegressor(MoleculeEstimator, RegressorMixin, BaseEstimator):
     """Predicts numbers; see `MoleculeEstimator` for the parameters."""
 
-    _kinds = ("regression",)
+    _kinds = (Kind.REGRESSION,)
     _score = staticmethod(r2_score)
 
     def _encode(self, targets: pandas.DataFrame) -> tuple[NDArray, TargetSchema]:
         labels = targets.to_numpy(np.float64, na_value=np.nan)
-        schema = TargetSchema(list(targets), self.unit, "regression")
+        schema = TargetSchema.of(list(targets), self.unit)
         schema.check(labels)
         return labels, schema
 
@@ -339,8 +335,8 @@ class MoleculeRegressor(MoleculeEstimator, RegressorMixin, BaseEstimator):
 
 @dataclass(repr=False, eq=False)
 class MoleculeClassifier(MoleculeEstimator, ClassifierMixin, BaseEstimator):
-    """Predicts classes: several of one column, or two of each of several columns, which may
-    lack labels; see `MoleculeEstimator` for the other parameters.
+    """Predicts the classes of one or several columns, which may lack labels; see
+    `MoleculeEstimator` for the other parameters.
 
     Args:
         class_weight: ``balanced``: classes weigh in inverse proportion to their labels; or
@@ -350,7 +346,7 @@ class MoleculeClassifier(MoleculeEstimator, ClassifierMixin, BaseEstimator):
     _: KW_ONLY
     class_weight: Any = None
 
-    _kinds = ("binary", "multiclass")
+    _kinds = (Kind.BINARY, Kind.MULTICLASS)
     _score = staticmethod(lambda labels, predicted: np.mean(labels == predicted))
 
     def _encode(self, targets: pandas.DataFrame) -> tuple[NDArray, TargetSchema]:
@@ -365,17 +361,16 @@ class MoleculeClassifier(MoleculeEstimator, ClassifierMixin, BaseEstimator):
             if {*classes.tolist()} <= {0, 1}:
                 numbers = classes.astype(int)[numbers]
                 classes = np.array([0, 1]).astype(classes.dtype)
-            if len(classes) > 2 and len(targets.columns) > 1:
-                raise ValueError(f"{name} has {len(classes)} classes: fit it by itself")
             if len(classes) > 1:
                 labels[is_labelled, target] = numbers
             self._classes.append(classes)
             are_numbers = np.array_equal(classes, np.arange(len(classes)))
             words.append([] if are_numbers else [str(label) for label in classes])
-        count = max(map(len, self._classes))
-        kind, count = ("multiclass", count) if count > 2 else ("binary", 0)
-        schema = TargetSchema(list(targets), kind=kind, num_classes=count)
-        return labels, schema.with_classes(words) if any(words) else schema
+        counts = [*map(len, self._classes)]
+        kinds = [Kind.MULTICLASS if count > 2 else Kind.BINARY for count in counts]
+        counts = [count * (count > 2) for count in counts]
+        schema = TargetSchema.of(list(targets), kind=kinds, num_classes=counts)
+        return labels, schema.with_classes(words)
 
     @property
     def classes_(self) -> NDArray | list[NDArray]:
@@ -392,11 +387,12 @@ class MoleculeClassifier(MoleculeEstimator, ClassifierMixin, BaseEstimator):
         """Probabilities of each column."""
         (values, _, _), rows, _ = self._estimate(X)
         result = [np.full((len(X), len(classes)), np.nan) for classes in self._classes]
-        if self.predictor_.targets.kind == "multiclass":
-            result[0][rows] = values
-        else:
-            for target, ones in zip(self.learned_, values.T, strict=True):
-                result[target][rows] = np.stack([1 - ones, ones], 1)
+        outputs = self.predictor_.targets.outputs
+        for target, of_target in zip(self.learned_, outputs, strict=True):
+            part = values[:, of_target]
+            result[target][rows] = (
+                part if part.shape[1] > 1 else np.hstack([1 - part, part])
+            )
         return result
 
     def predict(self, X: Any) -> NDArray:

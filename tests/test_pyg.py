@@ -19,7 +19,7 @@ from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.graphs.smiles import parse_smiles
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.inference.checkpoint import write_file
 from graphormer_plugin.published import checkpoint_of
 from graphormer_plugin.published._shared import Imported, molecule_schema
@@ -288,7 +288,11 @@ def test_parallel_edges_with_real_features():
 def test_model_of_a_checkpoint(tmp_path):
     smiles = ["CCO", "CC(=O)Oc1ccccc1C(=O)O"]
     graphs = [ogb_data(text) for text in smiles]
-    arch, schema, targets = "graphormer_slim", molecule_schema({}), TargetSchema(["y"])
+    arch, schema, targets = (
+        "graphormer_slim",
+        molecule_schema({}),
+        TargetSchema.of(["y"]),
+    )
     weights = models.build_model(arch, schema, targets, **MODELS[arch]).state_dict()
     imported = Imported(arch, MODELS[arch], schema, 1, weights)
     path = tmp_path / "checkpoint.pt"

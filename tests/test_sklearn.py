@@ -285,8 +285,9 @@ def test_several_classes():
     assert {*model.predict(SMILES)} <= {"a", "b", "c"}
     scores = cross_val_score(model, SMILES, np.arange(24) % 3, cv=KFold(2))
     assert np.isfinite(scores).all()
-    with pytest.raises(ValueError, match="one has 3 classes: fit it by itself"):
-        model.fit(SMILES, pandas.DataFrame({"one": y, "two": Y > 5}))
+    model.fit(SMILES, pandas.DataFrame({"one": y, "two": Y > 5}))
+    assert [one.shape for one in model.predict_proba(NEW)] == [(3, 3), (3, 2)]
+    assert {*model.predict(SMILES)[:, 0]} <= {"a", "b", "c"}
 
 
 def test_columns_of_classes():

@@ -33,7 +33,7 @@ from tsv import append, read  # noqa: E402
 
 from graphormer_plugin.cli import CommandParser, command  # noqa: E402
 from graphormer_plugin.data.files import atomic_write  # noqa: E402
-from graphormer_plugin.data.schema import TargetSchema  # noqa: E402
+from graphormer_plugin.data.targets import TargetSchema  # noqa: E402
 from graphormer_plugin.estimators.kernels import raw_features  # noqa: E402
 from graphormer_plugin.estimators.molecule_facts import MoleculeFacts  # noqa: E402
 from graphormer_plugin.workbench.fitting.fit_head import fit_on_features  # noqa: E402
@@ -155,7 +155,7 @@ def minimol(
         {block: values[learn] for block, values in raw.items()},
         MoleculeFacts.of(table.smiles[learn], parents=True),
         table.loc[learn, ["y"]].to_numpy(float),
-        TargetSchema(["y"], kind="regression"),
+        TargetSchema.of(["y"], kind="regression"),
         seed=1,
     )
     rest = {block: values[~learn] for block, values in raw.items()}

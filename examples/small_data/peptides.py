@@ -16,7 +16,7 @@ from sklearn.metrics import average_precision_score
 from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.data.benchmarks.pickles import load_pickle
 from graphormer_plugin.data.graphs.smiles import mol_of_smiles
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.kernels import raw_features
 from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
 from graphormer_plugin.workbench.fitting.fit_trees import fit_trees
@@ -38,7 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     raw = {x: raw_features(x, None, mols) for x in ("fingerprint", "descriptors")}
     print(f"features: {time.process_time():.0f} s of CPU time")
     fitted = np.concatenate([rows["train"], rows["val"]])
-    schema = TargetSchema([f"class {k}" for k in range(labels.shape[1])], kind="binary")
+    schema = TargetSchema.of(
+        [f"class {k}" for k in range(labels.shape[1])], kind="binary"
+    )
     trees = fit_trees(
         {name: values[fitted] for name, values in raw.items()},
         MoleculeFacts.of(mols)[fitted],

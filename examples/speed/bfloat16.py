@@ -16,7 +16,8 @@ from measuring import in_turn
 
 from graphormer_plugin import hub
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, feature_dims
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model
 
 
@@ -25,7 +26,7 @@ def load(arch: str, checkpoint: str | None) -> hub.Predictor:
     if checkpoint is not None:
         return hub.load(checkpoint)
     torch.manual_seed(1)
-    schema, targets = FeatureSchema(9, *feature_dims()), TargetSchema(["target"])
+    schema, targets = FeatureSchema(9, *feature_dims()), TargetSchema.of(["target"])
     model = build_model(arch, schema, targets)
     return hub.Predictor([hub.Member(model, schema, targets, OGBFeaturiser())])
 

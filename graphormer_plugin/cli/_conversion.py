@@ -10,7 +10,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import print_line
 from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import PathName, read_text
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.finetune.transfer import setting
 from graphormer_plugin.inference.checkpoint import (
     check_output,
@@ -78,9 +78,11 @@ def describe(path: PathName) -> dict[str, Any]:
     task_state = state["task_state"]
     extra = state["extra_state"]
     with invalid_checkpoint_errors(path):
-        unit = {"binary": "0 or 1", "multiclass": f"{targets.num_classes} classes"}.get(
-            targets.kind, targets.units_text or "no unit"
-        )
+        units = {
+            Kind.REGRESSION: targets.units_text or "no unit",
+            Kind.BINARY: "0 or 1",
+            Kind.MULTICLASS: f"{targets.num_classes} classes",
+        }
         words = "; ".join(", ".join(names) for names in targets.class_names if names)
         preset = ARCHITECTURES[checkpoint.arch].options()
         options = [
@@ -99,7 +101,7 @@ def describe(path: PathName) -> dict[str, Any]:
             "dataset": task_state["dataset_name"],
             "fingerprint": task_state["fingerprint"],
             "featuriser": task_state.get("featuriser") or "none: graphs, not SMILES",
-            "targets": f"{', '.join(targets.names)} ({unit})",
+            "targets": f"{', '.join(targets.names)} ({units[targets.kind]})",
             "kind": f"{targets.kind}, a prediction per {targets.level}",
             **({"classes": words} if words else {}),
             "epochs": checkpoint.epochs,
@@ -129,12 +131,13 @@ def target_schema(
                 "predicts classes of nodes"
             )
         name = arguments.target_names or "y"
-        return TargetSchema(
-            [name], kind="multiclass", level=level, num_classes=num_outputs
+        return TargetSchema.of(
+            [name], kind=Kind.MULTICLASS, level=level, num_classes=num_outputs
         )
-    if arguments.target_kind == "multiclass":
+    kind = Kind(arguments.target_kind or Kind.REGRESSION)
+    if not kind.has_one_output:
         name = arguments.target_names or "y"
-        return TargetSchema([name], kind="multiclass", num_classes=num_outputs)
+        return TargetSchema.of([name], kind=kind, num_classes=num_outputs)
     names = ["y"] if num_outputs == 1 else [f"y{i}" for i in range(num_outputs)]
     if arguments.target_names:
         names = [name.strip() for name in arguments.target_names.split(",")]
@@ -143,8 +146,4 @@ def target_schema(
                 f"--target-names has {len(names)} names, the checkpoint has "
                 f"{num_outputs} outputs"
             )
-    return TargetSchema(
-        names,
-        unit=arguments.target_unit or "",
-        kind=arguments.target_kind or "regression",
-    )
+    return TargetSchema.of(names, unit=arguments.target_unit or "", kind=kind)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from graphormer_plugin.cli import CommandParser, command, not_empty
 from graphormer_plugin.data.tables.options import flag_of
+from graphormer_plugin.data.targets import Kind
 from graphormer_plugin.finetune import PUBLISHED_CODES
 from graphormer_plugin.inference import VECTOR_PARTS
 
@@ -64,7 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add(
         "--target-kind",
-        choices=("regression", "binary", "multiclass"),
+        choices=[*Kind],
         help="kind of the targets (default: regression); the outputs of multiclass are the "
         "classes of one target",
     )

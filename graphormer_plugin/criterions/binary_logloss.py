@@ -10,6 +10,7 @@ from graphormer_plugin.criterions.graph_criterion import GraphCriterion
 from graphormer_plugin.criterions.log import log_accuracy, log_ranking
 from graphormer_plugin.criterions.losses import binary_losses
 from graphormer_plugin.criterions.metrics import RANKING_METRICS
+from graphormer_plugin.data.targets import Kind
 
 
 @register_criterion("binary_logloss", dataclass=ClassWeightsConfig)
@@ -23,7 +24,7 @@ class BinaryLogLoss(GraphCriterion):
     """
 
     name = "binary_logloss"
-    target_kinds = ("binary",)
+    target_kinds = (Kind.BINARY,)
     keeps_outputs = True
 
     def weights(self, labels: Tensor, present: Tensor) -> Tensor | None:

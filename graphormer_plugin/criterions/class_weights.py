@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphormer_plugin.choices import option
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.tables.options import CLASS_WEIGHTS
+from graphormer_plugin.data.targets import TargetSchema
 
 BALANCED = "balanced"
 
@@ -70,4 +70,4 @@ def given_weights(text: str, targets: TargetSchema) -> list[float] | None:
 
 def count_classes(targets: TargetSchema) -> int:
     """Number of classes of each target."""
-    return 2 if targets.kind == "binary" else targets.num_classes
+    return max(len(target.class_labels) for target in targets.targets)

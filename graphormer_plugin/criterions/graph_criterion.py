@@ -20,7 +20,7 @@ from graphormer_plugin.criterions.losses import (
 )
 from graphormer_plugin.criterions.metrics import metric_names
 from graphormer_plugin.data.errors import listed
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import Kind, TargetSchema
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class GraphCriterion(FairseqCriterion):
     """
 
     name: ClassVar[str]
-    target_kinds: ClassVar[tuple[str, ...]]
+    target_kinds: ClassVar[tuple[Kind, ...]]
     vector: ClassVar[str] = ""  # see `TargetSchema`
     keeps_outputs = False
 
@@ -240,7 +240,7 @@ class RegressionCriterion(GraphCriterion):
     missing or padding.
     """
 
-    target_kinds = ("regression",)
+    target_kinds = (Kind.REGRESSION,)
     loss: ClassVar[str]  # a key of `VALUE_LOSSES`
 
     def value_loss(self, output: Tensor, value: Tensor) -> Tensor:
@@ -302,7 +302,7 @@ class ClassCriterion(GraphCriterion):
     labels that are predicted, over the whole split.
     """
 
-    target_kinds = ("multiclass",)
+    target_kinds = (Kind.MULTICLASS,)
 
     def labels(self, target: Tensor) -> tuple[Tensor, Tensor]:
         """Labels int64 ``[B]`` or ``[B, N]``, and a mask."""

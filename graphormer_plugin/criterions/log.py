@@ -22,7 +22,7 @@ from torch import Tensor
 
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.metrics import RANKING_METRICS, TIE, metric_names
-from graphormer_plugin.data.schema import mean_of_defined
+from graphormer_plugin.data.targets import mean_of_defined
 
 
 def whole_split() -> list[MetersDict]:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from graphormer_plugin.data.targets import Kind
+
 logger = logging.getLogger(__name__)
 
 # Part of the largest score of a ranking within which scores are equal (our choice). Rounding
@@ -20,9 +22,9 @@ TIE = 1e-5
 
 # Metrics of a report, by the kind of target; the first chooses epochs and models.
 METRICS = {
-    "regression": ("rmse", "mae", "r2", "spearman"),
-    "binary": ("roc_auc", "ap", "accuracy"),
-    "multiclass": ("accuracy", "balanced_accuracy", "log_loss"),
+    Kind.REGRESSION: ("rmse", "mae", "r2", "spearman"),
+    Kind.BINARY: ("roc_auc", "ap", "accuracy"),
+    Kind.MULTICLASS: ("accuracy", "balanced_accuracy", "log_loss"),
 }
 # Of ranks, see `LinkLogLoss`.
 LINK_METRICS = tuple(

@@ -4,7 +4,7 @@ from graphormer_plugin.data import benchmarks, sources
 from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.errors import DatasetError, StoreError
 from graphormer_plugin.data.graphs.chunk import MoleculeGraph
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.sources.registry import (
     DATASETS,
     DatasetSource,
@@ -13,6 +13,7 @@ from graphormer_plugin.data.sources.registry import (
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.store.build import get_store
 from graphormer_plugin.data.tables.options import DatasetOptions
+from graphormer_plugin.data.targets import TargetSchema
 
 __all__ = [
     "BatchSpec",

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from graphormer_plugin.data.files import PathName
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, MORGAN_BITS
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.array_file import reading, write_arrays
 from graphormer_plugin.estimators.domain import Domain, nearest_of
 from graphormer_plugin.estimators.kernels import Floats, Reference, weighted_sum
@@ -161,30 +161,51 @@ class Head:
         """Prediction from `_compared` of each piece of the molecules."""
         parts = zip(*map(self._latent, compared), strict=True)
         mean, variance, in_domain = map(np.concatenate, parts)
-        numbers = self.numbers
-        if self.targets.kind != "regression":
-            logits = numbers["slope"] * mean + numbers["intercept"]
-            spread = np.sqrt(
-                numbers["slope"] ** 2 * variance + numbers["logit_std"] ** 2
-            )
-            samples = expit(logits[..., None] + spread[..., None] * _NODES)
-            centred = samples - (samples @ _SHARES)[..., None]
-            values = expit(logits)
-            std = np.sqrt(centred**2 @ _SHARES)
-            if self.targets.kind == "multiclass":  # one class against all others
-                total = values.sum(1, keepdims=True)
-                values = values / total
-                std = std / total
-            return Prediction(values, std, in_domain)
+        values, std = np.empty_like(mean), np.empty_like(mean)
+        is_number = self.targets.is_number_of_output
+        for outputs, predict in (
+            (np.flatnonzero(is_number), self._measured),
+            (np.flatnonzero(~is_number), self._probabilities),
+        ):
+            latent = (x.take(outputs, 1) for x in (mean, variance))
+            if len(outputs):
+                values[:, outputs], std[:, outputs] = predict(outputs, *latent)
+        for outputs in self.targets.outputs:
+            if outputs.stop - outputs.start > 1:  # one class against all others
+                total = values[:, outputs].sum(1, keepdims=True)
+                values[:, outputs] /= total
+                std[:, outputs] /= total
+        return Prediction(values, std, in_domain)
+
+    def _probabilities(
+        self, outputs: NDArray[np.int64], mean: Floats, variance: Floats
+    ) -> tuple[Floats, Floats]:
+        """Probabilities of some outputs and their spread, from `_latent`."""
+        slope, intercept, logit_std = (
+            self.numbers[name][outputs] for name in ("slope", "intercept", "logit_std")
+        )
+        logits = slope * mean + intercept
+        spread = np.sqrt(slope**2 * variance + logit_std**2)
+        samples = expit(logits[..., None] + spread[..., None] * _NODES)
+        centred = samples - (samples @ _SHARES)[..., None]
+        return expit(logits), np.sqrt(centred**2 @ _SHARES)
+
+    def _measured(
+        self, outputs: NDArray[np.int64], mean: Floats, variance: Floats
+    ) -> tuple[Floats, Floats]:
+        """Numbers of some outputs and their spread, from `_latent`."""
+        numbers = {name: values[outputs] for name, values in self.numbers.items()}
         std = np.sqrt(variance + numbers["noise"])
-        curves = (array.swapaxes(0, 1) for array in (self.curve_at, self.curve))
+        curves = (
+            array[:, outputs].swapaxes(0, 1) for array in (self.curve_at, self.curve)
+        )
         factors = [
             curve_factors(points, curve, *column)
             for *column, points, curve in zip(mean.T, std.T, *curves, strict=True)
         ]
         std = std * numbers["spread_scale"] * np.stack(factors, 1)
         values = numbers["offset"] + numbers["scale"] * mean
-        return Prediction(values, numbers["scale"] * std, in_domain)
+        return values, numbers["scale"] * std
 
     def _compared(self, raw: Mapping[str, NDArray]) -> dict[str, Floats]:
         """`Reference.compare` with the training molecules [q, n], by block."""
@@ -262,7 +283,7 @@ def read_head(path: PathName, checkpoint: str | None = None) -> "Head | Trees":
 def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
     blocks = meta["blocks"]
     domain = Domain.from_contents(meta, arrays)
-    targets = TargetSchema(**meta["targets"])
+    targets = TargetSchema.of(**meta["targets"])
     width = arrays["descriptors"].shape[1] if "descriptors" in blocks else len(COMPUTED)
     if width != len(COMPUTED):
         raise ValueError(

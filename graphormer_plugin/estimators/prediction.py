@@ -1,5 +1,6 @@
 """Model outputs as values in the targets' unit, or as probabilities."""
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from graphormer_plugin.data.errors import listed
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators.kernels import Floats
 
 IN_DOMAIN = "in_domain"  # column of `Prediction.in_domain`
@@ -137,24 +138,23 @@ def per_target(in_domain: NDArray | None, values: NDArray) -> NDArray:
 def values_of(output: Tensor | ArrayLike, targets: TargetSchema) -> Floats:
     """Values of a model's output [..., C]: in the targets' unit for regression, else
     probabilities (per class for a multiclass target)."""
-    output = torch.as_tensor(output).double()
-    if targets.kind == "binary":
-        output = output.sigmoid()
-    elif targets.kind == "multiclass":
-        output = output.softmax(-1)
-    else:
-        output = targets.restore(output)
-    return output.cpu().numpy()
+    functions = {
+        Kind.REGRESSION: targets.restore,
+        Kind.BINARY: torch.sigmoid,
+        Kind.MULTICLASS: functools.partial(torch.softmax, dim=-1),
+    }
+    return functions[targets.kind](torch.as_tensor(output).double()).cpu().numpy()
 
 
 def names_and_unit(targets: TargetSchema) -> str:
     """Names and unit of targets, for people.
 
-    >>> names_and_unit(TargetSchema(["gap"], "eV"))
+    >>> names_and_unit(TargetSchema.of(["gap"], "eV"))
     'gap (eV)'
     """
-    meanings = {"binary": "probability", "multiclass": "class"}
-    meaning = meanings.get(targets.kind, targets.units_text or "no unit")
+    meanings = {Kind.BINARY: "probability", Kind.MULTICLASS: "class"}
+    texts = [meanings.get(t.kind, t.label_unit) for t in targets.targets]
+    meaning = ", ".join(dict.fromkeys(filter(None, texts))) or "no unit"
     return f"{listed(targets.names)} ({meaning})"
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, MORGAN_BITS
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.array_file import write_arrays
 from graphormer_plugin.estimators.domain import Domain
 from graphormer_plugin.estimators.kernels import Floats
@@ -80,13 +80,12 @@ class Trees:
         table = feature_table(raw, self.extra_columns)
         numbers = self.numbers
         members = numbers["offset"] + numbers["scale"] * self.sums(table)
-        if self.targets.kind != "regression":
-            members = expit(members)
-        if self.targets.kind == "multiclass":  # one class against all others
-            members /= members.sum(-1, keepdims=True)
-        std = members.std(1, ddof=1)
-        if self.targets.kind == "regression":
-            std = np.hypot(std, numbers["noise"])
+        is_number = self.targets.is_number_of_output
+        members[..., ~is_number] = expit(members[..., ~is_number])
+        for outputs in self.targets.outputs:
+            if outputs.stop - outputs.start > 1:  # one class against all others
+                members[..., outputs] /= members[..., outputs].sum(-1, keepdims=True)
+        std = np.hypot(members.std(1, ddof=1), np.where(is_number, numbers["noise"], 0))
         in_domain = self.domain.score(domain_vectors(raw["descriptors"]))
         if self.extra_columns:
             in_domain[self.domain.is_beyond(raw["extra"]).any(1)] = 0
@@ -125,7 +124,7 @@ class Trees:
         leaves = arrays["leaves"]
         if leaves[1:].shape != splits.shape or (splits["lost"] >> len(splits)).any():
             raise ValueError(f"{leaves.shape} leaves do not fit the splits")
-        targets = TargetSchema(**meta["targets"])
+        targets = TargetSchema.of(**meta["targets"])
         numbers = {name: arrays[name] for name in _NUMBERS}
         outputs = {len(x) for x in (leaves[0, 0], *numbers.values())}
         if outputs != {targets.num_outputs}:  # numpy would broadcast them

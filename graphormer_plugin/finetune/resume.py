@@ -8,8 +8,8 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from graphormer_plugin.data.files import PathName, atomic_write, file_lock
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.tables.options import flag_of
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.finetune.transfer import targets_text
 from graphormer_plugin.inference.checkpoint import UnreadableFileError, read_checkpoint
 from graphormer_plugin.inference.pretrained import (

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graphormer_plugin.data.files import claim_folder
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.finetune.resume import check_weights, read_last
 from graphormer_plugin.finetune.transfer import translate
 from graphormer_plugin.inference.pretrained import Pretrained, read_pretrained

@@ -15,8 +15,9 @@ from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from graphormer_plugin.data.errors import listed
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.tables.options import flag_of
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.inference.pretrained import Pretrained
 from graphormer_plugin.models import ARCHITECTURES, FEATURES_WEIGHT, GraphModel
 from graphormer_plugin.modules.encodings.vocabulary import RowLabels, model_row_labels

@@ -21,7 +21,8 @@ from torch import Tensor
 
 from graphormer_plugin.data.errors import is_out_of_memory, named_damage
 from graphormer_plugin.data.files import PathName, atomic_write
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 
 ZIP_START = b"PK\x03\x04"  # torch writes an archive since its version 1.6
 IMPORT_HINT = (
@@ -133,7 +134,7 @@ def read_checkpoint(path: PathName) -> Checkpoint:
         checkpoint = Checkpoint(
             state,
             FeatureSchema(**task_state["schema"]),
-            TargetSchema(**task_state["targets"]),
+            TargetSchema.of(**task_state["targets"]),
         )
         # Fails here, not later, if a part is missing.
         _ = checkpoint.arch, checkpoint.epochs, checkpoint.updates, state["cfg"]["task"]

@@ -1,7 +1,7 @@
 """A trained model that predicts and embeds molecules: one member of a predictor."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -9,8 +9,9 @@ import torch
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.graphs.descriptors import PREFIX, with_descriptors
 from graphormer_plugin.data.graphs.featurisers import Featuriser, GraphsOnly
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.tables.options import MAX_ATOMS
+from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators.domain import Domain
 from graphormer_plugin.estimators.head import Head
 from graphormer_plugin.estimators.prediction import Prediction, values_of
@@ -70,13 +71,9 @@ class Member:
             self.extra_columns = [n for n in names if not n.startswith(PREFIX)]
             return
         self.targets = self.head.targets
-        if self.targets.kind == "regression":
-            numbers = self.head.numbers
-            self.targets = replace(
-                self.targets,
-                mean=numbers["offset"].tolist(),
-                std=numbers["scale"].tolist(),
-            )
+        numbers = (self.head.numbers[name] for name in ("offset", "scale"))
+        first = self.targets.first_outputs
+        self.targets = self.targets.scaled(*(x[first] for x in numbers))
         self.domain = self.head.domain
         self.extra_columns = self.head.extra_columns
 
@@ -189,8 +186,10 @@ class Member:
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """See `Predictor.energies_and_forces`."""
         fields = self.model.batch_spec.fields
-        one_value = self.targets.kind == "regression" and self.targets.num_outputs == 1
-        if not one_value or "pos" not in fields or self.model.level != "graph":
+        is_energy = (
+            self.targets.kinds == [Kind.REGRESSION] and self.model.level == "graph"
+        )
+        if not is_energy or "pos" not in fields:
             raise ValueError("forces need a model of one value that reads positions")
         if self.head is not None:
             raise ValueError("a head on frozen vectors has no forces")

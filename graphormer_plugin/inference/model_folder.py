@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.files import PathName, file_sha256, read_text, write_text
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.head import HEAD_FILE
 from graphormer_plugin.estimators.prediction import Interval, SpreadScale
 from graphormer_plugin.inference.checkpoint import (
@@ -64,9 +64,7 @@ class ModelFolder:
         """Calibration of each output [C]; None where there is none."""
         if not self.spread_scale and not self.spread_floor:
             return None
-        names = targets.names
-        if targets.kind == "multiclass":
-            names = names * targets.num_classes
+        names = [targets.names[target] for target in targets.target_of_output]
         return SpreadScale(
             np.array([self.spread_scale.get(name, 1.0) for name in names]),
             np.array([self.spread_floor.get(name, 0.0) for name in names]),

@@ -1,6 +1,5 @@
 """Columns of predictions in every table that is written: their kinds, order and cells."""
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import Kind, Target, TargetSchema
 from graphormer_plugin.estimators.prediction import (
     IN_DOMAIN,
     QUANTILE,
@@ -69,94 +68,111 @@ def prediction_columns(
         logs: targets of `from_log`, whose 90 % interval is in two more columns.
         interval: intervals of all targets, in two more columns each.
     """
-    names = targets.names
-    spreads = targets.std or [0.0] * len(names)
-    if logs:  # their digits follow from their relative error
-        spreads = [0.0 if index in logs else x for index, x in enumerate(spreads)]
-
-    def _numbers(
-        ending: str, of_targets: NDArray, *spreads: float
-    ) -> list[OutputColumn]:
-        return [
-            OutputColumn(name + ending, number_cells(column, spread))
-            for name, column, spread in itertools.zip_longest(
-                names, of_targets.T, spreads, fillvalue=0.0
-            )
-        ]
-
-    columns: dict[str, list[OutputColumn]]  # a column of each target, by kind
-    if targets.kind == "multiclass":
-        columns = _multiclass_columns(targets, values, layout)
-        if std is not None:
-            std = np.take_along_axis(std, values.argmax(1)[:, None], 1)
-    else:
-        columns = {"value": _numbers(layout.value, values, *spreads)}
-        columns["class"] = [
-            OutputColumn(f"{name}_class", [words[int(p > 0.5)] for p in column], False)
-            for target, (name, column) in enumerate(zip(names, values.T))
-            if (words := targets.classes_of(target))
-        ]
-    if std is not None:
-        columns["std"] = _numbers("_std", std)
-    if interval is not None or std is not None:
-        ends = _interval_columns(names, values, std, spreads, logs, interval)
-        columns |= {"low": ends[::2], "high": ends[1::2]}
-    if labels is not None:
-        columns["label"] = [
-            OutputColumn(f"{name}_target", label_cells(column, targets, target))
-            for target, (name, column) in enumerate(zip(names, labels.T, strict=True))
-        ]
-    if in_domain is not None and in_domain.ndim > 1:
-        columns["in_domain"] = _numbers(f"_{IN_DOMAIN}", in_domain)
-    elif in_domain is not None:
-        columns["in_domain"] = [OutputColumn(IN_DOMAIN, number_cells(in_domain))]
+    by_kind = {
+        Kind.REGRESSION: _number_columns,
+        Kind.BINARY: _binary_columns,
+        Kind.MULTICLASS: _multiclass_columns,
+    }
+    of_targets: list[dict[str, list[OutputColumn]]] = []
+    for index, (target, outputs) in enumerate(zip(targets.targets, targets.outputs)):
+        name, own = target.name, values[:, outputs]
+        spread = None if std is None else std[:, outputs]
+        is_log = index in logs
+        columns = by_kind[target.kind](target, own, spread, layout, is_log)
+        pair = None  # factor and coverage
+        if interval is not None:
+            pair = interval.factor[outputs.start], interval.coverage
+        elif is_log and spread is not None:
+            pair = QUANTILE, 0.9
+        if pair is not None:
+            columns |= _interval_columns(target, own, spread, is_log, *pair)
+        if labels is not None:
+            cells = label_cells(labels[:, index], target)
+            columns["label"] = [OutputColumn(f"{name}_target", cells)]
+        if in_domain is not None and in_domain.ndim > 1:
+            cells = number_cells(in_domain[:, outputs.start])
+            columns["in_domain"] = [OutputColumn(f"{name}_{IN_DOMAIN}", cells)]
+        of_targets.append(columns)
+    if in_domain is not None and in_domain.ndim == 1:
+        column = OutputColumn(IN_DOMAIN, number_cells(in_domain))
+        of_targets[-1]["in_domain"] = [column]
     return [
         column
         for group in layout.order
-        for of_target in zip(*(columns[kind] for kind in group if kind in columns))
-        for column in of_target
+        for columns in of_targets
+        for kind in group
+        for column in columns.get(kind, ())
     ]
 
 
+def _number_columns(
+    target: Target, values: NDArray, std: NDArray | None, layout: Layout, is_log: bool
+) -> dict[str, list[OutputColumn]]:
+    """The value, and its standard deviation."""
+    # The digits of a logarithm's antilog follow from its relative error.
+    cells = number_cells(values[:, 0], 0.0 if is_log else target.deviation)
+    columns = {"value": [OutputColumn(target.name + layout.value, cells)]}
+    return columns | _std_column(target, None if std is None else std[:, 0])
+
+
+def _binary_columns(
+    target: Target, values: NDArray, std: NDArray | None, layout: Layout, _: bool
+) -> dict[str, list[OutputColumn]]:
+    """The probability of class 1, and the more probable class, if it has a name."""
+    columns = _number_columns(target, values, std, layout, False)
+    if target.classes:
+        words = [target.classes[number] for number in target.likeliest(values)]
+        columns["class"] = [OutputColumn(f"{target.name}_class", words, False)]
+    return columns
+
+
 def _multiclass_columns(
-    targets: TargetSchema, values: NDArray, layout: Layout
+    target: Target, values: NDArray, std: NDArray | None, layout: Layout, _: bool
 ) -> dict[str, list[OutputColumn]]:
     """The most probable class, and the probability of each class."""
-    name = targets.names[0]
-    classes = class_labels(targets)
-    likeliest = [classes[number] for number in values.argmax(1)]
-    is_number = not targets.classes_of(0)
-    return {
-        "value": [OutputColumn(name + layout.value, likeliest, is_number)],
+    best = target.likeliest(values)
+    classes = target.class_labels
+    words = [classes[number] for number in best]
+    columns = {
+        "value": [OutputColumn(target.name + layout.value, words, not target.classes)],
         "probability": [
-            OutputColumn(f"{name}{layout.probability}{label}", number_cells(column))
+            OutputColumn(
+                f"{target.name}{layout.probability}{label}", number_cells(column)
+            )
             for label, column in zip(classes, values.T, strict=True)
         ],
     }
+    if std is not None:
+        std = np.take_along_axis(std, best[:, None], 1)[:, 0]
+    return columns | _std_column(target, std)
+
+
+def _std_column(target: Target, std: NDArray | None) -> dict[str, list[OutputColumn]]:
+    if std is None:
+        return {}
+    return {"std": [OutputColumn(f"{target.name}_std", number_cells(std))]}
 
 
 def _interval_columns(
-    names: Sequence[str],
+    target: Target,
     values: NDArray,
     std: NDArray | None,
-    spreads: Sequence[float],
-    logs: Sequence[int],
-    interval: Interval | None,
-) -> list[OutputColumn]:
-    """Lower and upper end of each interval: conformal, or of 90 % for logarithms."""
-    factors = dict.fromkeys(logs, QUANTILE)
-    share = 0.9
-    if interval is not None:
-        factors = dict(enumerate(interval.factor.tolist()))
-        share = interval.coverage
-    columns = []
-    for index, factor in factors.items():
-        spread = None if std is None else std[:, index]
-        ends = ends_of_interval(values[:, index], spread, factor, index in logs)
-        for kind, end in zip(("low", "high"), ends, strict=True):
-            cells = number_cells(end, spreads[index])
-            columns.append(OutputColumn(f"{names[index]}_{kind}{100 * share:g}", cells))
-    return columns
+    is_log: bool,
+    factor: float,
+    coverage: float,
+) -> dict[str, list[OutputColumn]]:
+    """Lower and upper end of the interval: conformal, or of 90 % for logarithms."""
+    spread = None if std is None else std[:, 0]
+    ends = ends_of_interval(values[:, 0], spread, factor, is_log)
+    digits = 0.0 if is_log else target.deviation
+    return {
+        kind: [
+            OutputColumn(
+                f"{target.name}_{kind}{100 * coverage:g}", number_cells(end, digits)
+            )
+        ]
+        for kind, end in zip(("low", "high"), ends, strict=True)
+    }
 
 
 def format_value(
@@ -182,12 +198,12 @@ def number_cells(column: NDArray, spread: float = 0.0) -> list[str]:
     return ["" if x != x else format_value(x, spread) for x in column.tolist()]
 
 
-def label_cells(labels: ArrayLike, targets: TargetSchema, target: int) -> list[str]:
+def label_cells(labels: ArrayLike, target: Target) -> list[str]:
     """Labels of a target [n] as text; missing labels, NaN or class -1, are empty."""
     column = np.asarray(labels)
-    words = targets.classes_of(target)
+    words = target.classes
     missing = np.isnan(column) if column.dtype.kind == "f" else column < 0
-    spread = targets.std[target] if targets.std else 0.0
+    spread = target.deviation
     # Data are more exact than a float32.
     return [
         "" if empty else words[int(x)] if words else format_value(x, spread, 8, 9)
@@ -195,27 +211,19 @@ def label_cells(labels: ArrayLike, targets: TargetSchema, target: int) -> list[s
     ]
 
 
-def class_labels(targets: TargetSchema) -> list[str]:
-    """Names of the classes of a multiclass target, else their numbers."""
-    return targets.classes_of(0) or [str(n) for n in range(targets.num_classes)]
+def describe(target: Target, values: NDArray, std: NDArray | None = None) -> str:
+    """The prediction for a molecule, [num_outputs], in words.
 
-
-def describe(
-    targets: TargetSchema, target: int, values: NDArray, std: NDArray | None = None
-) -> str:
-    """The prediction [C] for a target of a molecule in words.
-
-    >>> describe(TargetSchema(["gap"], "eV"), 0, np.array([1 / 3]), np.array([0.02]))
+    >>> describe(Target("gap", "eV"), np.array([1 / 3]), np.array([0.02]))
     '0.3333 ± 0.02 eV'
     """
-    if targets.kind == "multiclass":
-        best = int(values.argmax())
-        return f"{class_labels(targets)[best]}, probability {values[best]:.3f}"
-    if targets.kind == "binary":
-        of = "".join(f" of {word}" for word in targets.classes_of(target)[1:])
-        return f"probability{of} {values[target]:.3f}"
-    scale = targets.std[target] if targets.std else 0.0
-    value = format_value(values[target], scale, 4, 2)
-    spread = "" if std is None else f" ± {std[target]:.2g}"
-    unit = targets.units[target].replace("dimensionless", "")
-    return f"{value}{spread} {unit}".rstrip()
+    if target.kind.is_number:
+        value = format_value(values[0], target.deviation, 4, 2)
+        spread = "" if std is None else f" ± {std[0]:.2g}"
+        unit = target.label_unit.replace("dimensionless", "")
+        return f"{value}{spread} {unit}".rstrip()
+    if target.kind.has_one_output:
+        of = "".join(f" of {word}" for word in target.classes[1:])
+        return f"probability{of} {values[0]:.3f}"
+    best = int(target.likeliest(values))
+    return f"{target.class_labels[best]}, probability {values[best]:.3f}"

@@ -10,7 +10,7 @@ import torch
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.graphs.chunk import GraphChunk
 from graphormer_plugin.data.graphs.pyg_graphs import edge_kind_of
-from graphormer_plugin.data.schema import LOG
+from graphormer_plugin.data.targets import LOG
 from graphormer_plugin.estimators.domain import Domain, is_fitted
 from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
 from graphormer_plugin.estimators.prediction import (
@@ -72,7 +72,7 @@ class Predictor:
         names = list(first.targets.names)
         for index in self.logs:
             names[index] = names[index].removeprefix(LOG)
-        self.targets = replace(first.targets, names=names)
+        self.targets = first.targets.changed(name=names)
         self.featuriser = first.featuriser
         self.extra_columns = first.extra_columns
         self.max_atoms = min(member.max_atoms for member in self.members)

@@ -9,7 +9,8 @@ from typing import Any
 from torch import Tensor
 
 from graphormer_plugin.data.files import PathName
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
 
 COMPONENTS = ("optimizer", "lr_scheduler", "criterion")  # checkpoints have their names

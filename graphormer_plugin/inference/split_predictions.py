@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from graphormer_plugin.data.columns import OF_ENDS
 from graphormer_plugin.data.files import PathName, atomic_write, write_csv
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.prediction import values_of
 from graphormer_plugin.inference.prediction_columns import VALIDATED, prediction_columns
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from graphormer_plugin.choices import check_choice
 from graphormer_plugin.data.batches.fields import BatchSpec
 from graphormer_plugin.data.columns import OF_ENDS
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.modules.encoders.base import Encoder
 from graphormer_plugin.modules.layers.encoder_config import (
     LayersConfig,

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphormer_plugin.data.errors import listed
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models._base import EncoderConfig, GraphModel, ModelTask
 from graphormer_plugin.models._graph_features import join_graph_features
 from graphormer_plugin.models._layerwise import apply_layerwise_options
@@ -66,7 +67,7 @@ def build_model(
 
 def check_targets(targets: TargetSchema) -> None:
     """Raise ValueError for several targets of classes: a model predicts a single target."""
-    if targets.kind == "multiclass" and len(targets.names) > 1:
+    if not targets.kind.has_one_output and len(targets.names) > 1:
         raise ValueError(
             f"{len(targets.names)} targets of classes ({listed(targets.names, 3)}), but a "
             "model has one: train a model for each; labels in one-hot columns need "

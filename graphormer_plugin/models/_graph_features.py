@@ -5,7 +5,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models._base import GraphModel
 
 FIELD = "graph_features"

@@ -138,7 +138,7 @@ class MessagePassingModel(GraphModel):
         check_least("clamp_max", cfg.clamp_max, 0)
         model = cls(encoder, head, task.targets.level, cfg.readout)
         if cfg.clamp_max:
-            if task.targets.kind != "regression":
+            if not task.targets.kind.is_number:
                 raise ValueError(
                     f"--clamp-max {cfg.clamp_max}: the targets are classes"
                 )

@@ -12,8 +12,8 @@ from omegaconf import OmegaConf
 from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import PathName
 from graphormer_plugin.data.graphs.smiles import feature_dims
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.tables.options import flag_words
+from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.published._shared import Imported, read_weights
 from graphormer_plugin.published.csa import import_csa
@@ -32,9 +32,9 @@ _IMPORTERS = {  # a key for each of `PUBLISHED_CODES`
     "graphtransformer": import_graph_transformer,
 }
 CRITERIA = {
-    "regression": "l1_loss",
-    "binary": "binary_logloss",
-    "multiclass": "multiclass_cross_entropy",
+    Kind.REGRESSION: "l1_loss",
+    Kind.BINARY: "binary_logloss",
+    Kind.MULTICLASS: "multiclass_cross_entropy",
 }
 
 

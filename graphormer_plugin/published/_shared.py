@@ -11,7 +11,8 @@ from torch import Tensor
 from graphormer_plugin.data.errors import listed, named_damage
 from graphormer_plugin.data.files import PathName
 from graphormer_plugin.data.graphs.smiles import feature_dims
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.inference.checkpoint import read_file
 
 COLUMN_STRIDE = 512  # rows per feature column in the released codes' tables
@@ -35,7 +36,9 @@ class Imported(NamedTuple):
     @property
     def targets(self) -> TargetSchema:
         """Targets without names, which no published file has."""
-        return TargetSchema([f"output {number}" for number in range(self.num_outputs)])
+        return TargetSchema.of(
+            [f"output {number}" for number in range(self.num_outputs)]
+        )
 
 
 def read_weights(path: PathName) -> dict[str, Tensor]:

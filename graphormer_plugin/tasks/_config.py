@@ -8,8 +8,8 @@ from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 
 from graphormer_plugin.choices import check_choice, check_least, option
-from graphormer_plugin.data.schema import TARGET_SCALES
 from graphormer_plugin.data.tables.options import DatasetConfig, flag_of
+from graphormer_plugin.data.targets import TARGET_SCALES
 from graphormer_plugin.published.names import NONE
 
 logger = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from torch.nn import functional as F
 
 from graphormer_plugin.compat.one_line_errors import one_line_errors
 from graphormer_plugin.data.columns import FORCES, Level, rows_of_graphs
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.inference.split_predictions import write_predictions
 from graphormer_plugin.tasks._config import GraphPredictionConfig
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
@@ -76,7 +76,7 @@ class EnergyForcesTask(GraphPredictionTask):
             self.cfg.results_path,
             self.last_split,
             self.store,
-            TargetSchema(names, level=Level.NODE),
+            TargetSchema.of(names, level=Level.NODE),
             forces,
             kind=self.vector,
         )
@@ -85,7 +85,7 @@ class EnergyForcesTask(GraphPredictionTask):
     def fitted_targets(self) -> TargetSchema:
         """The targets of the dataset, with energies of atoms and the scale of forces."""
         targets = dataclasses.replace(self.store.targets.raw(), vector=self.vector)
-        if targets.kind != "regression" or len(targets.names) != 1:
+        if targets.kinds != [Kind.REGRESSION]:
             raise ValueError(
                 f"--task energy_forces: {', '.join(targets.names)}, expected an energy"
             )
@@ -103,9 +103,8 @@ class EnergyForcesTask(GraphPredictionTask):
                 "--task graph_prediction"
             )
         scale = float(np.sqrt(np.mean(np.square(known)))) or 1.0
-        return dataclasses.replace(
-            targets, mean=[0.0], std=[scale], atom_energies=atom_energies.tolist()
-        )
+        energies = dataclasses.replace(targets, atom_energies=atom_energies.tolist())
+        return energies.scaled([0.0], [scale])
 
 
 def has_kinks(model: nn.Module) -> bool:

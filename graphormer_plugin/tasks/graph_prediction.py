@@ -27,7 +27,7 @@ from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
 from graphormer_plugin.data.columns import DISPLACEMENT, Level
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.store.sharded_store import (
     ShardedStore,
@@ -36,6 +36,7 @@ from graphormer_plugin.data.store.sharded_store import (
 )
 from graphormer_plugin.data.store.translate import translate_stores, translated_labels
 from graphormer_plugin.data.tables.options import DatasetOptions
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.finetune.layerwise import (
     check_weights_apart,
     scaled_learning_rates,
@@ -456,7 +457,7 @@ class GraphPredictionTask(FairseqTask):
         `set_checkpoint_dict`, which compares the data."""
         self._trained_on = state_dict
         self._schema = FeatureSchema(**state_dict["schema"])
-        self._targets = TargetSchema(**state_dict["targets"])
+        self._targets = TargetSchema.of(**state_dict["targets"])
         self._class_weights = state_dict.get("class_weights")
         self._collator = None
 

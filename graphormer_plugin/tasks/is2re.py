@@ -12,7 +12,7 @@ from graphormer_plugin.choices import option
 from graphormer_plugin.compat.one_line_errors import one_line_errors
 from graphormer_plugin.criterions.mae_deltapos import ENERGY_MEAN, ENERGY_STD
 from graphormer_plugin.data.columns import DISPLACEMENT
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.tasks._config import GraphPredictionConfig
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
 
@@ -47,8 +47,8 @@ class IS2RETask(GraphPredictionTask):
     @property
     def targets(self) -> TargetSchema:
         """See `GraphPredictionTask`."""
-        scale = {"mean": [ENERGY_MEAN], "std": [ENERGY_STD]}
-        return dataclasses.replace(super().targets, vector=self.vector, **scale)
+        targets = super().targets.scaled([ENERGY_MEAN], [ENERGY_STD])
+        return dataclasses.replace(targets, vector=self.vector)
 
     def build_model(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
         """See `GraphPredictionTask`."""

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, feature_dims
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.finetune.transfer import SIZES
 from graphormer_plugin.models import ARCHITECTURES, build_model
 from graphormer_plugin.modules import TransformHead
@@ -87,7 +87,7 @@ def test_the_preset_is_the_published_network(norm, edges):
     assert bool(flags) == ((norm, edges) != ("postln", "multi_hop"))
 
     imported = import_graphormer(golden_state(archive), config)
-    targets = TargetSchema(["a", "b"])
+    targets = TargetSchema.of(["a", "b"])
     model = build_model("graphormer_base", imported.schema, targets, **sizes, **flags)
     model.double().load_state_dict(imported.state)
     predictor = hub.Predictor(

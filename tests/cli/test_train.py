@@ -23,7 +23,7 @@ from graphormer_plugin.cli.train import build_parser, main, parsed_settings
 from graphormer_plugin.data import files
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, PREFIX
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.head import read_head
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.model_folder import read_folder
@@ -179,7 +179,7 @@ def test_the_folder_predicts(folder, tmp_path):
     assert [float(line["gap_predicted"]) for line in found] == pytest.approx(
         np.mean(values, 0), rel=1e-4, abs=1e-6
     )
-    scale = read_folder(folder / "model").scale(TargetSchema(["gap"]))
+    scale = read_folder(folder / "model").scale(TargetSchema.of(["gap"]))
     std = scale(np.std(values, 0, ddof=1))
     assert [float(line["gap_std"]) for line in found] == pytest.approx(std, rel=1e-3)
 

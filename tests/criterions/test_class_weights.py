@@ -1,6 +1,5 @@
 """Weights of classes and rows in the loss."""
 
-import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,7 +19,7 @@ NAN = float("nan")
 
 
 def task(kind="binary", names=("a",), num_classes=0):
-    targets = TargetSchema(list(names), kind=kind, num_classes=num_classes)
+    targets = TargetSchema.of(list(names), kind=kind, num_classes=num_classes)
     return SimpleNamespace(targets=targets)
 
 
@@ -51,15 +50,16 @@ def test_balanced(two_targets):
     np.testing.assert_allclose(found, [[4 / 6, 2], [0, 1]], rtol=1e-6)
 
 
-def checkpoint_of(task, **changes):
+def checkpoint_of(task, targets):
     """State of a task, as if its targets had been others."""
-    targets = dataclasses.replace(task.targets, **changes)
     return task.state_dict() | {"targets": targets.to_dict()}
 
 
 def test_balanced_in_the_order_of_a_checkpoint(two_targets, tmp_path):
     """The weights are of the checkpoint's targets and classes, not of the store's."""
-    two_targets.load_state_dict(checkpoint_of(two_targets, names=["b"]))
+    two_targets.load_state_dict(
+        checkpoint_of(two_targets, two_targets.targets.select([1]))
+    )
     assert weight_table("balanced", two_targets).tolist() == [[0, 1]]
     criterion = BinaryLogLoss(two_targets, "balanced")
     loss, size = loss_of(criterion, [[1.0], [1.0]], [[1.0], [0.0]])
@@ -73,7 +73,9 @@ def test_balanced_in_the_order_of_a_checkpoint(two_targets, tmp_path):
     order = ["low", "mid", "high"]
     assert words.targets.class_names != [order] and len({*before.values()}) > 1
     trained = table_task(tmp_path, lines, "y", "b", target_kind="multiclass")
-    trained.load_state_dict(checkpoint_of(trained, class_names=[order]))
+    trained.load_state_dict(
+        checkpoint_of(trained, trained.targets.with_classes([order]))
+    )
     (weights,) = weight_table("balanced", trained)
     assert weights.tolist() == [before[word] for word in order]
 

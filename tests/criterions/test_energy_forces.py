@@ -7,13 +7,13 @@ import torch
 from scipy.spatial.transform import Rotation
 
 from graphormer_plugin.criterions.energy_forces import EnergyForces
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.modules.attention.chromatic import CHUNK
 from graphormer_plugin.modules.layers.derivatives import output_and_forces
 from graphormer_plugin.tasks.energy_forces import has_kinks
 from support.architectures import make_batch, tiny_model
 
-ENERGY = TargetSchema(
+ENERGY = TargetSchema.of(
     ["energy"],
     mean=[0.0],
     std=[2.0],
@@ -250,4 +250,4 @@ def test_wrong_options():
     with pytest.raises(ValueError, match="--force-weight -1"):
         criterion(force_weight=-1)
     with pytest.raises(ValueError, match="learns forces, the task none"):
-        EnergyForces(SimpleNamespace(targets=TargetSchema(["energy"])))
+        EnergyForces(SimpleNamespace(targets=TargetSchema.of(["energy"])))

@@ -15,7 +15,7 @@ from graphormer_plugin.criterions.metrics import (
     average_precision,
     roc_auc,
 )
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.pyg import build_model, graph_loader
 
 
@@ -168,8 +168,8 @@ def test_ties_and_missing_numbers():
 @pytest.mark.parametrize(
     "targets",
     [
-        TargetSchema(["y"], kind="binary"),
-        TargetSchema(["y", "z"], kind="binary", level="pair"),
+        TargetSchema.of(["y"], kind="binary"),
+        TargetSchema.of(["y", "z"], kind="binary", level="pair"),
     ],
 )
 def test_targets_that_it_cannot_rank(targets):

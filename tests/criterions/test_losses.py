@@ -16,13 +16,13 @@ from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.mse_loss import MSELoss
 from graphormer_plugin.criterions.multiclass_cross_entropy import MulticlassCrossEntropy
 from graphormer_plugin.criterions.weighted_cross_entropy import WeightedCrossEntropy
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 
 NAN = math.nan
-VALUES = TargetSchema(["a", "b"], "eV", mean=[1.0, 2.0], std=[2.0, 4.0])
-TASKS = TargetSchema(["a", "b"], kind="binary")
-CLASSES = TargetSchema(["y"], kind="multiclass", num_classes=3)
-NODES = TargetSchema(["y"], kind="multiclass", level="node", num_classes=3)
+VALUES = TargetSchema.of(["a", "b"], "eV", mean=[1.0, 2.0], std=[2.0, 4.0])
+TASKS = TargetSchema.of(["a", "b"], kind="binary")
+CLASSES = TargetSchema.of(["y"], kind="multiclass", num_classes=3)
+NODES = TargetSchema.of(["y"], kind="multiclass", level="node", num_classes=3)
 NODE_VALUES = dataclasses.replace(VALUES, level="node")
 NODE_TASKS = dataclasses.replace(TASKS, level="node")
 ALL = [
@@ -147,7 +147,7 @@ def test_squared_error_is_standardised_and_metrics_are_in_the_unit():
     assert values["nrmse"] == pytest.approx((math.sqrt(2.0) / 2 + 1) / 2, abs=1e-15)
     for targets in (
         VALUES.raw(),
-        TargetSchema(["a"], "", "regression", mean=[0.0], std=[2.0]),
+        TargetSchema.of(["a"], "", "regression", mean=[0.0], std=[2.0]),
     ):
         width = len(targets.names)
         rows = [[row[:width] for row in part] for part in (output, target)]
@@ -156,7 +156,7 @@ def test_squared_error_is_standardised_and_metrics_are_in_the_unit():
 
 
 def test_l1_loss_is_standardised_and_mae_is_in_the_unit():
-    targets = TargetSchema(["a"], "eV", mean=[10.0], std=[4.0])
+    targets = TargetSchema.of(["a"], "eV", mean=[10.0], std=[4.0])
     output, target = [[0.0], [1.0]], [[12.0], [14.0]]
     criterion, _, loss, size, logs = run(L1Loss, targets, output, target)
     assert (loss.item(), size.item()) == (0.5, 2)
@@ -169,7 +169,7 @@ def test_l1_loss_is_standardised_and_mae_is_in_the_unit():
 
 
 def test_missing_targets_are_masked_per_target():
-    targets = TargetSchema(["a", "b"], mean=[0.0, 0.0], std=[1.0, 1.0])
+    targets = TargetSchema.of(["a", "b"], mean=[0.0, 0.0], std=[1.0, 1.0])
     output = [[1.0, 5.0], [1.0, 2.0], [3.0, 9.0]]
     target = [[0.0, NAN], [NAN, 0.0], [1.0, NAN]]
     criterion, model, loss, size, logs = run(L1Loss, targets, output, target)
@@ -183,7 +183,7 @@ def test_missing_targets_are_masked_per_target():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_low_precision_outputs_are_summed_in_float32(dtype):
-    targets = TargetSchema(["a"], mean=[0.0], std=[1.0])
+    targets = TargetSchema.of(["a"], mean=[0.0], std=[1.0])
     output = torch.full((5000, 1), 1.0, dtype=dtype)
     criterion, _, loss, _, logs = run(L1Loss, targets, output, [[2049.0]] * 5000)
     assert loss.dtype == torch.float32 and loss.item() == 2048.0 * 5000
@@ -191,7 +191,7 @@ def test_low_precision_outputs_are_summed_in_float32(dtype):
 
 
 def test_fp16_keeps_the_standardisation():
-    targets = TargetSchema(["a"], mean=[70000.123], std=[0.001])
+    targets = TargetSchema.of(["a"], mean=[70000.123], std=[0.001])
     criterion = L1Loss(SimpleNamespace(targets=targets)).half()
     sample = {"net_input": {"batch": {}}, "ntokens": 1, "nsamples": 1}
     sample["target"] = torch.tensor([[70000.124]], dtype=torch.float64)
@@ -202,7 +202,7 @@ def test_fp16_keeps_the_standardisation():
 
 def test_the_report_of_a_training_refuses_a_loss_that_is_not_finite(fresh_fairseq):
     """The loss itself is looked at on a CPU only, since a GPU would be waited for."""
-    targets = TargetSchema(["a"], mean=[0.0], std=[1.0])
+    targets = TargetSchema.of(["a"], mean=[0.0], std=[1.0])
     criterion, _, _, _, logs = run(L1Loss, targets, [[1.0]], [[0.0]])
     logs = {**logs, "loss": torch.tensor(math.nan)}
     with metrics.aggregate(), pytest.raises(FloatingPointError, match="loss is nan"):
@@ -210,7 +210,7 @@ def test_the_report_of_a_training_refuses_a_loss_that_is_not_finite(fresh_fairse
 
 
 def test_meters_survive_a_checkpoint(fresh_fairseq):
-    targets = TargetSchema(["a", "b"], mean=[0.0, 0.0], std=[1.0, 1.0])
+    targets = TargetSchema.of(["a", "b"], mean=[0.0, 0.0], std=[1.0, 1.0])
     criterion, _, _, _, logs = run(L1Loss, targets, [[1.0, 2.0]], [[0.0, 0.0]])
     with metrics.aggregate("resumed"):
         criterion.report([logs])
@@ -226,7 +226,7 @@ def test_meters_survive_a_checkpoint(fresh_fairseq):
 
 def test_values_of_nodes():
     """Padding and missing values do not count; errors are in the unit."""
-    targets = TargetSchema(["a"], "eV", mean=[10.0], std=[4.0], level="node")
+    targets = TargetSchema.of(["a"], "eV", mean=[10.0], std=[4.0], level="node")
     output = torch.tensor([[[0.0], [1.0], [9.0]], [[0.5], [9.0], [9.0]]])
     target = [[10.0, 16.0, NAN], [8.0, NAN, NAN]]
     criterion, model, loss, size, logs = run(L1Loss, targets, output, target)
@@ -412,7 +412,7 @@ def test_bounds(loss_class, power):
         assert logs["count"].tolist() == [1, 0]
     loss.backward()
     assert model.output.grad.count_nonzero() == 1
-    narrow = TargetSchema(["a"], "eV", mean=[70000.123], std=[0.001])
+    narrow = TargetSchema.of(["a"], "eV", mean=[70000.123], std=[0.001])
     bound = torch.tensor(
         [[1], [1]], dtype=torch.int8
     )  # float32 has steps of 0.008 there

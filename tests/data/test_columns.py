@@ -39,11 +39,11 @@ def data(nodes=2, edges=1, **more):
 
 def test_targets_have_one_of_four_levels():
     for word in ("graph", "node", "edge", "pair"):
-        targets = TargetSchema(["y"], level=word)
+        targets = TargetSchema.of(["y"], level=word)
         assert targets.level is Level(word)
         stored = json.loads(json.dumps(targets.to_dict()))
         assert stored["level"] == word and type(targets.to_dict()["level"]) is str
-        assert TargetSchema(**stored) == targets
+        assert TargetSchema.of(**stored) == targets
 
 
 def test_unknown_level():

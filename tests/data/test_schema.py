@@ -6,7 +6,8 @@ import torch
 
 import cython_ext
 from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, target_statistics
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema, target_statistics
 
 
 class TestFeatureSchema:
@@ -58,7 +59,7 @@ class TestFeatureSchema:
 
 
 class TestTargetSchema:
-    schema = TargetSchema(["a", "b"], "eV", mean=[1.0, -2.0], std=[2.0, 0.5])
+    schema = TargetSchema.of(["a", "b"], "eV", mean=[1.0, -2.0], std=[2.0, 0.5])
 
     @pytest.mark.parametrize("kind", [np.array, torch.tensor])
     def test_standardise_and_restore(self, kind):
@@ -73,21 +74,21 @@ class TestTargetSchema:
         "unit, units", [("M", "log10(M), M"), ("", ""), ("log10(M)", "log10(M)")]
     )
     def test_a_logarithm_has_a_unit_of_its_own(self, unit, units):
-        assert TargetSchema(["log10 y", "z"], unit).units_text == units
+        assert TargetSchema.of(["log10 y", "z"], unit).units_text == units
 
     def test_classes_are_left_alone(self):
         values = np.array([[0.0, 1.0]])
-        assert TargetSchema(["a", "b"], kind="binary").standardise(values) is values
+        assert TargetSchema.of(["a", "b"], kind="binary").standardise(values) is values
 
     def test_unknown_words(self):
         with pytest.raises(ValueError, match="regression|binary|multiclass"):
-            TargetSchema(["a"], kind="ranking")
+            TargetSchema.of(["a"], kind="ranking")
         with pytest.raises(
             ValueError, match=r"level 'atom', expected graph\|node\|edge"
         ):
-            TargetSchema(["a"], level="atom")
+            TargetSchema.of(["a"], level="atom")
         with pytest.raises(ValueError, match="2 names for 3 classes"):
-            classes = TargetSchema(["a"], kind="multiclass", num_classes=3)
+            classes = TargetSchema.of(["a"], kind="multiclass", num_classes=3)
             classes.with_classes([["a", "b"]])
         with pytest.raises(ValueError, match="expected a list for each of .'a'"):
             self.schema.with_classes([["no", "yes"]])

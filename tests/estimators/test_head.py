@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.files import read_arrays
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.head import read_head
 from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
 from graphormer_plugin.workbench.fitting.fit import fit_on_features
@@ -51,7 +51,7 @@ def test_several_classes(rng, tmp_path):
     smiles, raw = features(90, rng, ["vectors"])
     y = raw["vectors"][:, :3].argmax(1).astype(float)[:, None]
     y[::8] = np.nan
-    schema = TargetSchema(["taste"], kind="multiclass").with_classes(
+    schema = TargetSchema.of(["taste"], kind="multiclass").with_classes(
         [["bitter", "sour", "sweet", "umami"]]
     )
     head = fit_on_features(
@@ -104,7 +104,7 @@ def test_saved_and_read(rng, tmp_path, kind):
     y[4:9, 1] = np.nan
     if kind == "binary":
         y = np.where(np.isnan(y), np.nan, y > 0)
-    schema = TargetSchema(["a", "b"], "eV", kind)
+    schema = TargetSchema.of(["a", "b"], "eV", kind)
     head = fit_on_features(
         raw, MoleculeFacts.of(smiles, parents=True), y, schema, "abc", blocks=ALL
     )

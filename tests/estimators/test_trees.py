@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.head import read_head
 from graphormer_plugin.estimators.kernels import raw_features
 from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
@@ -29,7 +29,7 @@ def raw():
 def fit(raw, labels, kind="regression", **options):
     classes = 4 if kind == "multiclass" else 0
     names = [f"y{at}" for at in range(labels.shape[1])]
-    schema = TargetSchema(names, kind=kind, num_classes=classes)
+    schema = TargetSchema.of(names, kind=kind, num_classes=classes)
     return fit_trees(raw, MoleculeFacts.of(MOLS), labels, schema, trees=20, **options)
 
 

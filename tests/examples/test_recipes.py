@@ -9,7 +9,7 @@ import tsv
 from fairseq.options import get_training_parser, parse_args_and_arch
 from fairseq_cli import train as fairseq_train
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import ARCHITECTURES
 from support.architectures import OGB, num_weights
 from support.benchmark_files import write_all
@@ -146,7 +146,7 @@ def test_weights_of_peptides_func(name, dry):
     ((_, _, words),) = dry(name)
     args = vars(parse_args_and_arch(get_training_parser(), words))
     given = ARCHITECTURES[args["arch"]].options().keys() & args.keys()
-    targets = TargetSchema([*"abcdefghij"])
+    targets = TargetSchema.of([*"abcdefghij"])
     options = {option: args[option] for option in given}
     weights = num_weights(args["arch"], OGB, targets, **options)
     assert weights <= 500_000

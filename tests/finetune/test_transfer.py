@@ -9,7 +9,8 @@ import torch
 from omegaconf import OmegaConf
 
 from graphormer_plugin.data.batches.fields.field_cache import compute_columns
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.finetune.layerwise import scaled_learning_rates
 from graphormer_plugin.finetune.transfer import settle_options, translate
 from graphormer_plugin.inference.pretrained import Pretrained
@@ -151,7 +152,7 @@ def test_features_that_are_numbers():
 
 
 def test_other_targets_get_a_new_head(caplog):
-    targets = TargetSchema(["c"])
+    targets = TargetSchema.of(["c"])
     for arch, kind in (
         ("graphormer_paper_slim", "weight"),
         ("graphormer_slim", "projection.weight"),
@@ -178,8 +179,8 @@ def test_other_targets_get_a_new_head(caplog):
 @pytest.mark.parametrize("scales", [(1, 1), (0, 1), (1, 0)], ids=str)
 def test_the_same_targets_keep_their_head_and_its_units(arch, options, scales):
     """Whatever the scale of training, there and here: 0 is --target-scale none."""
-    there = TargetSchema(["a"], mean=[3.0] * scales[0], std=[2.0] * scales[0])
-    here = TargetSchema(["a"], mean=[-1.0] * scales[1], std=[5.0] * scales[1])
+    there = TargetSchema.of(["a"], mean=[3.0] * scales[0], std=[2.0] * scales[0])
+    here = TargetSchema.of(["a"], mean=[-1.0] * scales[1], std=[5.0] * scales[1])
     options = {"arch": arch, **options}
     old = make_model(SOURCE, targets=there, **options).double().eval()
     new = make_model(SOURCE, targets=here, seed=1, **options).double().eval()
@@ -192,11 +193,11 @@ def test_the_same_targets_keep_their_head_and_its_units(arch, options, scales):
 
 
 def test_the_head_is_kept_on_demand():
-    targets = TargetSchema(["c", "d"])
+    targets = TargetSchema.of(["c", "d"])
     old, new = make_model(SOURCE), make_model(SOURCE, targets=targets, seed=1)
     weights = translate(old.state_dict(), new, start(), SOURCE, targets, keep_head=True)
     assert torch.equal(weights["head.weight"], old.state_dict()["head.weight"])
-    one = TargetSchema(["c"])
+    one = TargetSchema.of(["c"])
     with pytest.raises(ValueError, match="2 outputs and this run 1"):
         translate(
             old.state_dict(),

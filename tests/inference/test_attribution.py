@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
 from graphormer_plugin.modules import ChromaticAttention, PairVectors
 from graphormer_plugin.modules.attention.biased import BiasedAttention
@@ -58,7 +58,7 @@ def test_gradient_times_input_is_a_derivative(model):
 
 
 def test_gradients_of_nodes_are_refused():
-    targets = TargetSchema(["class"], kind="multiclass", level="node", num_classes=3)
+    targets = TargetSchema.of(["class"], kind="multiclass", level="node", num_classes=3)
     model = tiny_model("gcn", targets)
     with pytest.raises(ValueError, match="only predictions of graphs"):
         gradient_times_input(model, make_batch(model, [GRAPH]))

@@ -7,13 +7,13 @@ from torch import nn
 
 from graphormer_plugin import hub
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.inference import bfloat16
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules.attention.biased import BiasedAttention
 from support.architectures import OGB
 
-TARGETS = TargetSchema(["gap"], unit="eV", mean=[5.0], std=[2.0])
+TARGETS = TargetSchema.of(["gap"], unit="eV", mean=[5.0], std=[2.0])
 SMILES = ["CCO", "c1ccccc1C(=O)[O-].[Na+]", "C", "CC(C)(C)C#N", "NCC(=O)O", "C1CC1F"]
 ARCHITECTURES = [
     *["grpe_tiny", "graphormer_slim", "cgt_zinc", "gt_zinc"],

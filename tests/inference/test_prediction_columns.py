@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import Kind, Target, TargetSchema
 from graphormer_plugin.estimators.prediction import Prediction, combined, values_of
 from graphormer_plugin.inference.prediction_columns import (
     VALIDATED,
@@ -19,7 +19,7 @@ def test_the_standardised_value_is_read_back(ratio, std, rng):
     mean = ratio * std
     scaled = rng.normal(size=200).astype(np.float32)
     values = scaled.astype(np.float64)[:, None] * std + mean
-    targets = TargetSchema(["y"], mean=[mean], std=[std])
+    targets = TargetSchema.of(["y"], mean=[mean], std=[std])
     columns = prediction_columns(targets, values, labels=values, layout=VALIDATED)
     assert [column.name for column in columns] == ["y", "y_target"]
     for column in columns:
@@ -30,10 +30,10 @@ def test_the_standardised_value_is_read_back(ratio, std, rng):
 def test_digits_of_other_numbers():
     """Seven, of probabilities, spreads, and of what has no known spread."""
     third = np.full((1, 1), 1 / 3)
-    for targets in (TargetSchema(["y"]), TargetSchema(["y"], kind="binary")):
+    for targets in (TargetSchema.of(["y"]), TargetSchema.of(["y"], kind="binary")):
         (column,) = prediction_columns(targets, third)
         assert column.cells == ["0.3333333"]
-    targets = TargetSchema(["y"], mean=[0.0], std=[1e-3])
+    targets = TargetSchema.of(["y"], mean=[0.0], std=[1e-3])
     value, std, domain = prediction_columns(targets, third, third, third[:, 0])
     assert [c.cells[0] for c in (std, domain)] == ["0.3333333"] * 2
     assert value.cells == ["0.3333333333"]
@@ -45,7 +45,7 @@ def test_the_class_of_several_models(rng):
     """The highest mean probability, and the spread of this probability."""
     members = rng.dirichlet(np.ones(3), size=(2, 40))
     found = combined([Prediction(member) for member in members])
-    targets = TargetSchema(["kind"], kind="multiclass", num_classes=3)
+    targets = TargetSchema.of(["kind"], kind="multiclass", num_classes=3)
     value, spread, *others = prediction_columns(targets, *found)
     names = ["kind", "kind_std", *(f"kind_probability_{k}" for k in range(3))]
     assert [column.name for column in (value, spread, *others)] == names
@@ -59,12 +59,12 @@ def test_the_class_of_several_models(rng):
 
 
 def test_probabilities():
-    binary = TargetSchema(["a"], kind="binary")
+    binary = TargetSchema.of(["a"], kind="binary")
     output = np.array([[-1e4], [0.0], [1e4]])
     assert values_of(output, binary)[:, 0].tolist() == [0.0, 0.5, 1.0]
 
 
 def test_missing_labels_are_empty():
-    classes = TargetSchema(["y"], kind="multiclass", num_classes=2)
-    assert label_cells([0, 1, -1], classes, 0) == ["0", "1", ""]
-    assert label_cells([0.5, np.nan], TargetSchema(["y"]), 0) == ["0.5", ""]
+    classes = Target("y", kind=Kind.MULTICLASS, num_classes=2)
+    assert label_cells([0, 1, -1], classes) == ["0", "1", ""]
+    assert label_cells([0.5, np.nan], Target("y")) == ["0.5", ""]

@@ -20,7 +20,8 @@ from graphormer_plugin.data.graphs.smiles import (
     feature_dims,
     parse_smiles,
 )
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.domain import Domain
 from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
 from graphormer_plugin.estimators.prediction import Prediction, SpreadScale, from_log
@@ -31,7 +32,7 @@ from graphormer_plugin.tasks._dataset import GraphDataset
 from support.architectures import OGB
 from support.benchmark_files import write_zinc
 
-TARGETS = TargetSchema(["gap"], unit="eV", mean=[5.0], std=[2.0])
+TARGETS = TargetSchema.of(["gap"], unit="eV", mean=[5.0], std=[2.0])
 SIZES = {"encoder_layers": 2, "encoder_embed_dim": 16, "encoder_attention_heads": 2}
 SMILES = ["CCO", "c1ccccc1C(=O)[O-].[Na+]", "C", "CC(C)(C)C#N"]
 
@@ -89,7 +90,7 @@ def test_the_domain_changes_no_prediction(arch, options):
 
 
 def test_several_members():
-    targets = replace(TARGETS, names=["log10 gap"], mean=[0.1], std=[0.2])
+    targets = TARGETS.changed(name=["log10 gap"]).scaled([0.1], [0.2])
     single = [predictor(arch, targets=targets) for arch in ("grpe_tiny", "gt_zinc")]
     members = [one.member for one in single]
     members[1].max_atoms = 9
@@ -171,7 +172,7 @@ def test_graphs_and_smiles_are_one(arch):
 @pytest.mark.parametrize("featuriser", ["ogb", "ogb_canonical"])
 def test_parts_have_the_order_of_the_smiles(level, featuriser):
     """Both spellings have the same predictions for the same atoms."""
-    targets = TargetSchema(["y"], "", "binary", level)
+    targets = TargetSchema.of(["y"], "", "binary", level)
     one = predictor(targets=targets, featuriser=featuriser)
     found, reverse = one.predict(["CCO", "OCC"])
     assert found.shape == (3, 1) and np.ptp(found) > 1e-3

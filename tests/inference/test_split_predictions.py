@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.inference.split_predictions import SUBMISSIONS, write_predictions
 
 NAN = np.nan
@@ -29,7 +29,7 @@ def read(path):
 
 
 def test_values_are_in_the_order_of_the_split_and_in_the_unit(tmp_path):
-    targets = TargetSchema(["a", "b"], "eV", mean=[1.0, 2.0], std=[2.0, 4.0])
+    targets = TargetSchema.of(["a", "b"], "eV", mean=[1.0, 2.0], std=[2.0, 4.0])
     outputs = {
         1: (np.array([0.0, 1.0]), np.array([1.5, NAN])),
         0: (np.array([1.0, 0.0]), np.array([NAN, 7.0])),
@@ -47,7 +47,7 @@ def test_values_are_in_the_order_of_the_split_and_in_the_unit(tmp_path):
 
 
 def test_nodes(tmp_path):
-    targets = TargetSchema(["c"], kind="multiclass", level="node", num_classes=2)
+    targets = TargetSchema.of(["c"], kind="multiclass", level="node", num_classes=2)
     padded = np.array([[0.0, 0.0], [0.0, np.log(3)], [9.0, 9.0]])
     outputs = {3: (padded, np.array([[-1], [1], [-1]]))}
     (path,) = write_predictions(
@@ -71,7 +71,7 @@ def test_nodes(tmp_path):
 )
 def test_submissions_equal_those_of_ogb(ogb, tmp_path, dataset, split):
     """The same file as OGB's evaluator writes, for as many graphs as it demands."""
-    targets = TargetSchema(["homolumogap"], "eV", mean=[5.0], std=[1.0])
+    targets = TargetSchema.of(["homolumogap"], "eV", mean=[5.0], std=[1.0])
     _, count = SUBMISSIONS[dataset, split]
     source = store({split: np.arange(count)[::-1]}, dataset)
     values = np.linspace(-1, 1, count)
@@ -93,7 +93,7 @@ def test_submissions_equal_those_of_ogb(ogb, tmp_path, dataset, split):
 
 
 def test_a_submission_is_complete_or_not_there(tmp_path, caplog):
-    targets = TargetSchema(["homolumogap"], "eV", mean=[5.0], std=[2.0])
+    targets = TargetSchema.of(["homolumogap"], "eV", mean=[5.0], std=[2.0])
     outputs = {0: (np.array([1.0]), np.array([NAN]))}
     source = store({"test-dev": [0, 1]}, "pcqm4mv2")
     files = write_predictions(tmp_path, "test-dev", source, targets, outputs)

@@ -5,7 +5,8 @@ import torch
 
 from graphormer_plugin import hub
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import ARCHITECTURES, build_model
 from graphormer_plugin.modules.layers.encoder_layer import ACTIVATIONS
 from support.architectures import GRAPHS, OGB, ZINC, make_batch, num_weights, tiny_model
@@ -14,7 +15,9 @@ PATTERN, CLUSTER = FeatureSchema(1, [3], []), FeatureSchema(1, [7], [])
 
 
 def node_classes(number):
-    return TargetSchema(["class"], kind="multiclass", level="node", num_classes=number)
+    return TargetSchema.of(
+        ["class"], kind="multiclass", level="node", num_classes=number
+    )
 
 
 @pytest.mark.parametrize(

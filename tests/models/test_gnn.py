@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model, weight_layers
 from graphormer_plugin.models.gnn import PNAConfig, PNAModel
 from graphormer_plugin.modules.encoders.message_passing import LayersHead
@@ -135,7 +135,7 @@ def count(model):
 @torch.no_grad()
 def test_predictions_are_clamped_in_evaluation_and_in_the_unit(scale):
     torch.manual_seed(0)
-    targets = TargetSchema(["y", "z"], **scale)
+    targets = TargetSchema.of(["y", "z"], **scale)
     plain, model = (
         tiny_model("gin", targets, clamp_max=largest).double() for largest in (0, 0.1)
     )
@@ -181,7 +181,7 @@ def test_pna_takes_its_degrees_from_the_task_or_the_weights():
 
 def test_the_tuned_gcn_of_peptides():
     """Within the benchmark's 500,000 weights; GELU, a wide head, no norm (toenshoff/LRGB)."""
-    targets = TargetSchema([str(number) for number in range(10)], kind="binary")
+    targets = TargetSchema.of([str(number) for number in range(10)], kind="binary")
     model = build_model("gcn_peptides", OGB, targets)
     assert count(model) == 482_686
     layer = model.encoder.layers[0]

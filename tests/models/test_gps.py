@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.models.gps import GPSConfig, GPSModel
 from graphormer_plugin.modules.encoders.message_passing import CONVOLUTIONS
@@ -17,7 +18,7 @@ from support.architectures import (
     tiny_model,
 )
 
-TEN = TargetSchema([f"class {number}" for number in range(10)])
+TEN = TargetSchema.of([f"class {number}" for number in range(10)])
 
 
 def released_layer(d, local):

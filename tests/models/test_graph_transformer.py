@@ -3,17 +3,18 @@
 import pytest
 import torch
 
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model
 from support.architectures import OGB, SCHEMA, TARGETS, TINY, make_batch, num_weights
 
-MOLECULES, TARGET = FeatureSchema(1, [28], [4]), TargetSchema(["y"])
+MOLECULES, TARGET = FeatureSchema(1, [28], [4]), TargetSchema.of(["y"])
 
 
 def communities(num_values, num_classes):
     schema = FeatureSchema(1, [num_values], [])
     kind = {"kind": "multiclass", "level": "node", "num_classes": num_classes}
-    return schema, TargetSchema(["class"], **kind)
+    return schema, TargetSchema.of(["class"], **kind)
 
 
 PATTERN, CLUSTER = communities(3, 2), communities(7, 6)

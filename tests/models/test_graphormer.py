@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules import LinearHead, TransformHead
 from graphormer_plugin.modules.layers.encoder_layer import gelu_float32
@@ -16,7 +17,7 @@ OGB_TABLES = dict(node_table_size=512, bond_table_size=512, num_edge_dis=128)
 
 
 def parameters(arch, schema, outputs=1, **options):
-    targets = TargetSchema([f"y{i}" for i in range(outputs)])
+    targets = TargetSchema.of([f"y{i}" for i in range(outputs)])
     return num_weights(arch, schema, targets, **options)
 
 
@@ -53,7 +54,7 @@ def test_size_of_the_second_version():
 
 def tiny(schema=OGB, arch="graphormer_paper_slim", **options):
     sizes = dict(encoder_layers=1, encoder_embed_dim=16, encoder_ffn_embed_dim=16)
-    return build_model(arch, schema, TargetSchema(["a", "b"]), **sizes, **options)
+    return build_model(arch, schema, TargetSchema.of(["a", "b"]), **sizes, **options)
 
 
 @pytest.mark.parametrize(

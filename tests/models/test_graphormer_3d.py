@@ -14,13 +14,14 @@ from graphormer_plugin.criterions.mae_deltapos import (
     MaeDeltapos,
 )
 from graphormer_plugin.data.graphs.periodic import NODE_DIMS
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import ARCHITECTURES, build_model
 from support.architectures import num_weights, tiny_model
 from support.golden import load_golden
 
 SCHEMA = FeatureSchema(3, NODE_DIMS)
-TARGETS = TargetSchema(
+TARGETS = TargetSchema.of(
     ["energy"], "eV", mean=[ENERGY_MEAN], std=[ENERGY_STD], vector="displacement"
 )
 # Names of the released class and ours; several of its weights are one of ours.

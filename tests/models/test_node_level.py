@@ -6,12 +6,12 @@ import torch
 from torch import nn
 
 from graphormer_plugin.data.batches.fields import BatchSpec
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import GraphModel
 from graphormer_plugin.modules import Encoder
 from support.architectures import NODES_ONLY, SMALLEST, make_batch, tiny_model
 
-NODES = TargetSchema(["class"], kind="multiclass", level="node", num_classes=3)
+NODES = TargetSchema.of(["class"], kind="multiclass", level="node", num_classes=3)
 
 
 @pytest.mark.parametrize(

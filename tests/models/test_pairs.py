@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from support.architectures import NODES_ONLY, SMALLEST, make_batch, tiny_model
 
-EDGES = TargetSchema(["class"], kind="multiclass", level="edge", num_classes=3)
-PAIRS = TargetSchema(["link"], kind="binary", level="pair")
+EDGES = TargetSchema.of(["class"], kind="multiclass", level="edge", num_classes=3)
+PAIRS = TargetSchema.of(["link"], kind="binary", level="pair")
 
 
 def all_pairs(sizes, orders=None):

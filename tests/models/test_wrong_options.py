@@ -3,7 +3,8 @@ message."""
 
 import pytest
 
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model
 from support.architectures import (
     SCHEMA,
@@ -144,11 +145,11 @@ def test_schemas(schema, message):
 
 
 def test_targets():
-    classes = TargetSchema(["a", "b"], kind="multiclass", num_classes=3)
+    classes = TargetSchema.of(["a", "b"], kind="multiclass", num_classes=3)
     with pytest.raises(ValueError, match=r"2 targets of classes \(a, b\).*argmax"):
         build_model("grpe_small", SCHEMA, classes)
     with pytest.raises(ValueError, match="--clamp-max 0.1: the targets are classes"):
-        tiny_model("gin", TargetSchema(["y"], kind="binary"), clamp_max=0.1)
+        tiny_model("gin", TargetSchema.of(["y"], kind="binary"), clamp_max=0.1)
 
 
 def test_names():

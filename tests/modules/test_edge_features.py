@@ -14,7 +14,8 @@ from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields.field_cache import compute_columns
 from graphormer_plugin.data.graphs.chunk import GraphChunk
 from graphormer_plugin.data.graphs.graph_columns import columns_of_chunk
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules.encoders.grpe import RelationEncoding
 from graphormer_plugin.modules.encodings.bond_encoder import EdgeEncoder, FeatureMap
@@ -105,7 +106,7 @@ def tiny(arch, schema, **options):
     if has_option(arch, "float32_softmax"):
         options |= {"float32_softmax": False, "activation_fn": "gelu"}
     torch.manual_seed(0)
-    return build_model(arch, schema, TargetSchema(["y"]), **options).double()
+    return build_model(arch, schema, TargetSchema.of(["y"]), **options).double()
 
 
 def vectors_of(module, features):

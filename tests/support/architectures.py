@@ -12,7 +12,8 @@ from torch.overrides import TorchFunctionMode
 from cython_ext import build_batch
 from graphormer_plugin import models
 from graphormer_plugin.data.batches.fields.field_cache import compute_columns
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules.encoders.message_passing import CONVOLUTIONS
 
@@ -25,10 +26,10 @@ ARCHITECTURES = sorted(
     and (name != arch.family or arch.model.__module__.endswith(".gnn"))
 )
 SCHEMA = FeatureSchema(2, [7, 3], [3, 2])
-TARGETS = TargetSchema(["a", "b"])
+TARGETS = TargetSchema.of(["a", "b"])
 OGB = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])
 ZINC = FeatureSchema(1, [28], [4])
-GRAPHS = TargetSchema(["y"])
+GRAPHS = TargetSchema.of(["y"])
 TINY = {
     "encoder_layers": 2,
     "encoder_embed_dim": 16,

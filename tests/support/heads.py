@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.kernels import raw_features
 from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
 from graphormer_plugin.workbench.fitting.copies import measurements
@@ -23,9 +23,10 @@ def features(count, rng, blocks=ALL):
     return smiles, {name: raw_features(name, vectors, smiles) for name in blocks}
 
 
-def fitted(raw, smiles, y, kind="regression", **options):
+def fitted(raw, smiles, y, kind="regression", num_classes=0, **options):
     """A head on targets y0, y1, ... with the blocks of the features."""
-    schema = TargetSchema([f"y{at}" for at in range(y.shape[1])], kind=kind)
+    names = [f"y{at}" for at in range(y.shape[1])]
+    schema = TargetSchema.of(names, kind=kind, num_classes=num_classes)
     options = {"blocks": [*raw], **options}
     return fit_on_features(
         raw, MoleculeFacts.of(smiles, parents=True), y, schema, **options

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.workbench.experiment import split_tables
 from graphormer_plugin.workbench.experiment.experiment import Experiment
 from graphormer_plugin.workbench.experiment.labelled_molecules import LabelledMolecules
@@ -35,11 +35,11 @@ def molecules_of(labels, smiles=None, names=None, unit="", kind="regression", **
     count, number = labels.shape
     classes = int(np.nanmax(labels)) + 1 if kind == "multiclass" else 0
     names = names or [f"y{at}" for at in range(number)][: 1 if classes else number]
+    targets = TargetSchema.of(names, unit, kind, num_classes=classes)
     return LabelledMolecules(
         smiles=smiles or [f"{'C' * (at + 1)}O" for at in range(count)],
         labels=labels,
-        targets=TargetSchema(names, unit, kind, num_classes=classes),
-        **{"extras": [[]] * count, **more},
+        **{"targets": targets, "extras": [[]] * count, **more},
     )
 
 

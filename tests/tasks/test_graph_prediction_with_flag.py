@@ -9,7 +9,7 @@ from fairseq.models import BaseFairseqModel
 from torch import nn
 
 from graphormer_plugin.criterions.l1_loss import L1Loss
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.tasks.graph_prediction_with_flag import (
     GraphPredictionWithFlagConfig,
     GraphPredictionWithFlagTask,
@@ -62,7 +62,7 @@ def make_sample():
 
 
 def train_step(task, model, sample, **options):
-    criterion = L1Loss(SimpleNamespace(targets=TargetSchema(["y"])))
+    criterion = L1Loss(SimpleNamespace(targets=TargetSchema.of(["y"])))
     torch.manual_seed(0)
     return task.train_step(sample, model, criterion, Optimizer(), 0, **options)
 
@@ -98,7 +98,7 @@ def test_one_pass_without_a_step_is_plain_training():
     flagged, plain, sample = LinearModel(), LinearModel(), make_sample()
     task = make_task(flag_m=1, flag_step_size=0.0, flag_mag=0.0)
     loss, size, log = train_step(task, flagged, sample)
-    criterion = L1Loss(SimpleNamespace(targets=TargetSchema(["y"])))
+    criterion = L1Loss(SimpleNamespace(targets=TargetSchema.of(["y"])))
     expected_loss, expected_size, expected_log = criterion(plain, sample)
     expected_loss.backward()
     assert torch.equal(loss, expected_loss) and size == expected_size
@@ -110,7 +110,7 @@ def test_the_gradient_is_the_mean_over_the_passes():
     model, sample = LinearModel(), make_sample()
     train_step(make_task(flag_m=3, flag_step_size=0.1, flag_mag=0.0), model, sample)
     mean = torch.zeros_like(model.weight)
-    criterion = L1Loss(SimpleNamespace(targets=TargetSchema(["y"])))
+    criterion = L1Loss(SimpleNamespace(targets=TargetSchema.of(["y"])))
     for perturb in model.seen:
         again = copy.deepcopy(sample)
         again["net_input"]["perturb"] = perturb

@@ -12,7 +12,7 @@ from graphormer_plugin.data.columns import (
     ends_of,
     ranges_of_graphs,
 )
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import Kind, TargetSchema
 
 ROUNDS = 20  # in which enough pairs are found unless nearly all are linked
 
@@ -92,8 +92,7 @@ def negatives_of(
 ) -> Negatives | None:
     """Negatives of links, 0 and 1 of pairs, one of each by default; None for other labels.
     ValueError for a ratio of those."""
-    one = len(targets.names) == 1
-    if targets.level is Level.PAIR and targets.kind == "binary" and one:
+    if targets.level is Level.PAIR and targets.kinds == [Kind.BINARY]:
         return Negatives(1 if ratio is None else ratio, seed)
     if ratio is not None:
         raise ValueError(

@@ -10,7 +10,7 @@ from rdkit.Chem import Descriptors, rdMolDescriptors
 from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
 from graphormer_plugin.data.graphs.smiles import mol_of_smiles
-from graphormer_plugin.data.schema import LARGEST, SMALLEST
+from graphormer_plugin.data.targets import LARGEST, SMALLEST
 
 MORGAN_BITS = 2048
 MORGAN_RADIUS = 2

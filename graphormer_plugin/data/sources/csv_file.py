@@ -10,7 +10,6 @@ import numpy as np
 from graphormer_plugin.data.errors import DatasetError, agreed, counted, listed
 from graphormer_plugin.data.graphs.conformers import ATOMS
 from graphormer_plugin.data.graphs.smiles import POSITIONS
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.sources.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.splits import (
     FOLD,
@@ -30,6 +29,7 @@ from graphormer_plugin.data.tables.roles import Roles, with_split
 from graphormer_plugin.data.tables.rows import TableRows, whole_columns
 from graphormer_plugin.data.tables.table import NAMES, Table, listed_columns
 from graphormer_plugin.data.tables.units import molar_exponent, unit_factors
+from graphormer_plugin.data.targets import Kind, TargetSchema
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ def read_labels(
     table: Table,
     options: DatasetOptions,
     explore: bool = False,
-    find_kind: bool = False,
+    kinds: Sequence[str] | None = None,
     more: Sequence[Table] = (),
 ) -> Labels:
     """Read the rows of a table, or of its shard.
@@ -109,7 +109,8 @@ def read_labels(
     Args:
         explore: take the only column of numbers as the target if none is named, and keep
             the cells of all other columns.
-        find_kind: find the kind of the targets instead of taking it from the options.
+        kinds: kind of all targets, or of each; empty: as their labels are; None: that of
+            the options.
         more: further tables, whose rows follow.
     """
     whole = options.shard.is_whole
@@ -129,20 +130,20 @@ def read_labels(
         judged = whole_columns(table, roles.candidates, *reading)
     names, left_out = _choose_targets(roles, judged, rows)
     columns = [rows.columns[table.require(name)] for name in names]
-    kind = options.target_kind
-    if find_kind:
-        kind = _found_kind(table, columns, options.class_names)
-    target, words = _labels(rows, names, kind, options)
+    of_targets = _kinds(table, columns, options, kinds)
+    target, words = _labels(rows, names, of_targets, options)
     labelled = ~np.isnan(target).all(1)
     warnings = rows.notes + left_out
     unit = options.target_unit
     is_molar = molar_exponent(unit) is not None
     known: list[str] = []
     units: dict[str, str] = {}
-    if kind == "regression":
-        known, lines = _read_relations(rows, roles, columns, options.censored)
+    numbers = [at for at, kind in enumerate(of_targets) if kind.is_number]
+    if numbers:
+        measured = [columns[at] for at in numbers]
+        known, lines = _read_relations(rows, roles, measured, options.censored)
         warnings += lines
-        units = _find_units(rows, roles, names, is_molar)
+        units = _find_units(rows, roles, [names[at] for at in numbers], is_molar)
     known += units.values() if is_molar else ()
     offered = () if is_molar else {*units.values()}
     warnings += _lines_about_conditions(
@@ -165,7 +166,7 @@ def read_labels(
         splits=splits,
         target_names=names,
         unit=unit,
-        kind=kind,
+        kind=of_targets,
         class_names=words,
         weights=_weights(rows, roles.weight[0], whole) if roles.weight else None,
         graph_features=roles.extras,
@@ -189,25 +190,30 @@ def read_labels(
 
 
 def _labels(
-    rows: TableRows, names: Sequence[str], kind: str, options: DatasetOptions
+    rows: TableRows,
+    names: Sequence[str],
+    kinds: Sequence[Kind],
+    options: DatasetOptions,
 ) -> tuple[np.ndarray, list[list[str]]]:
     """Labels [rows, T] of targets, and the names of their classes."""
     table = rows.tables[0]
-    if kind == "multiclass" and len(names) != 1:
-        raise table.error(f"a multiclass target is one column, got {listed(names)}")
-    read = [rows.classes(name, kind, options.class_names) for name in names]
+    read = [
+        rows.classes(name, kind, options.class_names)
+        for name, kind in zip(names, kinds, strict=True)
+    ]
     target = np.stack([values for values, _ in read], 1)
     words = [w for _, w in read]
     if np.isnan(target).all():
         raise table.error(f"columns {names} have no label at all")
-    if options.censored and kind != "regression":
+    if options.censored and not all(kind.is_number for kind in kinds):
         raise table.error("--censored is for targets that are numbers")
     if options.class_names and not any(words):
         raise table.error("--class-names is for targets that are words")
-    schema = TargetSchema(list(names), kind=kind)
+    schema = TargetSchema.of(list(names), kind=kinds)
     if (position := schema.first_wrong(target)) is not None:
         row, column = position
-        text = f"{target[position]:g} is not a label, expected {schema.expected}"
+        expected = schema.targets[column].expected
+        text = f"{target[position]:g} is not a label, expected {expected}"
         raise rows.error(row, names[column], text)
     return target, words
 
@@ -259,36 +265,43 @@ def _odd_cell(rows: TableRows, columns: Sequence[ParsedColumn]) -> str:
     return ""
 
 
-def _found_kind(
-    table: Table, columns: Sequence[ParsedColumn], class_names: Sequence[str]
-) -> str:
-    """Kind of targets: binary for 0 and 1 and for two words, multiclass for as many words
-    as ``--class-names`` has, else regression."""
-    numbers = any(column.has_numbers for column in columns)
-    for column in columns:
-        cells = sum(map(len, column.words.values()))
-        several = 2 < len(column.words) <= cells / 2 and not column.has_numbers
-        if several and not class_names:
-            raise table.error(
-                f"column {column.name!r} has {len(column.words)} words "
-                f"({listed(sorted(column.words))}); for classes give --target-kind "
-                "multiclass, and name missing labels with --missing-labels"
-            )
-    if not all(column.is_numeric for column in columns):
-        if numbers and not class_names:
-            return "regression"  # the words are mistakes
-        most = len(class_names) or max(len(column.words) for column in columns)
-        return "binary" if most == 2 else "multiclass" if class_names else "regression"
-    truths: dict[bool, list[str]] = {True: [], False: []}
-    for column in columns:
-        values = {*np.unique(column.values).tolist()}
-        truths[{x for x in values if x == x} <= {0.0, 1.0}].append(column.name)
-    if all(truths.values()):
+def _kinds(
+    table: Table,
+    columns: Sequence[ParsedColumn],
+    options: DatasetOptions,
+    kinds: Sequence[str] | None,
+) -> list[Kind]:
+    """Kind of each target; for ``kinds`` see `read_labels`."""
+    if kinds is None:
+        kinds = [options.target_kind]
+    if not kinds:
+        return [_found_kind(table, column, options.class_names) for column in columns]
+    if len(kinds) not in (1, len(columns)):
         raise table.error(
-            f"only 0 and 1 in {listed(truths[True])}, other numbers in "
-            f"{listed(truths[False])}: train them apart, or give --target-kind regression"
+            f"--target-kind {','.join(kinds)}: expected one, or one for each of "
+            f"{listed([column.name for column in columns])}"
         )
-    return "binary" if truths[True] else "regression"
+    return [*map(Kind, kinds)] * (len(columns) if len(kinds) == 1 else 1)
+
+
+def _found_kind(table: Table, column: ParsedColumn, class_names: Sequence[str]) -> Kind:
+    """Kind of a target: binary for 0 and 1 and for two words, multiclass for as many words
+    as ``--class-names`` has, else regression."""
+    if column.is_numeric:
+        values = np.array(column.values)
+        is_truth = np.isin(values[~np.isnan(values)], (0, 1)).all()
+        return Kind.BINARY if is_truth else Kind.REGRESSION
+    if class_names:
+        return Kind.BINARY if len(class_names) == 2 else Kind.MULTICLASS
+    if column.has_numbers:
+        return Kind.REGRESSION  # the words are mistakes
+    if 2 < len(column.words) <= sum(map(len, column.words.values())) / 2:
+        raise table.error(
+            f"column {column.name!r} has {len(column.words)} words "
+            f"({listed(sorted(column.words))}); for classes give --target-kind "
+            "multiclass, and name missing labels with --missing-labels"
+        )
+    return Kind.BINARY if len(column.words) == 2 else Kind.REGRESSION
 
 
 def _read_relations(
@@ -443,8 +456,8 @@ def _lines_about(
     """Lines about probable mistakes in the labels, and about options without effect."""
     lines = []
     labels = exact_labels(source.targets, source.bounds)
-    for target, values in zip(targets, labels.T):
-        outlier = strange_label(values) if source.kind == "regression" else None
+    for target, kind, values in zip(targets, source.kind, labels.T, strict=True):
+        outlier = strange_label(values) if kind.is_number else None
         if outlier is not None:
             row, line = outlier
             lines.append(rows.place(row, target.name, line))

@@ -55,8 +55,8 @@ class DatasetSource:
             out. None selects the masks of nodes, if graphs have them, or the split that the
             options name, random by default.
         unit: unit of a regression target; empty selects the options' unit.
-        kind: ``regression``, ``binary`` or ``multiclass``; empty selects the
-            options' kind, for other levels `DEFAULT_KINDS`.
+        kind: ``regression``, ``binary`` or ``multiclass``, of all targets or of each; empty
+            selects the options' kind, for other levels `DEFAULT_KINDS`.
         level: what has a label: ``graph``, ``node``, ``edge`` or ``pair`` (of nodes); SMILES
             have labels of graphs.
         num_classes: classes of a multiclass target; 0 takes them from the labels.
@@ -88,7 +88,7 @@ class DatasetSource:
     splits: Mapping[str, Any] | None = None
     target_names: Sequence[str] = ()
     unit: str = ""
-    kind: str = ""
+    kind: str | Sequence[str] = ""
     level: str = Level.GRAPH
     num_classes: int = 0
     class_names: Sequence[Sequence[str]] = ()

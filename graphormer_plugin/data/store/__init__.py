@@ -53,8 +53,9 @@ from graphormer_plugin.data.errors import (
 )
 from graphormer_plugin.data.files import PathName, file_sha256, read_text
 from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, node_split_number
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.splits import SPLITS, Split
+from graphormer_plugin.data.targets import Kind, TargetSchema
 
 FORMAT = "graphormer_plugin.GraphStore"
 FORMAT_VERSION = 1
@@ -91,7 +92,7 @@ class GraphStore:
         self.columns = columns | {"target": labels.reshape(len(labels), -1)}
         self.splits = splits
         self.schema = FeatureSchema(**manifest["schema"])
-        self.targets = TargetSchema(**manifest["targets"])
+        self.targets = TargetSchema.of(**manifest["targets"])
         self.featuriser = str(manifest["featuriser"])
         self.fingerprint: str = manifest["fingerprint"]
         self.warnings = [str(text) for text in manifest.get("warnings", [])]
@@ -192,11 +193,12 @@ def describe(store: GraphStore) -> str:
     else:
         plural = "s" if len(targets.names) > 1 else ""
         target = f"target{plural} {', '.join(targets.names)}"
-    kind = {
-        "regression": targets.units_text or "unit not given",
-        "multiclass": f"{targets.num_classes} classes",
-    }.get(targets.kind, targets.kind)
-    parts = [f"{counts} graphs", f"{target} ({kind})"]
+    kinds = {
+        Kind.REGRESSION: targets.units_text or "unit not given",
+        Kind.BINARY: Kind.BINARY,
+        Kind.MULTICLASS: f"{targets.num_classes} classes",
+    }
+    parts = [f"{counts} graphs", f"{target} ({kinds[targets.kind]})"]
     nodes = [store.manifest["counts"].get(f"nodes_{name}") for name in names]
     if all(count is not None for count in nodes):
         parts.insert(1, f"labels of {' / '.join(f'{n:,}' for n in nodes)} nodes")

@@ -26,7 +26,6 @@ from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, FeaturisedRows
 from graphormer_plugin.data.graphs.conformers import check_unit
 from graphormer_plugin.data.graphs.descriptors import FEATURES, rdkit_descriptors
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
-from graphormer_plugin.data.schema import DEFAULT_KINDS, TargetSchema
 from graphormer_plugin.data.sources.locate import locate
 from graphormer_plugin.data.sources.registry import (
     DatasetSource,
@@ -52,6 +51,7 @@ from graphormer_plugin.data.tables.labels import (
     stored_labels,
 )
 from graphormer_plugin.data.tables.options import DatasetOptions
+from graphormer_plugin.data.targets import DEFAULT_KINDS, TargetSchema
 
 logger = logging.getLogger(__name__)
 
@@ -296,7 +296,9 @@ def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSour
     if not callable(target):
         target = stored_labels(as_rows(np.asarray(target, dtype=np.float64)))
         names = list(source.target_names or default_names(target.shape[1]))
-        schema = TargetSchema(names, kind=source.kind, num_classes=source.num_classes)
+        schema = TargetSchema.of(
+            names, kind=source.kind, num_classes=source.num_classes
+        )
         describe_targets(target, schema, np.arange(rows + 1), {})
     _graph_values(source, rows)
     if weights is not None:
@@ -363,13 +365,14 @@ def _build_from_graphs(
     if [*source.exclude]:
         raise ValueError("exclude is for SMILES; give the other graphs only")
     vocabularies = (source.node_dims, source.bond_dims)
+    kind = TargetSchema.of([""], kind=source.kind).kind
     with StoreWriter(path, *vocabularies, level=source.level) as writer:
         width = 1
         masked = {name: [np.zeros(0, np.int64)] for name in NODE_SPLITS}
         for chunk in chunks_of_graphs(
             source.graphs,
             level=source.level,
-            values=source.kind != "multiclass",
+            values=kind.has_one_output,
             masks=splits is None and not options.split,
             edge_kind=source.edge_kind,
             progress=options.progress,

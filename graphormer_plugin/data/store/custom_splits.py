@@ -10,10 +10,10 @@ import numpy as np
 from graphormer_plugin.data.columns import column_type, is_missing
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import npy_header
-from graphormer_plugin.data.schema import target_statistics
 from graphormer_plugin.data.splits import require_rows, splits_of_graphs
 from graphormer_plugin.data.store import GraphStore, fingerprint_of
 from graphormer_plugin.data.tables.labels import describe_targets
+from graphormer_plugin.data.targets import target_statistics
 
 
 def with_splits(store: GraphStore, file: Path, text: str) -> GraphStore:

@@ -15,7 +15,7 @@ from graphormer_plugin.data.columns import ENDS, Columns, ends_of
 from graphormer_plugin.data.errors import DatasetError, listed
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.graphs.graph_columns import ShardColumns
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, pooled_statistics
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.sources.csv_file import TableDataset
 from graphormer_plugin.data.sources.locate import find_dataset
 from graphormer_plugin.data.sources.registry import DATASETS
@@ -25,6 +25,7 @@ from graphormer_plugin.data.store import MANIFEST, GraphStore
 from graphormer_plugin.data.store.build import get_store
 from graphormer_plugin.data.tables.labels import exact_labels
 from graphormer_plugin.data.tables.options import TABLE_OPTIONS, DatasetOptions
+from graphormer_plugin.data.targets import TargetSchema, pooled_statistics
 
 # Options whose values are fixed when a store is prepared.
 _SETTLED = ("source", *TABLE_OPTIONS, "shard", "rebuild")
@@ -100,10 +101,12 @@ class ShardedStore:
     @cached_property
     def targets(self) -> TargetSchema:
         """The targets of all stores together."""
-        targets = self.stores[0].targets
-        most = max(store.targets.num_classes for store in self.stores)
-        if targets.kind != "regression":
-            return dataclasses.replace(targets, num_classes=most)
+        counts = [
+            [t.num_classes for t in store.targets.targets] for store in self.stores
+        ]
+        targets = self.stores[0].targets.changed(num_classes=np.max(counts, 0).tolist())
+        if not targets.is_number.any():
+            return targets
 
         def _labels(column: int) -> Iterator[np.ndarray]:
             for store, ids in self._training():
@@ -112,8 +115,7 @@ class ShardedStore:
                 labels = store.target[store.label_rows(ids, "train"), column]
                 yield exact_labels(labels, signs)
 
-        mean, std = pooled_statistics(len(targets.names), _labels)
-        return dataclasses.replace(targets, mean=mean, std=std)
+        return targets.scaled(*pooled_statistics(len(targets.names), _labels))
 
     @cached_property
     def label_counts(self) -> np.ndarray:
@@ -252,7 +254,7 @@ def _parts_of(store: GraphStore) -> dict[str, Any]:
     return {
         "features of nodes and bonds": store.schema.unscaled(),
         "features": store.featuriser,
-        "targets": (targets.names, targets.unit, targets.kind, targets.level),
+        "targets": (targets.names, targets.unit, targets.kinds_text, targets.level),
         "classes": targets.class_names,
         "columns": sorted(store.columns.keys() - {"row", "molecule"}),
     }

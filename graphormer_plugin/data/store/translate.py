@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from cython_ext import bond_dtype, edge_order
 from graphormer_plugin.data.columns import Columns
 from graphormer_plugin.data.graphs.graph_columns import ShardColumns
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.sharded_store import ShardedStore
+from graphormer_plugin.data.targets import TargetSchema
 
 logger = logging.getLogger(__name__)
 
@@ -80,8 +81,8 @@ def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDA
     values = store.target
     if targets.names != of_data.names:
         values = values[:, order]
-    wanted = [targets.classes_of(number) for number in range(len(order))]
-    named = [of_data.classes_of(number) for number in order]
+    wanted = [target.classes for target in targets.targets]
+    named = [target.classes for target in of_data.select(order).targets]
     if wanted != named:  # a copy; small integers of nodes may not hold all classes
         values = np.array(values, np.int64 if values.dtype.kind == "i" else None)
     for column, classes, words in zip(values.T, wanted, named, strict=True):

@@ -23,7 +23,7 @@ from graphormer_plugin.data.files import (
 )
 from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, FeaturisedRows, GraphChunk
 from graphormer_plugin.data.graphs.graph_columns import chunk_bonds, flat_columns
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, target_statistics
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.sources.registry import DatasetSource
 from graphormer_plugin.data.splits import Split
 from graphormer_plugin.data.store import (
@@ -41,6 +41,7 @@ from graphormer_plugin.data.tables.labels import (
     describe_targets,
     stored_labels,
 )
+from graphormer_plugin.data.targets import TargetSchema, target_statistics
 
 
 class StoreWriter:
@@ -185,7 +186,7 @@ class StoreWriter:
         classes = source.num_classes
         targets, missing = describe_targets(
             as_rows(self._array("target")),
-            TargetSchema(names, source.unit, source.kind, self.level, classes),
+            TargetSchema.of(names, source.unit, source.kind, self.level, classes),
             self._array(self.level.counted_by),
             splits,
             self._array("node_split"),

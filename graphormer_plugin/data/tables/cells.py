@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.errors import counted, listed
-from graphormer_plugin.data.schema import beyond_float32
+from graphormer_plugin.data.targets import beyond_float32
 
 MISSING = frozenset({"", "nan", "na", "n/a", "#n/a", "<na>", "null", "none"})
 MINUS = "\u2212"  # written by programs that typeset texts

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from graphormer_plugin.data.errors import counted, listed
+from graphormer_plugin.data.targets import Kind
 
 # Words for class 1 of a binary target, and what makes a word the opposite of another.
 POSITIVE = frozenset(
@@ -16,7 +17,7 @@ NEGATIVE = frozenset("inactive negative neg no false".split())
 
 
 def class_order(
-    words: Collection[str], kind: str, class_names: Sequence[str]
+    words: Collection[str], kind: Kind, class_names: Sequence[str]
 ) -> list[str]:
     """Words of a column in the order of their classes, 0 first: the order that is asked for;
     else alphabetical for ``multiclass``, and by the meaning of the words for ``binary``.
@@ -25,7 +26,7 @@ def class_order(
     shown = listed(map(repr, names), 5)
     if class_names:
         unknown = sorted({*words} - {*class_names})
-        if unknown or kind == "binary" and len(class_names) != 2:
+        if unknown or kind.has_one_output and len(class_names) != 2:
             defect = f"{unknown[0]!r} is not one of" if unknown else "two classes, not"
             raise ValueError(f"{defect} --class-names {','.join(class_names)}")
         return list(class_names)
@@ -34,7 +35,7 @@ def class_order(
             f"some of {shown} differ in their case only; write each class in one way, or "
             "name all words with --class-names"
         )
-    if kind == "multiclass":
+    if not kind.has_one_output:
         return names
     orders = [[no, yes] for no in names for yes in names if _is_opposite(no, yes)]
     if len(names) != 2 or not orders:

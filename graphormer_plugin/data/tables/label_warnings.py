@@ -7,10 +7,10 @@ import numpy as np
 
 from graphormer_plugin.data.errors import counted, listed
 from graphormer_plugin.data.graphs.smiles import is_molecule
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import Split
 from graphormer_plugin.data.tables.cells import is_index
 from graphormer_plugin.data.tables.table import NAMES
+from graphormer_plugin.data.targets import Kind, TargetSchema
 
 LABEL_TOLERANCE = 1e-6  # relative difference of two labels that are equal as float32
 OUTLIER_DEVIATIONS = 10  # robust, of a label that is probably a mistake; our choice
@@ -59,17 +59,17 @@ def warnings_about(
 def _classes_as_regression(targets: TargetSchema, target: np.ndarray) -> str:
     """Warning about regression targets whose labels are two whole numbers, such as 0 and
     1, -1 and 1 or 1 and 2, or often 0, 1 and 2; else empty."""
-    if targets.kind != "regression":
-        return ""
     names_of: dict[tuple[int, ...], list[str]] = {}
-    for name, values in zip(targets.names, target.T, strict=True):
+    for one, values in zip(targets.targets, target.T, strict=True):
+        if not one.kind.is_number:
+            continue
         values = values[~np.isnan(values)]
         numbers = np.unique(values)
         repeated = len(numbers) == 2 <= len(values) / 2  # two rows always differ
         three = np.array_equal(numbers, [0, 1, 2]) and len(values) >= FEWEST_OF_THREE
         if three or repeated and (numbers == numbers.round()).all():
             key = tuple(map(int, numbers.tolist()))
-            names_of.setdefault(key, []).append(f"{name} ({len(values):,} labels)")
+            names_of.setdefault(key, []).append(f"{one.name} ({len(values):,} labels)")
     texts = []
     for numbers, names in sorted(names_of.items()):
         changes = [
@@ -77,7 +77,7 @@ def _classes_as_regression(targets: TargetSchema, target: np.ndarray) -> str:
         ]
         write = f"write {' and '.join(changes)} and give" if changes else "give"
         *first, last = numbers
-        kind = "binary" if len(numbers) == 2 else "multiclass"
+        kind = Kind.BINARY if len(numbers) == 2 else Kind.MULTICLASS
         texts.append(
             f"{listed(names)} has only the labels {listed(first)} and {last} and is "
             f"learned as a number; for classes {write} --target-kind {kind}"
@@ -104,8 +104,9 @@ def _contradicting_labels(
     molecules = int(differs.sum())
     rows = int(rows[differs].sum())
     details = f"{rows:,} rows"
-    if targets.kind == "regression":
-        gap = np.where(differing.any(0), np.nan_to_num(gap), 0)
+    are_numbers = differing.any(0) & targets.is_number
+    if are_numbers.any():
+        gap = np.where(are_numbers, np.nan_to_num(gap), 0)
         column = gap.max(0).argmax()
         details += f"; {targets.names[column]} differs by up to {gap.max():.4g} "
         details = f"{details}{targets.units[column]}".rstrip()

@@ -1,13 +1,12 @@
 """Labels of a store and their weights: number format, and the targets that they make."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 
 from graphormer_plugin.data.columns import Level, as_rows, is_missing
-from graphormer_plugin.data.schema import TargetSchema, target_statistics
 from graphormer_plugin.data.splits import Split
+from graphormer_plugin.data.targets import TargetSchema, target_statistics
 
 
 def as_float32(values: np.ndarray) -> np.ndarray:
@@ -15,7 +14,7 @@ def as_float32(values: np.ndarray) -> np.ndarray:
     `beyond_float32`."""
     values = as_rows(values)
     # Before the cast: a number that is too small would be 0 in float32.
-    TargetSchema([f"target {n}" for n in range(values.shape[1])]).check(values)
+    TargetSchema.of([f"target {n}" for n in range(values.shape[1])]).check(values)
     return values.astype(np.float32)
 
 
@@ -82,7 +81,7 @@ def describe_targets(
         splits: graph ids by split name; without ``train``, the statistics are of all graphs.
         node_split: see `GraphChunk`; it gives the training nodes.
     """
-    names, kind = schema.names, schema.kind
+    names = schema.names
     several = schema.level is not Level.GRAPH
     ends = np.asarray(offset)
     count = int(ends[-1]) if several else len(ends) - 1
@@ -94,19 +93,14 @@ def describe_targets(
     missing = is_missing(values)
     if several and missing.all():
         raise ValueError(f"no {schema.level} has a label")
-    num_classes = schema.num_classes if kind == "multiclass" else 0
-    targets = dataclasses.replace(schema, num_classes=num_classes)
-    targets.check(values)
-    if kind == "multiclass" and not num_classes:
-        largest = int(np.max(values, initial=0, where=~missing))
-        targets = dataclasses.replace(targets, num_classes=largest + 1)
-    if kind == "regression":
+    schema.check(values)
+    targets = schema.with_num_classes(values)
+    if schema.is_number.any():
         rows = splits.get("train", np.arange(len(ends) - 1))
         if several:
             training = np.zeros(len(ends) - 1, dtype=bool)
             training[rows] = True
             training = np.repeat(training, np.diff(ends))
             rows = np.flatnonzero(training if node_split is None else node_split == 1)
-        mean, std = target_statistics(exact_labels(values, bounds), rows)
-        targets = dataclasses.replace(targets, mean=mean, std=std)
+        targets = targets.scaled(*target_statistics(exact_labels(values, bounds), rows))
     return targets, int(missing.sum())

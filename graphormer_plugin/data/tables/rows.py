@@ -23,6 +23,7 @@ from graphormer_plugin.data.tables.class_names import class_order
 from graphormer_plugin.data.tables.options import DatasetOptions
 from graphormer_plugin.data.tables.roles import Roles
 from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.data.targets import Kind
 
 _SPLIT_NAMES = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -189,12 +190,12 @@ class TableRows:
         return values
 
     def classes(
-        self, name: str, kind: str, class_names: Sequence[str]
+        self, name: str, kind: Kind, class_names: Sequence[str]
     ) -> tuple[np.ndarray, list[str]]:
         """Labels of a target [rows], and the names of its classes if it has words; see
         `class_order`."""
         column = self.columns[name]
-        if kind == "regression" or column.has_numbers or not column.words:
+        if kind.is_number or column.has_numbers or not column.words:
             return self.numbers(name, column.advice()), []
         try:
             names = class_order(column.words, kind, class_names)

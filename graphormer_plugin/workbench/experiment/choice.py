@@ -1,14 +1,15 @@
 """Whether trees are better than a head on the validation molecules."""
 
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
 
 from graphormer_plugin.criterions.metrics import RISING
-from graphormer_plugin.data.schema import mean_of_defined
+from graphormer_plugin.data.targets import mean_of_defined
 from graphormer_plugin.workbench.experiment.labelled_molecules import FEW_TESTED
 from graphormer_plugin.workbench.experiment.predictions import Run
-from graphormer_plugin.workbench.predictions.scores import main_metric, scores
+from graphormer_plugin.workbench.predictions.scores import main_metrics, scores
 
 DRAWS = 25  # bootstrap samples of the validation molecules
 LEAST_ERRORS = 2.0  # standard errors that the trees must be better by (our choice)
@@ -32,13 +33,12 @@ def trees_are_better(runs: Sequence[Run], seed: int) -> bool:
 
 def _gain(runs: Sequence[Run], times: np.ndarray) -> float:
     """How much the model beside is better on validation rows, each so many ``times``
-    [rows]; mean over the runs that have a value."""
+    [rows]; mean over the kinds of targets, and the runs, that have a value."""
     gains = []
     for run in runs:
         valid = run.labels.rows["valid"]
         rows = np.repeat(np.arange(len(valid)), times[valid])
         targets = run.labels.table.targets
-        metric = main_metric(targets)
         labels = run.labels.scored("valid")[rows]
         values = [
             scores(
@@ -46,6 +46,12 @@ def _gain(runs: Sequence[Run], times: np.ndarray) -> float:
             )
             for one in (run, run.beside)
         ]
-        head, trees = (mean_of_defined(of[metric]) for of in values)
-        gains.append(trees - head if metric in RISING else head - trees)
+        of_kinds = []
+        for kind, metric in main_metrics(targets).items():
+            head, trees = (
+                mean_of_defined([*compress(of[metric], targets.are(kind))])
+                for of in values
+            )
+            of_kinds.append(trees - head if metric in RISING else head - trees)
+        gains.append(mean_of_defined(of_kinds))
     return mean_of_defined(gains)

@@ -75,9 +75,9 @@ def experiment_warnings(
             f"left out {counted(len(table.failures), 'row')} that cannot be parsed, "
             f"listed in {INVALID_FILE}"
         )
-    if table.targets.kind == "multiclass" and not any(table.targets.class_names):
-        none = {*range(table.targets.num_classes)} - {*table.labels.ravel().tolist()}
-        if none:
+    for target, column in zip(table.targets.targets, table.labels.T, strict=True):
+        none = {*range(target.num_classes)} - {*column.tolist()}
+        if none and not target.classes:
             lines.append(f"no molecule has class {listed(sorted(none))}")
     labelled = np.flatnonzero(~np.isnan(table.labels).all(1))
     if copies := len(labelled) - len(table.without_copies(labelled)):
@@ -186,8 +186,8 @@ def tautomer_keys(
 def undefined_metrics(split: SplitLabels) -> list[str]:
     """Warnings about targets without a main metric in a part of a split."""
     table = split.table
-    metric = MAIN[table.targets.kind]
     names = np.array(table.targets.names)
+    metrics = np.array([MAIN[kind] for kind in table.targets.kinds])
     lines = []
     unknown = split.unlearned
     if unknown.any():
@@ -198,16 +198,19 @@ def undefined_metrics(split: SplitLabels) -> list[str]:
         )
     for part in ("valid", "test"):
         labels = split.scored(part)
-        defined = np.array([is_defined(metric, column[:, None]) for column in labels.T])
-        missing = names[~defined & ~unknown]
-        if not len(missing):
-            continue
-        what = "a class" if metric == "roc_auc" else "labels"
-        verb = "lacks" if len(missing) == 1 else "lack"
-        text = f"{listed(missing)} {verb} {what} in {part}, where {metric} has no value"
-        if defined.any():
-            text += f": the mean is over {defined.sum():,} of {len(names):,} targets"
-        lines.append(text)
+        pairs = zip(metrics, labels.T, strict=True)
+        defined = np.array([is_defined(metric, y[:, None]) for metric, y in pairs])
+        for metric in dict.fromkeys(metrics.tolist()):
+            of_metric = metrics == metric
+            missing = names[~defined & ~unknown & of_metric]
+            if not len(missing):
+                continue
+            what = "a class" if metric == "roc_auc" else "labels"
+            verb = "lacks" if len(missing) == 1 else "lack"
+            text = f"{listed(missing)} {verb} {what} in {part}, where {metric} has no value"
+            if count := (defined & of_metric).sum():
+                text += f": the mean is over {count:,} of {of_metric.sum():,} targets"
+            lines.append(text)
     return lines
 
 

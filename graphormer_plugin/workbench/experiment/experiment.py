@@ -41,7 +41,7 @@ from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from graphormer_plugin.workbench.experiment.starts import Start
 from graphormer_plugin.workbench.fitting.calibration import least_scores
 from graphormer_plugin.workbench.fitting.fit import unfit_targets
-from graphormer_plugin.workbench.predictions.scores import is_defined, main_metric
+from graphormer_plugin.workbench.predictions.scores import is_defined, main_metrics
 
 BEST = "checkpoint_best.pt"
 LAST = "checkpoint_last.pt"
@@ -82,7 +82,7 @@ def unfit_for_head(splits: Sequence[SplitLabels]) -> list[str]:
     targets = splits[0].table.targets
     unfit = set[int]()
     for split in splits:
-        unfit.update(unfit_targets(split.trained, targets.kind))
+        unfit.update(unfit_targets(split.trained, targets.kinds))
     return [targets.names[target] for target in sorted(unfit)]
 
 
@@ -178,7 +178,7 @@ class Experiment:
                 "needs; give another --start, or --model finetune"
             )
         if self.settings.interval == CONFORMAL:
-            if self.table.targets.kind != "regression":
+            if not self.table.targets.is_number.all():
                 raise DatasetError(
                     "--interval conformal is for targets that are numbers"
                 )
@@ -202,7 +202,8 @@ class Experiment:
         """Metric that selects the checkpoints of a run: the loss if valid lacks a class, so
         that the ROC-AUC is undefined."""
         labels = self.splits[run].scored("valid")
-        metric = main_metric(self.table.targets)
+        targets = self.table.targets
+        metric = main_metrics(targets)[targets.kind]
         return metric if is_defined(metric, labels) else "loss"
 
     def model_runs(self, model: str = "") -> list[ModelRun]:

@@ -9,9 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.metrics import ConfusionMatrixDisplay, roc_curve
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators.prediction import IN_DOMAIN, QUANTILE
-from graphormer_plugin.inference.prediction_columns import class_labels
 from graphormer_plugin.workbench.experiment.experiment import Experiment
 from graphormer_plugin.workbench.experiment.training import (
     LOG_FILE,
@@ -26,7 +25,7 @@ from graphormer_plugin.workbench.fitting.calibration import (
 from graphormer_plugin.workbench.fitting.figure_style import figure_style
 from graphormer_plugin.workbench.predictions.scores import (
     MAIN,
-    main_metric,
+    main_metrics,
     score,
     spread_text,
 )
@@ -44,14 +43,15 @@ def figures(
         member.save_dir: read_curves(folder / member.save_dir / LOG_FILE)
         for member in experiment.trainings()
     }
-    metric = main_metric(table.targets)
+    main = main_metrics(table.targets)
     drawn = {
-        name: (title, panel_figure(table.targets, tested, draw))
-        for name, (title, draw) in PANELS[table.targets.kind].items()
+        name: (title, panel_figure(table.targets, tested, draw, kind))
+        for kind in main
+        for name, (title, draw) in PANELS[kind].items()
     } | {
         "confusion": ("Confusion of classes", confusion_figure(table.targets, tested)),
         "calibration": ("Calibration", spread_figure(table.targets, tested)),
-        "curves": ("Learning curves", curves_figure(curves, metric)),
+        "curves": ("Learning curves", curves_figure(curves, [*main.values()][0])),
     }
     pictures = {}
     for name, (title, figure) in drawn.items():
@@ -66,16 +66,19 @@ def panel_figure(
     targets: TargetSchema,
     tested: pd.DataFrame,
     draw: Callable[[Axes, Sequence[pd.DataFrame], str], bool],
+    kind: Kind,
 ) -> Figure | None:
-    """Test molecules of all replicates, a panel for each of the first targets that have a
-    metric; None if ``draw``, of `PANELS`, has nothing to show in any."""
-    metric = MAIN[targets.kind]
+    """Test molecules of all replicates, a panel for each of the first targets of a kind that
+    have a metric; None if ``draw``, of `PANELS`, has nothing to show in any."""
+    metric = MAIN[kind]
     plots = []
-    for target, name in enumerate(targets.names):
+    for target, of_kind in enumerate(targets.targets):
+        if of_kind.kind is not kind:
+            continue
         of_target = tested[tested.target == target]
         runs = [of_run for _, of_run in of_target.groupby("run")]
         values = [score(metric, x.value.to_numpy(), x.label.to_numpy()) for x in runs]
-        plots.append((name, targets.units[target], runs, values))
+        plots.append((of_kind.name, of_kind.label_unit, runs, values))
     plots.sort(key=lambda plot: bool(np.isnan(plot[3]).all()))  # keeps their order
     plots = plots[:MOST_TARGETS]
     figure, axes = panels(len(plots))
@@ -87,17 +90,25 @@ def panel_figure(
 
 
 def confusion_figure(targets: TargetSchema, tested: pd.DataFrame) -> Figure | None:
-    """Number of molecules of each class that are predicted as each class; None unless
-    the target is multiclass."""
-    if targets.kind != "multiclass":
+    """Number of molecules of each class that are predicted as each class, a panel for each
+    of the first targets of more than two classes; None without such a target."""
+    several = [
+        (index, target)
+        for index, target in enumerate(targets.targets)
+        if not target.kind.has_one_output
+    ][:MOST_TARGETS]
+    if not several:
         return None
-    names = class_labels(targets)
-    pair = tested.label.astype(int), tested.value.astype(int)
-    figure, (axis,) = panels(1)
-    shown = {"labels": range(len(names)), "display_labels": names, "cmap": "Blues"}
-    shown |= {"colorbar": False, "xticks_rotation": 45}
-    ConfusionMatrixDisplay.from_predictions(*pair, ax=axis, **shown)
-    axis.set(xlabel="predicted", ylabel="measured", title=targets.names[0])
+    figure, axes = panels(len(several))
+    for (index, target), axis in zip(several, axes, strict=True):
+        part = tested[tested.target == index]
+        names = target.class_labels
+        shown = {"labels": range(len(names)), "display_labels": names, "cmap": "Blues"}
+        shown |= {"colorbar": False, "xticks_rotation": 45}
+        if len(part):
+            pair = part.label.astype(int), part.value.astype(int)
+            ConfusionMatrixDisplay.from_predictions(*pair, ax=axis, **shown)
+        axis.set(xlabel="predicted", ylabel="measured", title=target.name)
     return figure
 
 
@@ -173,25 +184,26 @@ def roc(axis: Axes, runs: Sequence[pd.DataFrame], unit: str) -> bool:
 
 # Title and function of figures with a panel per target, by the name of their file.
 PANELS: Mapping[str, Mapping[str, tuple[str, Callable[..., bool]]]] = {
-    "regression": {
+    Kind.REGRESSION: {
         "parity": ("Parity", parity),
         "residuals": ("Residuals against in_domain", residuals),
         "errors": ("Errors against the spread", errors),
     },
-    "binary": {"roc": ("ROC curves", roc)},
-    "multiclass": {},
+    Kind.BINARY: {"roc": ("ROC curves", roc)},
+    Kind.MULTICLASS: {},
 }
 
 
 def spread_figure(targets: TargetSchema, tested: pd.DataFrame) -> Figure | None:
     """Calibration of the spreads or probabilities of the test molecules; None for more
     than two classes, or without a spread."""
-    if targets.kind == "multiclass":
+    shown = [t for t, one in enumerate(targets.targets) if one.kind.has_one_output]
+    if not shown:
         return None
+    targets = targets.select(shown)
     wide = tested.pivot(index=["run", "row"], columns="target")
-    every = range(len(targets.names))
     values, std, labels = (
-        wide[name].reindex(columns=every).to_numpy()
+        wide[name].reindex(columns=shown).to_numpy()
         for name in ("value", "std", "label")
     )
     spread = None if np.isnan(std).all() else std

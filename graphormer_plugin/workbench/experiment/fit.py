@@ -84,7 +84,7 @@ def fit_run(experiment: Experiment, number: int) -> Run:
     beside other models."""
     table = experiment.table
     rows = table.without_copies(experiment.splits[number].fitted)
-    mean = mean_labels(table.labels[rows], table.targets.num_classes)
+    mean = mean_labels(table.targets.output_labels(table.labels[rows]))
     run = fit_models(experiment, number, experiment.model)
     beside = None
     if experiment.model != TREES:

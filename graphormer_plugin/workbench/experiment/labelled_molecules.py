@@ -12,7 +12,6 @@ import pandas as pd
 
 from graphormer_plugin.criterions.class_weights import given_weights
 from graphormer_plugin.data.errors import DatasetError, counted, listed
-from graphormer_plugin.data.schema import LOG, TargetSchema
 from graphormer_plugin.data.sources.csv_file import Labels, read_labels
 from graphormer_plugin.data.sources.registry import DatasetSource
 from graphormer_plugin.data.splits import FOLD, SPLITS, Split, splits_of_graphs
@@ -21,16 +20,17 @@ from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.class_names import check_numbers
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.labels import exact_labels
-from graphormer_plugin.data.tables.options import DatasetOptions, table_options
+from graphormer_plugin.data.tables.options import (
+    DatasetOptions,
+    TableOptions,
+    table_options,
+)
 from graphormer_plugin.data.tables.roles import with_split
 from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.data.targets import LOG, TargetSchema
 from graphormer_plugin.inference.model_folder import SMILES_COLUMN
-from graphormer_plugin.inference.prediction_columns import class_labels
 from graphormer_plugin.workbench.experiment.settings import Settings
-from graphormer_plugin.workbench.predictions.table_columns import (
-    class_word,
-    unlogged_cell,
-)
+from graphormer_plugin.workbench.predictions.table_columns import unlogged_cell
 
 FIT_SPLITS = SPLITS[:2]  # heads and trees are fitted to both
 SIGNS = ("", ">", "<")  # signs of the bounds 0, 1, -1
@@ -115,11 +115,7 @@ class LabelledMolecules:
         if all(stays) or not any(stays):
             return self
         leaves = [not stay for stay in stays]
-        targets = dataclasses.replace(
-            self.targets,
-            names=[*compress(self.targets.names, stays)],
-            class_names=[*compress(self.targets.class_names, stays)],
-        )
+        targets = self.targets.select(np.flatnonzero(stays).tolist())
         names = compress(self.targets.names, leaves)
         cells = [
             compress(self.label_cells(row, True), leaves) for row in range(len(self))
@@ -142,8 +138,8 @@ class LabelledMolecules:
         """The labels of a molecule as text, classes by their names, bounds with their sign;
         ``in_unit``: not as logarithms."""
         cells = [
-            "" if x != x else class_word(self.targets, target, x)
-            for target, x in enumerate(self.labels[row].tolist())
+            "" if x != x else target.word(x)
+            for target, x in zip(self.targets.targets, self.labels[row].tolist())
         ]
         for target in self.logs if in_unit else ():
             cells[target] = unlogged_cell(self.labels[row, target])
@@ -159,10 +155,8 @@ class LabelledMolecules:
     def label_columns(self) -> Iterator[tuple[str, np.ndarray]]:
         """Name and exact labels [n] of each target, or of each class of a multiclass target,
         where 1 is a molecule of the class."""
-        names, labels = self.targets.names, self.exact_labels
-        if self.targets.kind == "multiclass":
-            names = [f"{names[0]} {label}" for label in class_labels(self.targets)]
-            labels = np.where(np.isnan(labels), np.nan, labels == np.arange(len(names)))
+        names = [name for one in self.targets.targets for name in one.output_names]
+        labels = self.targets.output_labels(self.exact_labels)
         return zip(names, labels.T, strict=True)
 
     def without_copies(self, rows: np.ndarray) -> np.ndarray:
@@ -184,7 +178,7 @@ class LabelledMolecules:
             name.removeprefix(LOG) if target in self.logs else name
             for target, name in enumerate(self.targets.names)
         ]
-        return dataclasses.replace(self.targets, names=names)
+        return self.targets.changed(name=names)
 
 
 def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
@@ -196,7 +190,7 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     table, *more = tables
     options = find_options(table, settings)
     read = read_labels(
-        table, options, explore=True, find_kind=not settings.target_kind, more=more
+        table, options, explore=True, kinds=settings.target_kind, more=more
     )
     source = read.source
     split = "cluster" if settings.split == "cluster" else options.split
@@ -319,16 +313,16 @@ def find_targets(
     source: DatasetSource, labels: np.ndarray, settings: Settings
 ) -> TargetSchema:
     """The targets of a source, by the labels [n, T] of the molecules."""
-    kind = source.kind
-    targets = TargetSchema(list(source.target_names), settings.target_unit, kind)
-    if any(source.class_names):
-        targets = targets.with_classes(source.class_names)
-    elif kind == "multiclass":
-        check_numbers(labels)
-        count = int(np.nanmax(labels, initial=0)) + 1
-        targets = dataclasses.replace(targets, num_classes=count)
+    targets = TargetSchema.of(list(source.target_names), kind=source.kind)
+    units = np.where(targets.is_number, settings.target_unit, "").tolist()
+    words = source.class_names or [()] * len(units)
+    targets = targets.changed(unit=units).with_classes(words)
+    for target, column in zip(targets.targets, labels.T, strict=True):
+        if not target.kind.has_one_output and not target.classes:
+            check_numbers(column)
+    targets = targets.with_num_classes(labels)
     if settings.class_weights:
-        if kind == "regression":
+        if targets.is_number.any():
             raise DatasetError(
                 f"--class-weights {settings.class_weights}: the targets are numbers"
             )
@@ -344,7 +338,7 @@ def find_options(table: Table, settings: Settings) -> DatasetOptions:
         **table_options(
             settings,
             smiles_column=table.find_smiles(settings.smiles_column),
-            target_kind=settings.target_kind or "regression",
+            target_kind=TableOptions.target_kind,  # those of the settings hold
             # The labels are read in the same way.
             split="scaffold" if settings.split == "cluster" else settings.split,
         ),

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from graphormer_plugin.data.files import write_csv
-from graphormer_plugin.data.schema import target_statistics
 from graphormer_plugin.data.splits import SPLITS
+from graphormer_plugin.data.targets import target_statistics
 from graphormer_plugin.estimators.prediction import (
     Interval,
     Prediction,
@@ -72,49 +72,54 @@ def predicted_labels(table: LabelledMolecules, runs: Sequence[Run]) -> pd.DataFr
         error: size of the error, in standard deviations of the target in train; for
             classes 1 - the probability of the measured class.
     """
-    kind, parts = table.targets.kind, []
+    frames = []
     for number, run in enumerate(runs):
         rows = run.labels.rows["test"]
         labels = run.labels.scored("test")
         values, std, in_domain = run.predicted
         likeness = per_target(in_domain, values)[rows]
-        std = np.full(labels.shape, np.nan) if std is None else std[rows]
+        std = np.full(values.shape, np.nan)[rows] if std is None else std[rows]
         values = values[rows]
-        if kind == "multiclass":
-            classes = np.nan_to_num(labels).astype(int)
-            error = 1 - np.take_along_axis(values, classes, 1)
-            values = values.argmax(1)[:, None]
-        else:
-            error = np.abs(values - labels)
-        if kind == "regression":
-            error /= run.labels.deviation
+        targets = table.targets.targets
+        parts = [values[:, outputs] for outputs in table.targets.outputs]
+        columns = zip(targets, parts, labels.T, strict=True)
+        error = np.stack([target.errors(*pair) for target, *pair in columns], 1)
+        values = np.stack([t.shown(part) for t, part in zip(targets, parts)], 1)
+        error /= np.where(table.targets.is_number, run.labels.deviation, 1)
+        likeness, std = (x[:, table.targets.first_outputs] for x in (likeness, std))
         place = index, target = np.nonzero(~np.isnan(labels))
         columns = {"label": labels, "value": values, "std": std}
         columns |= {"in_domain": likeness, "error": error}
-        parts.append(
+        frames.append(
             pd.DataFrame(
                 {"run": number, "row": rows[index], "target": target}
                 | {name: column[place] for name, column in columns.items()}
             )
         )
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(frames, ignore_index=True)
 
 
 def calibration(table: LabelledMolecules, runs: Sequence[Run]) -> SpreadScale:
     """Calibration of the standard deviations of ensembles and trees, by the validation molecules of
     some runs. It changes nothing for classes, nor for heads."""
     chosen = [run for run in runs if run.raw_std is not None]
-    if not chosen or table.targets.kind != "regression":
-        count = table.targets.num_outputs
-        return SpreadScale(np.ones(count), np.zeros(count))
+    count = table.targets.num_outputs
+    scale = SpreadScale(np.ones(count), np.zeros(count))
+    outputs = np.flatnonzero(table.targets.is_number_of_output)
+    if not chosen or not len(outputs):
+        return scale
     parts = [_distinct_valid(run) for run in chosen]
-    return spread_scale(
-        np.concatenate(
-            [run.predicted.values[rows] for run, (rows, _) in zip(chosen, parts)]
-        ),
-        np.concatenate([run.raw_std[rows] for run, (rows, _) in zip(chosen, parts)]),
-        np.concatenate([labels for _, labels in parts]),
+    values, std = (
+        np.concatenate([x[rows][:, outputs] for x, (rows, _) in zip(arrays, parts)])
+        for arrays in (
+            [run.predicted.values for run in chosen],
+            [run.raw_std for run in chosen],
+        )
     )
+    labels = np.concatenate([labels for _, labels in parts])
+    found = spread_scale(values, std, labels[:, table.targets.is_number])
+    scale.factor[outputs], scale.floor[outputs] = found
+    return scale
 
 
 def conformal_interval(run: Run, coverage: float) -> Interval | None:
@@ -150,9 +155,8 @@ def write_predictions(
     """
     several = any(np.ndim(run.predicted.in_domain) > 1 for run in runs)
     targets, logs = table.in_unit, table.logs
-    if targets.kind == "regression":  # for the digits of its predictions
-        mean, std = target_statistics(table.labels, slice(None))
-        targets = replace(targets, mean=mean, std=std)
+    # For the digits of its predictions.
+    targets = targets.scaled(*target_statistics(table.labels, slice(None)))
     input_names = [table.smiles_column, *table.extra_names, *targets.names]
     for split in SPLITS:
         lines: list[Sequence[Any]] = []
@@ -194,14 +198,14 @@ def write_models(
     """Write which checkpoints ``graphormer-predict FOLDER`` loads, with the calibration of
     all runs together, and the words that it takes as missing labels."""
     scale = calibration(table, runs)
-    names = table.targets.names
+    names = np.array(table.targets.names)[table.targets.target_of_output]
     interval = conformal_interval(runs[0], coverage)
     write_folder(
         folder,
         [path for run in runs for path in run.checkpoints],
         spread_scale={n: x for n, x in zip(names, scale.factor.tolist()) if x != 1},
         spread_floor={n: x for n, x in zip(names, scale.floor.tolist()) if x},
-        log_targets=[names[target] for target in table.logs],
+        log_targets=[table.targets.names[target] for target in table.logs],
         coverage=coverage,
         interval=dict(zip(names, interval.factor.tolist())) if interval else {},
         missing_labels=missing_labels,

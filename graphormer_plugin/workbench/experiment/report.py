@@ -37,7 +37,6 @@ from graphormer_plugin.workbench.explain.drawing import (
     molecule_picture,
 )
 from graphormer_plugin.workbench.predictions.scores import IN_UNIT
-from graphormer_plugin.workbench.predictions.table_columns import class_word
 
 TEMPLATE = "report.html.jinja"
 # Settings that are paths; a page shows the name of the file.
@@ -107,15 +106,16 @@ def card(experiment: Experiment, runs: Sequence[Run], molecule: Any) -> dict[str
     run = runs[molecule.run]
     target = molecule.target
     targets = table.targets
-    values = run.predicted.values[molecule.row]
-    std = None if run.predicted.std is None else run.predicted.std[molecule.row]
+    place = molecule.row, targets.outputs[target]
+    values = run.predicted.values[place]
+    std = None if run.predicted.std is None else run.predicted.std[place]
     prints = experiment.features["fingerprint"]
     return {
         "smiles": table.smiles[molecule.row],
         "label": shown_label(table, molecule.row, target),
         "target": targets.names[target],
-        "unit": targets.unit and f" {targets.units[target]}",
-        "predicted": describe(targets, target, values, std),
+        "unit": targets.units[target] and f" {targets.units[target]}",
+        "predicted": describe(targets.targets[target], values, std),
         "in_domain": molecule.in_domain,
         "neighbours": [
             (table.smiles[row], shown_label(table, row, target), likeness)
@@ -151,8 +151,8 @@ def structure(smiles: str) -> str:
 def shown_label(table: LabelledMolecules, row: int, target: int) -> str:
     """A label for people: three digits of a number, after the sign of a bound."""
     label = table.labels[row, target]
-    if table.targets.kind != "regression":
-        return class_word(table.targets, target, label)
+    if not table.targets.is_number[target]:
+        return table.targets.targets[target].word(label)
     sign = "" if table.bounds is None else SIGNS[table.bounds[row, target]]
     return f"{sign}{label:.3g}"
 
@@ -169,17 +169,18 @@ def label_table(table: LabelledMolecules, split: Split) -> list[list[str]]:
     mean ± standard deviation, or the share of a class in percent. A multiclass target has a
     line for each class."""
     lines = [["labels", *SPLITS]]
-    for name, column in table.label_columns():
+    are_numbers = table.targets.is_number[table.targets.target_of_output]
+    for (name, column), is_number in zip(table.label_columns(), are_numbers):
         parts = [column[split[part]] for part in SPLITS]
         present = [part[~np.isnan(part)] for part in parts]
-        lines.append([name, *(_summary(part, table.targets.kind) for part in present)])
+        lines.append([name, *(_summary(part, is_number) for part in present)])
     return lines
 
 
-def _summary(labels: np.ndarray, kind: str) -> str:
+def _summary(labels: np.ndarray, is_number: bool) -> str:
     if not len(labels):
         return "0"
-    if kind != "regression":
+    if not is_number:
         return f"{len(labels):,}: {100 * labels.mean():.3g} %"
     return f"{len(labels):,}: {labels.mean():.3g} ± {labels.std():.3g}"
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import pandas as pd
 from graphormer_plugin.criterions.metrics import METRICS, RISING
 from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.files import write_csv
-from graphormer_plugin.data.schema import mean_of_defined
 from graphormer_plugin.data.splits import SPLITS
+from graphormer_plugin.data.targets import Kind, mean_of_defined
 from graphormer_plugin.estimators.prediction import Prediction, antilog
 from graphormer_plugin.workbench.experiment.experiment import TITLES
 from graphormer_plugin.workbench.experiment.labelled_molecules import (
@@ -25,7 +26,8 @@ from graphormer_plugin.workbench.predictions.scores import (
     COUNT,
     IN_UNIT,
     MAIN,
-    main_metric,
+    NRMSE,
+    main_metrics,
     metric_cells,
     score,
     scores,
@@ -34,6 +36,12 @@ from graphormer_plugin.workbench.predictions.scores import (
 )
 
 RESULTS_FILE = "results.csv"
+# Numbers of a target beside its `METRICS`.
+BESIDE = {
+    Kind.REGRESSION: (COUNT, NRMSE, *SPREAD_SCORES),
+    Kind.BINARY: (COUNT,),
+    Kind.MULTICLASS: (COUNT,),
+}
 # The target is empty for the mean over the targets that have a value.
 COLUMNS = ("replicate", "model", "chosen", "split", "target", "metric", "value")
 TESTED, SPREAD = "Test molecules", "Spread of the predictions"  # titles of tables
@@ -64,7 +72,7 @@ def all_results(table: LabelledMolecules, runs: Sequence[Run]) -> pd.DataFrame:
 
 def _baselines(table: LabelledMolecules, run: Run) -> dict[str, np.ndarray]:
     """Predictions [n, C] of the mean, and of the model beside if there is one."""
-    constant = MEAN if table.targets.kind == "regression" else MAJORITY
+    constant = MEAN if table.targets.is_number.any() else MAJORITY
     values = {constant: np.broadcast_to(run.mean, run.predicted.values.shape)}
     if run.beside is not None:
         values[TITLES[run.beside.model]] = run.beside.predicted.values
@@ -75,32 +83,37 @@ def _metrics(
     table: LabelledMolecules, run: Run, predicted: Prediction, split: str
 ) -> list[tuple[str, str, float]]:
     """Target, metric and value of a model on a part of a split."""
-    kind, names = table.targets.kind, table.targets.names
+    names, is_number = table.targets.names, table.targets.is_number
     labels = run.labels.scored(split)
     rows = run.labels.rows[split]
     values = predicted.values[rows]
     counts = (~np.isnan(labels)).sum(0).tolist()
     deviation = run.labels.deviation
     by_metric = {COUNT: counts} | scores(table.targets, values, labels, deviation)
-    if kind == "regression" and predicted.std is not None and split == "test":
-        std = predicted.std[rows]
-        pairs = zip((labels - values).T, std.T, strict=True)
-        spreads = [spread_scores(*pair) for pair in pairs]
+    first = table.targets.first_outputs
+    if is_number.any() and predicted.std is not None and split == "test":
+        std = predicted.std[rows][:, first]
+        errors = np.where(is_number, labels - values[:, first], np.nan)
+        spreads = [spread_scores(*pair) for pair in zip(errors.T, std.T, strict=True)]
         by_metric |= {name: [of[name] for of in spreads] for name in SPREAD_SCORES}
     lines = []
     for target in table.logs:  # metrics in the unit, too
-        pair = antilog(values[:, target]), antilog(labels[:, target])
+        pair = antilog(values[:, first[target]]), antilog(labels[:, target])
         name = table.in_unit.names[target]
         lines.append((name, COUNT, counts[target]))
         lines += [
             (name, metric_name, score(metric_name, *pair))
-            for metric_name in METRICS[kind]
+            for metric_name in METRICS[Kind.REGRESSION]
         ]
     for metric, of_targets in by_metric.items():
         total = math.fsum if metric == COUNT else mean_of_defined
         lines.append(("", metric, total(of_targets)))
         if len(names) > 1 or table.logs:
-            lines += [(name, metric, x) for name, x in zip(names, of_targets)]
+            lines += [
+                (name, metric, x)
+                for name, kind, x in zip(names, table.targets.kinds, of_targets)
+                if metric in (*METRICS[kind], *BESIDE[kind])
+            ]
     return lines
 
 
@@ -124,11 +137,12 @@ def metric_tables(
 ) -> dict[str, list[list[str]]]:
     """Tables of `held_out_metrics` by title: a row per target and model, the means over
     targets, and metrics of the spread of models that have a spread; headers first."""
-    kind = table.targets.kind
     names = list(table.targets.names)
     means = len(names) > 1
     names += [table.in_unit.names[target] for target in table.logs]
-    metrics = [COUNT, *METRICS[kind]]
+    main = main_metrics(table.targets)
+    every = dict.fromkeys(name for kind in main for name in METRICS[kind])
+    metrics = [COUNT, *every]
     several = by_target.keys() - {""}
     rows = {name: by_target[name] for name in names if name in several} or by_target
     first = ["endpoint"] if several else []
@@ -138,8 +152,8 @@ def metric_tables(
         tables[TESTED] += [[*start, *row] for row in metric_cells(models, metrics)]
     if means:
         title = f"Mean over {len(table.targets.names):,} endpoints"
-        metrics = [main_metric(table.targets)]
-        metrics += [x for x in METRICS[kind] if x not in (*IN_UNIT, *metrics)]
+        metrics = [*main.values()]
+        metrics += [x for x in every if x not in (*IN_UNIT, *metrics)]
         tables[title] = [["model", *metrics], *metric_cells(by_target[""], metrics)]
     spreads = [
         row
@@ -159,7 +173,8 @@ def worse_than_baselines(
     """Where a baseline is better than the model in the main metric or in ranking, by more
     than `difference_error`, a line for each of both."""
     lines = []
-    for metric in dict.fromkeys((MAIN[table.targets.kind], "spearman")):
+    metrics = [*(MAIN[kind] for kind in table.targets.kinds), "spearman"]
+    for metric in dict.fromkeys(metrics):
         *baselines, model = by_target[""]
         for baseline in reversed(baselines):
             worse = []
@@ -191,7 +206,9 @@ def difference_error(
     """Standard error of the difference of a test metric, a mean over the runs, between the
     model and a baseline: the Poisson bootstrap over molecules, each with all its rows.
     """
-    outputs = slice(None) if table.targets.kind == "multiclass" else target
+    outputs: slice | int = table.targets.outputs[target]
+    if table.targets.targets[target].kind.has_one_output:
+        outputs = outputs.start
     generator = np.random.default_rng(0)
     means = []
     for _ in range(RESAMPLES):
@@ -216,41 +233,62 @@ def report_numbers(
     """How good a model is, what to expect of a prediction, and where it fails.
 
     Returns:
-        ``model``, its ``metric``, whether that ``falls`` for better models, and its value
-        ``own``, also as ``text``; ``baselines``, the name, value and text of each;
-        ``endpoints``, if two or more of them have `FEW_TESTED` labels, value and name,
-        the best first; of a single regression the quantiles of the errors, ``half`` and
-        ``most``; ``covered``, the share of the measured values in the intervals of 90 %;
-        ``ratio``, see `far_to_near`. NaN where it is unknown.
+        ``model``, the name of the model; ``by_kind``, for each kind of targets its
+        ``metric``, whether that ``falls`` for better models, and its value ``own``, also as
+        ``text``; ``baselines``, the name, value and text of each; ``names`` of the targets
+        and ``endpoints``, of those that have `FEW_TESTED` labels value and name, the best
+        first. Of a single regression the quantiles of the errors, ``half`` and ``most``;
+        ``covered``, the share of the measured values in the intervals of 90 %; ``ratio``,
+        see `far_to_near`. NaN where it is unknown.
     """
-    metric = main_metric(table.targets)
-    falls = metric not in RISING
-    *baselines, model = [
-        (name, mean_of_defined(of[metric]), spread_text(of[metric], metric))
-        for name, of in by_target[""].items()
-    ]
-    endpoints = [
-        (value, name)
-        for name in table.targets.names  # in the unit, logarithms have no `metric`
-        if (of := by_target.get(name))
-        and mean_of_defined(of[model[0]][COUNT]) >= FEW_TESTED
-        if (value := mean_of_defined(of[model[0]][metric])) == value
-    ]
+    *_, model = by_target[""]
+    by_kind = []
+    for kind, metric in main_metrics(table.targets).items():
+        falls = metric not in RISING
+        names = [*compress(table.targets.names, table.targets.are(kind))]
+        *baselines, (_, own, text) = [
+            (name, mean_of_defined(values), spread_text(values, metric))
+            for name, values in _means(by_target, names, metric).items()
+        ]
+        endpoints = [
+            (value, name)
+            for name in names
+            if (of := by_target.get(name))
+            and mean_of_defined(of[model][COUNT]) >= FEW_TESTED
+            if (value := mean_of_defined(of[model][metric])) == value
+        ]
+        by_kind.append(
+            {
+                "metric": metric,
+                "falls": falls,
+                "own": own,
+                "text": text,
+                "baselines": baselines,
+                "names": names,
+                "endpoints": sorted(endpoints, reverse=not falls),
+            }
+        )
     half = most = np.nan
-    if metric == "rmse":
+    if by_kind[0]["metric"] == "rmse":
         half, most = np.quantile(np.abs(tested.value - tested.label), [0.5, 0.9])
     return {
-        "model": model[0],
-        "metric": metric,
-        "falls": falls,
-        "own": model[1],
-        "text": model[2],
-        "baselines": baselines,
-        "endpoints": sorted(endpoints, reverse=not falls),
+        "model": model,
+        "by_kind": by_kind,
         "half": half,
         "most": most,
-        "covered": mean_of_defined(by_target[""][model[0]].get("coverage90", ())),
+        "covered": mean_of_defined(by_target[""][model].get("coverage90", ())),
         "ratio": far_to_near(tested),
+    }
+
+
+def _means(
+    by_target: HeldOutMetrics, names: Sequence[str], metric: str
+) -> dict[str, list[float]]:
+    """A metric of each run by model, the mean over some targets."""
+    models = [by_target[name] for name in names if name in by_target] or [by_target[""]]
+    return {
+        model: [*map(mean_of_defined, zip(*(of[model][metric] for of in models)))]
+        for model in by_target[""]
     }
 
 

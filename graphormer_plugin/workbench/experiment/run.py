@@ -94,7 +94,7 @@ def run_experiment(
         print_line(
             f"{', '.join([settings.table, *settings.part_files.values()])}: "
             f"{molecules_text(table)}, SMILES in column "
-            f"{table.smiles_column}, {targets} ({table.targets.kind})"
+            f"{table.smiles_column}, {targets} ({table.targets.kinds_text})"
         )
         rows = splits[0].rows
         print_line(f"split {split_text(settings, rows)}")

@@ -11,7 +11,6 @@ from typing import Any
 from graphormer_plugin.choices import option
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import home_path, read_text, write_text
-from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.splits import LEAST_FOLDS, Ratios
 from graphormer_plugin.data.tables.formats import ATOMS, ending
 from graphormer_plugin.data.tables.options import (
@@ -20,6 +19,7 @@ from graphormer_plugin.data.tables.options import (
     flag_of,
     is_unicode,
 )
+from graphormer_plugin.data.targets import Kind
 from graphormer_plugin.estimators import MAX_ROWS
 
 HEAD, TREES, FINETUNE, SCRATCH, AUTO = "head", "trees", "finetune", "scratch", "auto"
@@ -109,12 +109,12 @@ class Settings(TableOptions, Places):
         1, "seed of splits and models (default: 1)", least=0, group="split"
     )
     canonical_smiles: bool = option(True, "", flag=False)
-    target_kind: str = option(
-        "",
-        "what the targets are: regression, binary or multiclass (default: binary if all "
-        "labels are 0 or 1 or one of two words, multiclass if --class-names has more "
-        "than two)",
-        choices=TARGET_KINDS,
+    target_kind: Sequence[str] = option(
+        (),
+        "what the targets are: regression, binary or multiclass, for all or for each of "
+        "--target-columns (default, for each: binary if all labels are 0 or 1 or one of "
+        "two words, multiclass if --class-names has more than two)",
+        choices=[*Kind],
     )
     log_targets: Sequence[str] = option(
         (),

@@ -4,8 +4,8 @@ from functools import cached_property
 
 import numpy as np
 
-from graphormer_plugin.data.schema import target_statistics
 from graphormer_plugin.data.splits import Split
+from graphormer_plugin.data.targets import target_statistics
 from graphormer_plugin.workbench.experiment.labelled_molecules import (
     FIT_SPLITS,
     LabelledMolecules,

@@ -1,13 +1,14 @@
 """The targets of an experiment: their logarithms, and those that no model can learn."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping
+from itertools import compress
 
 import numpy as np
 from scipy.stats import skew
 
 from graphormer_plugin.data.errors import DatasetError, counted, listed
-from graphormer_plugin.data.schema import LOG, TargetSchema
+from graphormer_plugin.data.targets import LOG, Kind, TargetSchema
 from graphormer_plugin.workbench.experiment.labelled_molecules import LabelledMolecules
 from graphormer_plugin.workbench.experiment.settings import Settings
 from graphormer_plugin.workbench.fitting.fit import unfit_targets
@@ -26,14 +27,17 @@ def learned_targets(table: LabelledMolecules, settings: Settings) -> LabelledMol
 def with_logarithms(table: LabelledMolecules, settings: Settings) -> LabelledMolecules:
     """The table with the logarithms of ``--log-targets``, or a warning that advises them."""
     names, chosen, warned = table.targets.names, settings.log_targets, [*table.warned]
-    if table.targets.kind != "regression":
+    is_number = table.targets.is_number
+    numbers = [*compress(names, is_number)]
+    if not numbers:
         if chosen:
             raise DatasetError("--log-targets is for targets that are numbers")
         return table
-    advised = [name for name, y in zip(names, table.labels.T) if spans_decades(y)]
+    labels_of = dict(zip(numbers, table.labels.T[is_number]))
+    advised = [name for name, y in labels_of.items() if spans_decades(y)]
     if [*chosen] == [AUTO_LOGS] and AUTO_LOGS not in names:
         chosen = advised
-        warned += without_logarithm(names, table.labels)
+        warned += without_logarithm(labels_of)
     elif advised and not chosen:
         warned.append(
             f"labels of {listed(advised)} are positive and span more than two decades; "
@@ -41,12 +45,12 @@ def with_logarithms(table: LabelledMolecules, settings: Settings) -> LabelledMol
         )
     taken = {*names, *settings.extra_columns, settings.weight_column}
     for name in chosen:
-        if name not in names:
+        if name not in labels_of:
             raise DatasetError(
                 f"--log-targets {name}: no such target, expected {AUTO_LOGS} or some of "
-                f"{listed(names, 12)}"
+                f"{listed(numbers, 12)}"
             )
-        if count := int((table.labels[:, names.index(name)] <= 0).sum()):
+        if count := int((labels_of[name] <= 0).sum()):
             raise DatasetError(
                 f"--log-targets {name}: {counted(count, 'label')} of 0 or less without a "
                 "logarithm; correct them, or leave out the target"
@@ -60,16 +64,16 @@ def with_logarithms(table: LabelledMolecules, settings: Settings) -> LabelledMol
     labels = table.labels.copy()
     labels[:, logs] = np.log10(labels[:, logs])
     names = [LOG * (index in logs) + name for index, name in enumerate(names)]
-    targets = dataclasses.replace(table.targets, names=names)
+    targets = table.targets.changed(name=names)
     return dataclasses.replace(
         table, labels=labels, targets=targets, logs=logs, warned=warned
     )
 
 
-def without_logarithm(names: Sequence[str], labels: np.ndarray) -> list[str]:
-    """Lines about targets whose labels [n, T] span decades, except a few of 0 or less."""
+def without_logarithm(labels_of: Mapping[str, np.ndarray]) -> list[str]:
+    """Lines about targets whose labels [n] span decades, except a few of 0 or less."""
     lines = []
-    for name, y in zip(names, labels.T, strict=True):
+    for name, y in labels_of.items():
         refused = y[y <= 0]
         if 0 < len(refused) <= FEW * len(y) and spans_decades(y[y > 0]):
             lines.append(
@@ -94,8 +98,8 @@ def without_unlearnable(
 ) -> LabelledMolecules:
     """The table without targets whose labels are all equal, or registry numbers."""
     names = table.targets.names
-    # For classes too: no model learns a single class.
-    equal = [names[index] for index in unfit_targets(table.exact_labels, "regression")]
+    numbers = [Kind.REGRESSION] * len(names)  # no model learns a single class
+    equal = [names[index] for index in unfit_targets(table.exact_labels, numbers)]
     if len(equal) == len(names):
         raise DatasetError(
             f"{settings.table}: all labels of {listed(names)} are equal, there is "

@@ -18,7 +18,6 @@ import graphormer_plugin
 from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import read_text
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.tables.options import (
     ROWS,
     TableOptions,
@@ -26,6 +25,7 @@ from graphormer_plugin.data.tables.options import (
     list_of_names,
     table_options,
 )
+from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.models import ARCHITECTURES
 from graphormer_plugin.workbench.experiment.experiment import Experiment, ModelRun
 from graphormer_plugin.workbench.experiment.settings import Settings
@@ -45,9 +45,9 @@ ERROR = re.compile(r"error: (.+)|^(?:\w+\.)*(\w*(?:Error|Exception): .+)")
 
 CLIP_NORM = 5
 LOSSES = {
-    "regression": "mse_loss",
-    "binary": "binary_logloss",
-    "multiclass": "multiclass_cross_entropy",
+    Kind.REGRESSION: "mse_loss",
+    Kind.BINARY: "binary_logloss",
+    Kind.MULTICLASS: "multiclass_cross_entropy",
 }
 
 # Values by the number of updates, by the name of the statistic and train or valid.

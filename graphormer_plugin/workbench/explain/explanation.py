@@ -30,7 +30,6 @@ from graphormer_plugin.workbench.explain.masking import (
     contributions,
 )
 from graphormer_plugin.workbench.explain.neighbours import TrainingMolecules
-from graphormer_plugin.workbench.predictions.table_columns import class_word
 
 NAMED = 3  # fragments with the largest contributions, beside the prediction
 
@@ -76,7 +75,7 @@ class Explainer:
                 f"the model reads {predictor.featuriser.text}; explanations are of SMILES"
             )
         self.name = target or names[0]
-        self.output = names.index(self.name)
+        self.target = names.index(self.name)
         self.training = TrainingMolecules(checkpoints, self.name, predictor.featuriser)
         self.attention = attention or layer is not None or bool(channels or atoms)
         self.layer = layer
@@ -145,22 +144,22 @@ class Explainer:
         (row,) = prediction.values
         if not np.isfinite(row).all():
             raise NoPredictionError(f"{smiles}: the prediction is not finite")
-        output = self.output
-        unit = targets.units[output].replace("dimensionless", "")
-        std = None if prediction.std is None else prediction.std[0]
-        text = f"{self.name}: {describe(targets, output, row, std)}"
+        target, outputs = targets.targets[self.target], targets.outputs[self.target]
+        output = outputs.start
+        unit = target.label_unit.replace("dimensionless", "")
+        std = None if prediction.std is None else prediction.std[0, outputs]
+        text = f"{self.name}: {describe(target, row[outputs], std)}"
         if predictor.extra_columns:
             text += f" at {self.numbers(extra)}"
         outcome = float(row[output])
-        if targets.kind == "multiclass":
-            output = int(row.argmax())
-            outcome = class_word(targets, 0, output)
-        elif targets.kind == "binary":
-            outcome = class_word(targets, output, float(outcome > 0.5))
+        if not target.kind.is_number:
+            outcome = target.word(target.likeliest(row[outputs]))
+        if not target.kind.has_one_output:
+            output += int(row[outputs].argmax())
         mol = molecules.mol(0)
         rdDepictor.Compute2DCoords(mol)  # once for all panels
         parts = contributions(predictor, molecules, output, extra)
-        is_number = targets.kind == "regression"
+        is_number = target.kind.is_number
         if not is_number:  # less than a percent is white, not the end of a scale
             parts = [part._replace(value=round(part.value, 2)) for part in parts]
         text += largest(parts)

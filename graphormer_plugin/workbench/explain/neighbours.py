@@ -10,8 +10,8 @@ from rdkit import Chem
 from graphormer_plugin.data.files import read_text
 from graphormer_plugin.data.graphs.featurisers import Featuriser
 from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
-from graphormer_plugin.data.schema import LOG
 from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.data.targets import LOG
 from graphormer_plugin.estimators.domain import most_similar
 from graphormer_plugin.estimators.kernels import raw_features
 from graphormer_plugin.inference.model_folder import (

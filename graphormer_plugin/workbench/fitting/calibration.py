@@ -11,7 +11,7 @@ from scipy.stats import norm, spearmanr
 from sklearn.linear_model import GammaRegressor
 from sklearn.metrics import auc
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.kernels import Floats
 from graphormer_plugin.estimators.prediction import QUANTILE, SpreadScale
 from graphormer_plugin.workbench.fitting.figure_style import figure_style
@@ -215,11 +215,13 @@ def calibration_figure(
         None for a regression without spread, or without labels.
     """
     known = ~np.isnan(labels)
-    binary = targets.kind == "binary"
-    if (std is None and not binary) or not known.any():
+    spread = np.zeros(labels.shape) if std is None else std
+    shown = ~targets.is_number | (spread > 0).any(0)
+    if not known[:, shown].any():
         return None
     # Targets with labels come first, in their order.
-    order = np.argsort(~known.any(0), kind="stable")[:MOST_TARGETS]
+    order = np.flatnonzero(shown)
+    order = order[np.argsort(~known[:, order].any(0), kind="stable")][:MOST_TARGETS]
     calibrated = scale(std) if scale is not None and std is not None else None
     figure, axes = panels(len(order))
     for target, axis in zip(order, axes, strict=True):
@@ -231,7 +233,7 @@ def calibration_figure(
         label = labels[rows, target]
         if not rows.any():
             continue
-        if binary:
+        if not targets.is_number[target]:
             mean, share, counts = reliability(value, label)
             error = np.sqrt(share * (1 - share) / counts)
             axis.errorbar(mean, share, error, fmt="o-", markersize=4)

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphormer_plugin.data.errors import listed
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.tables.labels import exact_labels
+from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators import MAX_ROWS
 from graphormer_plugin.estimators.domain import Domain
 from graphormer_plugin.estimators.head import SCORES, Head
@@ -85,19 +85,17 @@ def fit_on_features(
     if bounds is None:
         bounds = np.zeros(labels.shape, np.int8)
     check(blocks, labels, schema, bounds)
-    if schema.kind == "multiclass":
-        bounds = np.tile(bounds, schema.num_classes)
-        classes = np.arange(schema.num_classes)
-        labels = np.where(np.isnan(labels), np.nan, labels == classes)
-        weights = None if weights is None else np.tile(weights, len(classes))
+    labels = schema.output_labels(labels)
+    bounds = bounds[:, schema.target_of_output]
+    weights = None if weights is None else weights[:, schema.target_of_output]
     raw = {name: raw[name] for name in {*blocks, "vectors"}}
     measured = measurements(raw, facts.parent, labels, weights, bounds)
     raw = {name: values[measured.rows] for name, values in raw.items()}
-    labelled = None if schema.kind == "multiclass" else ~np.isnan(measured.labels)
     facts = facts[measured.rows]
+    labelled = ~np.isnan(measured.labels)
     domain = Domain.of(raw["vectors"], facts, labelled, raw.get("extra"))
     rng = np.random.default_rng(seed)
-    processes = GaussianProcesses(schema.kind, raw, blocks, measured, rng)
+    processes = GaussianProcesses(schema, raw, blocks, measured, rng)
     first = processes.choose_kernels()
     return Head(
         schema,
@@ -117,7 +115,7 @@ def limit_warnings(head: Head) -> list[str]:
     noise = head.numbers["noise"]
     counts = head.weights > 2 * WEIGHT[0]  # else the block is switched off
     short = ((head.lengths <= LENGTH[0] * ROUNDING) & counts).any(1)
-    names = np.resize(head.targets.names, len(noise))
+    names = np.array(head.targets.names)[head.targets.target_of_output]
     cases = {
         "no noise is found in {}, beyond differences between rows of one molecule: its "
         "labels may be computed, or repeated": noise <= NOISE[0] * ROUNDING,
@@ -169,26 +167,28 @@ def check(
     if (
         bounds.shape != labels.shape
         or not np.isin(bounds, (-1, 0, 1)).all()
-        or (bounds.any() and schema.kind != "regression")
+        or bounds[:, ~schema.is_number].any()
     ):
         raise ValueError(
             f"bounds must be -1, 0 or 1 in the labels' shape {list(labels.shape)}, and 0 "
             "for classes"
         )
     schema.check(labels)
-    for target in unfit_targets(exact_labels(labels, bounds), schema.kind):
+    for target in unfit_targets(exact_labels(labels, bounds), schema.kinds):
         advice = "; leave it out" if len(names) > 1 else ""
         raise ValueError(
             f"target {names[target]} has fewer than 2 different labels{advice}"
         )
 
 
-def unfit_targets(labels: Floats, kind: str) -> list[int]:
+def unfit_targets(labels: Floats, kinds: Sequence[Kind]) -> list[int]:
     """Targets with fewer than two different labels [n, T], too few for a head.
 
     One class is enough for a binary target beside another that has both: its probability
     is the same for all molecules.
     """
     different = [len(np.unique(column[~np.isnan(column)])) for column in labels.T]
-    least = 1 if kind == "binary" and max(different, default=0) > 1 else 2
-    return [target for target, count in enumerate(different) if count < least]
+    least = dict.fromkeys(Kind, 2)
+    least[Kind.BINARY] -= max(different, default=0) > 1
+    pairs = zip(different, kinds, strict=True)
+    return [target for target, (count, kind) in enumerate(pairs) if count < least[kind]]

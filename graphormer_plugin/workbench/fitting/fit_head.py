@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphormer_plugin.data.files import PathName
 from graphormer_plugin.data.graphs.smiles import identity_of
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators import MAX_ROWS
 from graphormer_plugin.estimators.array_file import weights_digest
 from graphormer_plugin.estimators.domain import (
@@ -82,7 +82,9 @@ def fit_head(
         labels = labels[:, None]
     if schema is None:
         names = list(names or (f"target_{number}" for number in range(labels.shape[1])))
-        schema = TargetSchema(names, unit, "binary" if classes else "regression")
+        schema = TargetSchema.of(
+            names, unit, Kind.BINARY if classes else Kind.REGRESSION
+        )
     if len(labels) != len(smiles):
         raise ValueError(f"{len(labels)} rows of labels for {len(smiles)} molecules")
     weights = None if weights is None else _weights_of_labels(weights, labels.shape)

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators import MAX_ROWS
 from graphormer_plugin.estimators.domain import Domain, ranges_of
 from graphormer_plugin.estimators.kernels import Floats
@@ -68,10 +68,8 @@ def fit_trees(
     table = feature_table(raw, extra_columns)
     if weights is None:
         weights = np.ones(labels.shape)
-    if schema.kind == "multiclass":
-        classes = np.arange(schema.num_classes)
-        labels = np.where(np.isnan(labels), np.nan, labels == classes)
-        weights = np.tile(weights, len(classes))
+    labels = schema.output_labels(labels)
+    weights = weights[:, schema.target_of_output]
     labels = np.where(weights > 0, labels, np.nan)
     fold = rng.permutation(len(labels)) % FOLDS
     boosting = Boosting(table, schema, trees, seed)
@@ -81,9 +79,8 @@ def fit_trees(
     ]
     extra = raw["extra"] if extra_columns else np.empty((len(labels), 0))
     near = sample(np.arange(len(labels)), MAX_ROWS, rng)
-    labelled = None if schema.kind == "multiclass" else ~np.isnan(labels[near])
     vectors = domain_vectors(raw["descriptors"][near])
-    domain = Domain.of(vectors, facts[near], labelled)
+    domain = Domain.of(vectors, facts[near], ~np.isnan(labels[near]))
     domain.molecules = np.unique(facts.identity)
     domain.ranges = ranges_of(extra)
     return Trees(
@@ -108,10 +105,9 @@ class Boosting:
 
         self.lightgbm = lightgbm
         self.table = csr_matrix(table)
-        self.is_regression = schema.kind == "regression"
+        self.is_number = schema.is_number_of_output
         self.trees = trees
         self.options = OPTIONS | {
-            "objective": "regression" if self.is_regression else "binary",
             "num_threads": 1,  # its threads wait for each other at every node
             "use_missing": False,
             "deterministic": True,
@@ -137,13 +133,15 @@ class Boosting:
             offset, scale and noise, see `Trees`. Without two different labels no tree
             grows; without any, the offset is NaN.
         """
+        is_number = self.is_number[output]
+        objective = {"objective": "regression" if is_number else "binary"}
         rows = np.flatnonzero(~np.isnan(labels))
         y = labels[rows]
         if len(np.unique(y)) < 2:
             value = y[0] if len(y) else np.nan
-            return (value if self.is_regression else logit(value)), 1.0, 0.0
-        mean = y.mean() if self.is_regression else 0.0
-        std = y.std() if self.is_regression else 1.0
+            return (value if is_number else logit(value)), 1.0, 0.0
+        mean = y.mean() if is_number else 0.0
+        std = y.std() if is_number else 1.0
         y = (y - mean) / std
         found = np.full(len(rows), np.nan)
 
@@ -153,7 +151,7 @@ class Boosting:
             part = self.data.subset(rows[is_learned]).construct()
             part.set_label(y[is_learned])
             part.set_weight(weights[rows[is_learned]])
-            options = self.options | {"seed": self.seed + member}
+            options = self.options | objective | {"seed": self.seed + member}
             booster = self.lightgbm.train(options, part, self.trees)
             if unseen.any():
                 found[unseen] = booster.predict(
@@ -173,7 +171,7 @@ class Boosting:
         y = y[is_unseen]
         found = found[is_unseen]
         of_rows = weights[rows[is_unseen]]
-        if self.is_regression:
+        if is_number:
             noise = (
                 np.sqrt(np.average((y - found) ** 2, weights=of_rows)) if len(y) else 1
             )

@@ -1,6 +1,6 @@
 """Fixed kernels and two stages of Gaussian processes: rare classes, several targets."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +30,22 @@ def has_fixed_kernel(labels: Floats) -> bool:
 
 
 def balanced(
-    labels: Floats, rows_of: list[NDArray[np.int64]], weights: list[Floats]
+    labels: Floats,
+    rows_of: list[NDArray[np.int64]],
+    weights: list[Floats],
+    targets: Iterable[int],
 ) -> list[Floats]:
-    """Weights of the labels 0 and 1 of each target, scaled so that each of its classes has
-    half of their sum; as they are for a single class. Labels between are mixtures."""
-    result = []
-    for target, (rows, weight) in enumerate(zip(rows_of, weights, strict=True)):
-        label = labels[rows, target]
+    """Weights of the labels, those of 0 and 1 of some ``targets`` scaled so that each class
+    has half of their sum; as they are for a single class. Labels between are mixtures.
+    """
+    result = [*weights]
+    for target in targets:
+        weight = weights[target]
+        label = labels[rows_of[target], target]
         of_one = np.average(label, weights=weight)
         share = label * of_one + (1 - label) * (1 - of_one)
-        result.append(weight if (share == 1).all() else weight * 0.5 / share)
+        if not (share == 1).all():
+            result[target] = weight * 0.5 / share
     return result
 
 

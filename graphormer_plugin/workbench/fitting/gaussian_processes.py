@@ -9,6 +9,7 @@ from scipy.linalg import cho_solve
 from sklearn.linear_model import LogisticRegression
 
 from graphormer_plugin.data.tables.labels import exact_labels
+from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators.head import SCORES, FirstStage, curve_factors
 from graphormer_plugin.estimators.kernels import Floats, Reference, weighted_sum
 from graphormer_plugin.workbench.fitting import marginal_likelihood
@@ -51,13 +52,15 @@ class GaussianProcesses:
 
     def __init__(
         self,
-        kind: str,
+        schema: TargetSchema,
         raw: dict[str, NDArray],
         blocks: list[str],
         measured: Measurements,
         rng: np.random.Generator,
     ) -> None:
-        self.kind = kind
+        self.kinds = np.array(schema.kinds)[schema.target_of_output]
+        self.is_number = schema.is_number_of_output
+        self.is_single = len(schema.targets) == 1
         self.raw = raw
         self.blocks = blocks
         self.labels = measured.labels
@@ -81,42 +84,44 @@ class GaussianProcesses:
     def choose_kernels(self) -> FirstStage | None:
         """Set ``kernels``. With several targets and no bounds, this fits the first stage,
         which it returns, and adds its scores to the blocks."""
-        count = len(self.rows_of)
-        fixed = self.kind == "binary" and has_fixed_kernel(self.labels)
-        if fixed:
-            self.precision = balanced(self.labels, self.rows_of, self.trust)
+        fixed = np.flatnonzero(self.kinds == Kind.BINARY)
+        if not len(fixed) or not has_fixed_kernel(self.labels[:, fixed]):
+            fixed = fixed[:0]
+        kernel = None
+        if len(fixed):
+            self.precision = balanced(self.labels, self.rows_of, self.trust, fixed)
             kernel = fixed_kernel(self.references, self.raw, self.blocks, self.rng)
-            self.kernels = [kernel] * count
-        else:
-            self.kernels = self._fitted_kernels()
-        if self.kind == "multiclass" or count == 1 or self.bounds.any():
+        self.kernels = self._kernels(fixed, kernel)
+        if self.is_single or self.bounds.any():
             return None
         solver = self._solver(1)
-        ratios = [self._normal_labels(target, solver)[1] for target in range(count)]
+        targets = range(len(self.rows_of))
+        ratios = [self._normal_labels(target, solver)[1] for target in targets]
         first, scores = first_stage(
             solver, self.kernels, self.standard, self.rows_of, ratios
         )
         self.blocks = [*self.blocks, SCORES]
         self.raw = {**self.raw, SCORES: scores}
         self.references[SCORES] = Reference(SCORES, scores)
-        if fixed:
-            self.kernels = [with_scores(kernel)] * count
-        else:
-            self.kernels = self._fitted_kernels()
+        self.kernels = self._kernels(fixed, with_scores(kernel) if kernel else None)
         return first
 
-    def _fitted_kernels(self) -> list[Hyperparameters]:
-        """Hyper-parameters of each target; beyond `MAX_OWN_KERNELS` targets, the same for all."""
-        count = len(self.rows_of)
-        if count <= MAX_OWN_KERNELS:
-            return [
-                self._fitted_kernel([target], HYPER_ROWS) for target in range(count)
-            ]
-        columns = zip(self.standard.T, self.rows_of)
-        varied = [at for at, (y, rows) in enumerate(columns) if np.ptp(y[rows]) > 0]
-        most = min(SHARED_TARGETS, len(varied))
-        chosen = self.rng.choice(varied, most, replace=False).tolist()
-        return [self._fitted_kernel(chosen, SHARED_ROWS)] * count
+    def _kernels(
+        self, fixed: NDArray[np.int64], kernel: Hyperparameters | None
+    ) -> list[Hyperparameters]:
+        """Hyper-parameters of each target: a kernel for those that are ``fixed``. All others
+        have their own, or the same beyond `MAX_OWN_KERNELS` of them."""
+        kernels = dict.fromkeys(fixed.tolist(), kernel)
+        free = [target for target in range(len(self.rows_of)) if target not in kernels]
+        if len(free) <= MAX_OWN_KERNELS:
+            kernels |= {at: self._fitted_kernel([at], HYPER_ROWS) for at in free}
+        else:
+            columns = self.standard.T
+            varied = [at for at in free if np.ptp(columns[at][self.rows_of[at]]) > 0]
+            most = min(SHARED_TARGETS, len(varied))
+            chosen = self.rng.choice(varied, most, replace=False).tolist()
+            kernels |= dict.fromkeys(free, self._fitted_kernel(chosen, SHARED_ROWS))
+        return [kernels[target] for target in range(len(kernels))]
 
     def _fitted_kernel(self, targets: Sequence[int], most: int) -> Hyperparameters:
         """Hyper-parameters of targets that share them, by at most ``most`` molecules. Where
@@ -231,7 +236,7 @@ class GaussianProcesses:
             variance = covariance.diagonal()
             trust = self.trust[target][at]
             noise = kernels[target].noise
-            if self.kind != "regression":
+            if not self.is_number[target]:
                 label = self.labels[chosen, target]
                 line = platt(held_out, label, trust)
                 numbers["slope"][target], numbers["intercept"][target] = line

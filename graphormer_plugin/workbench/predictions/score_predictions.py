@@ -7,11 +7,11 @@ import numpy as np
 from graphormer_plugin.criterions.metrics import METRICS
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.errors import DatasetError, agreed, counted
-from graphormer_plugin.data.schema import LOG, TargetSchema
 from graphormer_plugin.data.tables.cells import ParsedColumn, shown
 from graphormer_plugin.data.tables.marks import RELATION, UNIT, Marks
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.data.tables.units import molar_exponent, unit_factors
+from graphormer_plugin.data.targets import LOG, TargetSchema
 from graphormer_plugin.workbench.predictions.table_run import PredictedRows
 
 
@@ -52,7 +52,7 @@ class TableScores:
         self._words = {
             target: {
                 w: str(number)
-                for number, w in enumerate(self.targets.classes_of(target))
+                for number, w in enumerate(targets.targets[target].classes)
             }
             for target in self.columns
         }
@@ -81,13 +81,16 @@ class TableScores:
         # A second of imports that a table without labels does not need.
         from graphormer_plugin.workbench.predictions import scores
 
-        metrics = METRICS[self.targets.kind]
+        targets = self.targets.targets
+        kinds = dict.fromkeys(targets[target].kind for target in self.columns)
+        metrics = dict.fromkeys(name for kind in kinds for name in METRICS[kind])
         lines = [["endpoint", scores.COUNT, *metrics]]
         for target, column in self.columns.items():
+            kind = targets[target].kind
             measured = self._labels(target, column, warn)
-            values = np.concatenate(self._values)
-            if self.targets.kind != "multiclass":
-                values = values[:, target]
+            values = np.concatenate(self._values)[:, self.targets.outputs[target]]
+            if kind.has_one_output:
+                values = values[:, 0]
             measured[np.isnan(values.reshape(len(values), -1)).any(1)] = np.nan
             if np.isnan(measured).all():
                 continue
@@ -97,9 +100,11 @@ class TableScores:
                 log_pair = np.log10(values), np.log10(positive)
                 pairs = {LOG + column.name: log_pair, **pairs}
             for title, pair in pairs.items():
-                texts = [
-                    scores.spread_text([scores.score(x, *pair)], x) for x in metrics
+                found = [
+                    [scores.score(x, *pair)] if x in METRICS[kind] else []
+                    for x in metrics
                 ]
+                texts = [*map(scores.spread_text, found, metrics)]
                 lines.append([title, str((~np.isnan(pair[1])).sum()), *texts])
         if len(lines) == 1:
             return ""
@@ -110,29 +115,33 @@ class TableScores:
     ) -> np.ndarray:
         """Labels of a target [n], classes by number; NaN where a cell is missing, or is
         not a label."""
-        path, kind = self.table.path, self.targets.kind
+        path, schema = self.table.path, self.targets.targets[target]
         if note := column.read_commas(self.table.decimal_comma):
             warn(f"{path}: {note}")
         labels = np.array(column.values)
         texts = [*column.words]
-        if kind != "regression":
-            classes = range(self.targets.num_classes or 2)
+        if not schema.kind.is_number:
+            classes = range(len(schema.class_labels))
             no_class = ~np.isnan(labels) & ~np.isin(labels, classes)
             texts += [f"{number:g}" for number in np.unique(labels[no_class])]
             labels[no_class] = np.nan
         if texts:
             text = f"cells such as {shown(texts[0])} are not labels and are ignored"
             warn(f"{path}: column {column.name!r}: {text} in the metrics")
-        if kind == "regression":
-            self._mark(column, labels, warn)
+        if schema.kind.is_number:
+            self._mark(schema.unit, column, labels, warn)
         return labels
 
     def _mark(
-        self, column: ParsedColumn, labels: np.ndarray, warn: Callable[[str], None]
+        self,
+        unit: str,
+        column: ParsedColumn,
+        labels: np.ndarray,
+        warn: Callable[[str], None],
     ) -> None:
         """Convert labels [n] into the unit of the models, and make those NaN that are bounds
         or have no such unit."""
-        path, unit = self.table.path, self.targets.unit
+        path = self.table.path
         name = column.name
         units = [*self._units.owners]
         marks = dict[str, ParsedColumn]()

@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 from sklearn import metrics as of_sklearn
 
 from graphormer_plugin.criterions.metrics import METRICS, RISING
-from graphormer_plugin.data.schema import TargetSchema, mean_of_defined
+from graphormer_plugin.data.targets import Kind, TargetSchema, mean_of_defined
 
 MAIN = {kind: names[0] for kind, names in METRICS.items()}  # main metric of one target
 # For several regressions, whose units differ: RMSE over the standard deviation in train.
@@ -38,12 +38,13 @@ FUNCTIONS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
 }
 
 
-def main_metric(targets: TargetSchema) -> str:
-    """Metric that chooses epochs and models. In `NRMSE` no target counts more because its
-    numbers are larger."""
-    if targets.kind == "regression" and len(targets.names) > 1:
-        return NRMSE
-    return MAIN[targets.kind]
+def main_metrics(targets: TargetSchema) -> dict[Kind, str]:
+    """Metric that chooses epochs and models, for each kind of target. In `NRMSE` no target
+    counts more because its numbers are larger."""
+    metrics = {target.kind: MAIN[target.kind] for target in targets.targets}
+    if Kind.REGRESSION in metrics and len(targets.targets) > 1:
+        metrics[Kind.REGRESSION] = NRMSE
+    return metrics
 
 
 def is_defined(metric: str, labels: np.ndarray) -> bool:
@@ -73,18 +74,22 @@ def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
 def scores(
     targets: TargetSchema, predicted: np.ndarray, labels: np.ndarray, spread: np.ndarray
 ) -> dict[str, list[float]]:
-    """Each metric of a kind of targets, for each target; of several regressions also
-    `NRMSE`.
+    """Each metric of the kinds of the targets, for each target, NaN for a metric of another
+    kind; of a regression among several targets also `NRMSE`.
 
     Args:
         spread: standard deviation of each target in train [T].
     """
-    of_targets = [predicted] if targets.kind == "multiclass" else predicted.T
-    by_metric = {
-        name: [score(name, *pair) for pair in zip(of_targets, labels.T, strict=True)]
-        for name in METRICS[targets.kind]
-    }
-    if main_metric(targets) == NRMSE:
+    main = main_metrics(targets)
+    names = dict.fromkeys(name for kind in main for name in METRICS[kind])
+    by_metric = {name: [math.nan] * len(targets.targets) for name in names}
+    for index, (target, outputs) in enumerate(zip(targets.targets, targets.outputs)):
+        values = predicted[:, outputs]
+        if target.kind.has_one_output:
+            values = values[:, 0]
+        for name in METRICS[target.kind]:
+            by_metric[name][index] = score(name, values, labels[:, index])
+    if NRMSE in main.values():
         by_metric[NRMSE] = (np.array(by_metric["rmse"]) / spread).tolist()
     return by_metric
 
@@ -108,7 +113,7 @@ def metric_cells(
     """Rows of a table of models that are compared: the name of each, and its metrics, with
     a star behind the best; ``rows`` has the value of each run by metric, by model."""
     means = {
-        name: [mean_of_defined(values[name]) for values in rows.values()]
+        name: [mean_of_defined(values.get(name, ())) for values in rows.values()]
         for name in metrics
     }
     best = {
@@ -119,7 +124,7 @@ def metric_cells(
     table = []
     for index, (model, of) in enumerate(rows.items()):
         texts = [
-            spread_text(of[name], name)
+            spread_text(of.get(name, ()), name)
             + "*" * bool(means[name][index] == best.get(name))
             for name in metrics
         ]

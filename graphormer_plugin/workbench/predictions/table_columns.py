@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from numpy.typing import NDArray
 
 from graphormer_plugin.data.columns import FORCES, OF_ENDS, Level
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.estimators.prediction import antilog
 from graphormer_plugin.inference.prediction_columns import (
     Layout,
@@ -61,14 +60,6 @@ def free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
             name += "_predicted"
         result.append(name)
     return result
-
-
-def class_word(targets: TargetSchema, target: int, label: float) -> str:
-    """A label as text: the name or number of its class, or its number in full."""
-    if targets.kind == "regression":
-        return repr(label)
-    words = targets.classes_of(target)
-    return words[int(label)] if words else str(int(label))
 
 
 def unlogged_cell(label: float) -> str:

@@ -6,10 +6,11 @@ import torch
 
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.graphs.descriptors import PREFIX, rdkit_descriptors
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.store.build import get_store
 from graphormer_plugin.data.store.translate import translate_columns
 from graphormer_plugin.data.tables.options import DatasetOptions
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.inference.embedding import output_and_vectors
 from graphormer_plugin.models import build_model
 
@@ -105,7 +106,7 @@ def batch_of(numbers, nodes):
 
 @torch.no_grad()
 def test_each_node_has_the_numbers_of_its_graph():
-    targets = TargetSchema(["y"], kind="multiclass", level="node", num_classes=2)
+    targets = TargetSchema.of(["y"], kind="multiclass", level="node", num_classes=2)
     model = build_model("gcn", SCHEMA, targets, **SIZES).eval()
     torch.nn.init.constant_(model.joined.weight, 1.0)
     zero = model(batch_of([0.0], 3))
@@ -119,8 +120,10 @@ def test_each_node_has_the_numbers_of_its_graph():
 @torch.no_grad()
 def test_clamped_after_they_are_added():
     for arch in ("gcn", "gin"):  # heads of the last layer and of all layers
-        plain = build_model(arch, SCHEMA, TargetSchema(["y"]), **SIZES)
-        model = build_model(arch, SCHEMA, TargetSchema(["y"]), clamp_max=20.0, **SIZES)
+        plain = build_model(arch, SCHEMA, TargetSchema.of(["y"]), **SIZES)
+        model = build_model(
+            arch, SCHEMA, TargetSchema.of(["y"]), clamp_max=20.0, **SIZES
+        )
         torch.nn.init.constant_(plain.joined.weight, 5.0)
         model.load_state_dict(plain.state_dict())
         batch = batch_of([-100.0, 1.0, 100.0], 1)

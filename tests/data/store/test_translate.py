@@ -5,12 +5,13 @@ import logging
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.store.translate import (
     translate_bonds,
     translate_stores,
     translate_target,
 )
+from graphormer_plugin.data.targets import TargetSchema
 from support.stores import make_chunk, write
 
 
@@ -63,13 +64,13 @@ def test_other_targets_are_refused(tmp_path, target, kind, schema, message):
     level = schema["level"] if len(target) == 8 else "graph"
     store = labelled(tmp_path, target, kind=kind, level=level)
     with pytest.raises(ValueError, match=f"^d.*{message}"):
-        translate_target(store, TargetSchema(["y"], **schema), "d")
+        translate_target(store, TargetSchema.of(["y"], **schema), "d")
 
 
 def test_fewer_labels_than_classes(tmp_path):
     store = labelled(tmp_path, [[0.0], [2], [np.nan], [1]], kind="multiclass")
     for classes in (3, 5):
-        schema = TargetSchema(["y"], kind="multiclass", num_classes=classes)
+        schema = TargetSchema.of(["y"], kind="multiclass", num_classes=classes)
         found = translate_target(store, schema, "d")
         np.testing.assert_array_equal(found, store.target)
 
@@ -78,7 +79,7 @@ def test_words_of_nodes(tmp_path):
     named = {"kind": "multiclass", "class_names": [["a", "b"]], "level": "node"}
     store = labelled(tmp_path, [[0], [1], [-1], [1]] * 2, **named)
     words = ["c"] * 200 + ["b", "a"]  # more than the integers of the store hold
-    schema = TargetSchema(["y"], "", "multiclass", "node").with_classes([words])
+    schema = TargetSchema.of(["y"], "", "multiclass", "node").with_classes([words])
     expected = [[201], [200], [-1], [200]] * 2
     assert translate_target(store, schema, "d").tolist() == expected
     assert store.target.tolist() == [[0], [1], [-1], [1]] * 2
@@ -88,6 +89,6 @@ def test_words_of_nodes(tmp_path):
 def test_another_unit(tmp_path, caplog, unit, warned):
     store = labelled(tmp_path, [[0.0], [7], [1], [2]], unit="meV")
     with caplog.at_level(logging.WARNING):
-        translate_stores(store, store.schema, TargetSchema(["y"], unit), "d")
+        translate_stores(store, store.schema, TargetSchema.of(["y"], unit), "d")
     warning = "d has targets in meV; the checkpoint predicts eV"
     assert [warning] * warned == [record.message for record in caplog.records]

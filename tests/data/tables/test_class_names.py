@@ -6,6 +6,7 @@ import pytest
 from graphormer_plugin.data import TargetSchema
 from graphormer_plugin.data.store.translate import translate_target
 from graphormer_plugin.data.tables.class_names import check_numbers, class_order
+from graphormer_plugin.data.targets import Kind
 
 WORDS = ["inactive", "active", "", "active", "inactive"] * 4
 BINARY = {"target_kind": "binary"}
@@ -26,7 +27,7 @@ BINARY = {"target_kind": "binary"}
     ],
 )
 def test_order(words, kind, asked, expected):
-    assert class_order(words, kind, asked) == expected
+    assert class_order(words, Kind(kind), asked) == expected
 
 
 def test_numbers():
@@ -46,7 +47,7 @@ def test_words_of_a_binary_target(prepared):
     labels = {"inactive": 0.0, "active": 1.0}
     expected = [labels.get(word, np.nan) for word in WORDS]
     np.testing.assert_array_equal(store.target[:, 0], expected)
-    assert TargetSchema(**store.targets.to_dict()) == store.targets
+    assert TargetSchema.of(**store.targets.to_dict()) == store.targets
 
 
 def test_words_of_several_classes(prepared):
@@ -57,10 +58,10 @@ def test_words_of_several_classes(prepared):
     assert store.targets.num_classes == 3
     assert store.target[:4, 0].tolist() == [1, 0, 2, 1]
     # A checkpoint with another order gets the labels in its own.
-    other = TargetSchema(["y"], "", "multiclass", num_classes=3)
+    other = TargetSchema.of(["y"], "", "multiclass", num_classes=3)
     other = other.with_classes([["low", "mid", "high"]])
     assert translate_target(store, other, "data")[:4, 0].tolist() == [0, 2, 1, 0]
-    fewer = TargetSchema(["y"], "", "multiclass").with_classes([["low", "high"]])
+    fewer = TargetSchema.of(["y"], "", "multiclass").with_classes([["low", "high"]])
     with pytest.raises(ValueError, match="class 'mid' of y; the checkpoint predicts"):
         translate_target(store, fewer, "data")
 
@@ -77,7 +78,7 @@ def test_a_name_is_no_missing_cell(prepared, names):
 
 
 def test_numbers_have_the_schema_they_had():
-    assert "class_names" not in TargetSchema(["y"]).to_dict()
+    assert "class_names" not in TargetSchema.of(["y"]).to_dict()
 
 
 def test_largest_fragment(prepared):

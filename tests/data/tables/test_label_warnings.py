@@ -18,7 +18,9 @@ NAN = float("nan")
 
 def warnings(columns, molecules=range(6), splits=SPLITS, extra=None, **targets):
     target = np.array(columns, dtype=float).T
-    schema = TargetSchema([f"y{number}" for number in range(len(columns))], **targets)
+    schema = TargetSchema.of(
+        [f"y{number}" for number in range(len(columns))], **targets
+    )
     return warnings_about(schema, target, splits, molecules, extra)
 
 
@@ -116,7 +118,7 @@ def test_columns_in_which_rows_of_a_molecule_differ():
         "note": ["x"] * 6,
         "row": list("abcdef"),
     }
-    schema = TargetSchema(["y"])
+    schema = TargetSchema.of(["y"])
     labels, molecules = np.array([[1, 2, 1, 2, 5, 6.0]]).T, [7, 7, 8, 8, 9, 10]
     same = {"train": np.arange(6)}
     (text,) = warnings_about(schema, labels, same, molecules, unread=unread)

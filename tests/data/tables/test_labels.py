@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from graphormer_plugin.data.schema import TargetSchema, target_statistics
 from graphormer_plugin.data.tables.labels import describe_targets, stored_labels
+from graphormer_plugin.data.targets import TargetSchema, target_statistics
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ def test_a_large_offset_changes_no_standardised_label(offset, dtype, rng):
 
     def standardised(labels):
         mean, std = target_statistics(labels, np.arange(40))
-        schema = TargetSchema(["a", "b"], mean=mean, std=std)
+        schema = TargetSchema.of(["a", "b"], mean=mean, std=std)
         return schema.standardise(torch.as_tensor(labels).double()).float()
 
     torch.testing.assert_close(
@@ -38,6 +38,6 @@ def test_large_labels_keep_their_digits():
 def test_classes_are_counted():
     """Up to the largest label; they have no mean."""
     labels = np.array([[0], [2], [np.nan]])
-    asked = TargetSchema(["y"], kind="multiclass")
+    asked = TargetSchema.of(["y"], kind="multiclass")
     targets, missing = describe_targets(labels, asked, np.arange(4), {})
     assert (targets.num_classes, targets.mean, missing) == (3, [], 1)

@@ -28,8 +28,8 @@ def read(tmp_path):
     def read(lines, name="table.csv", encoding="utf-8"):
         path = write_file(tmp_path / name, "\n".join(lines).encode(encoding))
         options = DatasetOptions(str(path), target_columns=("y",))
-        found = read_labels(open_table(path), options, explore=True, find_kind=True)
-        return found.source.targets[:, 0].tolist(), found.source.kind, found.warnings
+        found = read_labels(open_table(path), options, explore=True, kinds=())
+        return found.source.targets[:, 0].tolist(), *found.source.kind, found.warnings
 
     return read
 

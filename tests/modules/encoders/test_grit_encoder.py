@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules.encoders.grit import signed_root
 from support.architectures import OGB, ZINC, num_weights, tiny_model
@@ -93,7 +94,7 @@ def golden(request):
     model = build_model(
         "grit",
         schema,
-        TargetSchema(["a", "b"]),
+        TargetSchema.of(["a", "b"]),
         encoder_layers=3,
         encoder_embed_dim=32,
         encoder_attention_heads=4,
@@ -183,8 +184,8 @@ def test_number_of_weights():
     have ZINC's 21 types of atoms."""
     zinc = FeatureSchema(1, [21], ZINC.bond_dims)
     unused = 64 * 64 + 3 * 64
-    assert num_weights("grit_zinc", zinc, TargetSchema(["y"])) + unused == 473_473
-    targets = TargetSchema([f"t{number}" for number in range(10)])
+    assert num_weights("grit_zinc", zinc, TargetSchema.of(["y"])) + unused == 473_473
+    targets = TargetSchema.of([f"t{number}" for number in range(10)])
     unused = 96 * 96 + 3 * 96
     assert num_weights("grit_peptides_func", OGB, targets) + unused == pytest.approx(
         443_434, abs=600  # OGB's tables have more rows than its vocabularies

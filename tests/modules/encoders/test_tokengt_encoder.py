@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from graphormer_plugin.data.batches.fields.laplacian import laplacian_eigenvectors
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules.encoders.tokengt import (
     DEEPEST_DROP,
@@ -43,7 +43,7 @@ def released(archive):
     )
     names += "orf_node_id_dim type_id num_atoms num_edges stochastic_depth".split()
     options = {name: config[name] for name in names}
-    model = build_model("tokengt", OGB, TargetSchema(["y"]), **options).double()
+    model = build_model("tokengt", OGB, TargetSchema.of(["y"]), **options).double()
     new = {}
     for name, weight in golden_state(archive).items():
         name, weight = name.removeprefix("encoder."), weight.double()
@@ -163,7 +163,7 @@ def test_equals_the_published_implementation(name, request):
 def test_number_of_weights():
     """The released networks have unused weights besides: a pooler and a LayerNorm."""
     unused = 768 * 768 + 768 + 2 * 768
-    targets = TargetSchema(["y"])
+    targets = TargetSchema.of(["y"])
     for options, number in (
         ({"lap_node_id": True}, 48_492_289),
         ({"orf_node_id": True}, 48_566_017),

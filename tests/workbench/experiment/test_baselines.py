@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.workbench.experiment.baselines import mean_labels
 
 
@@ -16,4 +17,6 @@ def test_means_of_the_labels_that_are_there():
 
 def test_shares_of_classes():
     labels = np.array([[0.0, 0, 1, np.nan, 2]]).T
-    assert mean_labels(labels, 4) == pytest.approx([0.5, 0.25, 0.25, 0])
+    targets = TargetSchema.of(["y"], kind="multiclass", num_classes=4)
+    shares = mean_labels(targets.output_labels(labels))
+    assert shares == pytest.approx([0.5, 0.25, 0.25, 0])

@@ -11,10 +11,10 @@ import pytest
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import write_csv
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.sources.csv_file import read_labels
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.options import DatasetOptions
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.workbench.experiment import training
 from graphormer_plugin.workbench.experiment.experiment import ModelRun
 from graphormer_plugin.workbench.experiment.settings import FINETUNE, SCRATCH, TRAININGS
@@ -60,7 +60,7 @@ def test_line():
         == options
     )
     assert not options.keys() & {"cpu", "class_weights", "target_kind"}
-    binary = TargetSchema(["y", "z"], kind="binary")
+    binary = TargetSchema.of(["y", "z"], kind="binary")
     options = line(SCRATCH, binary, {"device": "cpu"}, lr_decay=0.9)
     assert (options["arch"], options["criterion"]) == ("grpe_small", "binary_logloss")
     assert options["cpu"] and options["maximize_best_checkpoint_metric"]
@@ -73,7 +73,9 @@ def test_line():
 def test_line_of_classes():
     weighted = {"weight_column": "w", "class_weights": "balanced"}
     weighted["largest_fragment"] = True
-    taste = TargetSchema(["taste"], kind="multiclass").with_classes([["a", "b", "c"]])
+    taste = TargetSchema.of(["taste"], kind="multiclass").with_classes(
+        [["a", "b", "c"]]
+    )
     options = line(targets=taste, settings=weighted)
     assert (
         options
@@ -87,7 +89,7 @@ def test_line_of_classes():
         == options
     )
     # Targets with words of their own have their order by meaning.
-    own = TargetSchema(["y", "z"], kind="binary").with_classes([["no", "yes"], []])
+    own = TargetSchema.of(["y", "z"], kind="binary").with_classes([["no", "yes"], []])
     assert "class_names" not in line(targets=own)
     assert line(targets=own, settings={"class_names": "b,a"})["class_names"] == "b,a"
 
@@ -98,7 +100,7 @@ def test_names_that_look_like_flags_or_lists(tmp_path):
     path = tmp_path / "molecules.csv"
     columns = ["smiles", "logS; [mol/L]", *names, "split1"]
     write_csv(path, [columns, *[("C", 1, 2, 3, 4, "train")] * 3])
-    options = line(targets=TargetSchema(names), settings={"target_unit": "-x"})
+    options = line(targets=TargetSchema.of(names), settings={"target_unit": "-x"})
     parser = argparse.ArgumentParser()
     for flag in ("--target-columns", "--target-unit"):
         parser.add_argument(flag)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from matplotlib import rc_context
 
+from graphormer_plugin.data.targets import Kind
 from graphormer_plugin.estimators.kernels import raw_features
 from graphormer_plugin.estimators.prediction import Prediction
 from graphormer_plugin.inference.model_folder import read_folder
@@ -264,7 +265,7 @@ def test_targets_with_a_metric_come_first():
     labels[::2, [5, 8]] = 1
     table = molecules_of(labels, kind="binary")
     tested = predicted_labels(table, [run_of(table, labels)]).assign(mark=np.nan)
-    figure = figures.panel_figure(table.targets, tested, figures.roc)
+    figure = figures.panel_figure(table.targets, tested, figures.roc, Kind.BINARY)
     titles = [axis.get_title() for axis in figure.axes]
     assert titles[:3] == ["y5: roc_auc 1.000", "y8: roc_auc 1.000", "y0: roc_auc -"]
     assert len(titles) == 6
@@ -306,8 +307,10 @@ def test_errors_and_the_worst_in_them():
         "residuals": (42 / 60, 3),
         "errors": (0.42, 3),
     }.items():
-        _, draw = figures.PANELS["regression"][name]
-        (axis,) = figures.panel_figure(table.targets, tested, draw).axes
+        _, draw = figures.PANELS[Kind.REGRESSION][name]
+        (axis,) = figures.panel_figure(
+            table.targets, tested, draw, Kind.REGRESSION
+        ).axes
         drawn, ring, *_ = axis.lines
         assert [x[2] for x in drawn.get_data()] == pytest.approx(place)
         assert [text.get_text() for text in axis.texts] == ["1"]
@@ -317,7 +320,9 @@ def test_errors_and_the_worst_in_them():
     assert line[1][1] / line[0][1] == pytest.approx(1.645, abs=1e-3)
     unknown = tested.assign(std=np.nan, in_domain=np.nan)
     for draw in (figures.residuals, figures.errors):
-        assert figures.panel_figure(table.targets, unknown, draw) is None
+        assert (
+            figures.panel_figure(table.targets, unknown, draw, Kind.REGRESSION) is None
+        )
 
 
 def words_of(page):

@@ -8,7 +8,8 @@ import torch
 from graphormer_plugin import hub
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.data.graphs.smiles import feature_dims
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.inference.checkpoint import checkpoint_path
 from graphormer_plugin.inference.member import Member
 from graphormer_plugin.inference.predictor import Predictor
@@ -32,7 +33,7 @@ def checkpoint(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     (folder / "replicate1/head1").mkdir(parents=True)
     path = shutil.copy(checkpoint_path(START), folder / "replicate1/head1/best.pt")
-    schema = TargetSchema(["y"], "", "binary").with_classes([["no", "yes"]])
+    schema = TargetSchema.of(["y"], "", "binary").with_classes([["no", "yes"]])
     fit_head(path, TRAIN, LABELS, schema=schema).save(
         folder / "replicate1/head1/head.npz"
     )
@@ -80,7 +81,7 @@ def test_a_model_of_conformers():
     torch.manual_seed(0)
     node_dims, bond_dims = feature_dims()
     schema = FeatureSchema(len(node_dims), node_dims, bond_dims)
-    targets = TargetSchema(["y"])
+    targets = TargetSchema.of(["y"])
     sizes = {"encoder_layers": 1, "encoder_embed_dim": 16, "gaussian_kernels": 8}
     options = {"pair_encodings": "gaussians", "gaussian_node_factor": 1.0, **sizes}
     model = build_model("grpe_tiny", schema, targets, **options)

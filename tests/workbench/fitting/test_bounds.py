@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.workbench.fitting import marginal_likelihood
 from graphormer_plugin.workbench.fitting.bounds import pseudo_labels, size_beyond
 from graphormer_plugin.workbench.fitting.gaussian_processes import GaussianProcesses
@@ -124,5 +125,5 @@ def test_a_sample_of_few_exact_labels_has_them_all(rng, monkeypatch):
     monkeypatch.setattr(marginal_likelihood, "fit", count)
     raw = {"vectors": vectors}
     rest = ["vectors"], measured(raw, y, bounds), rng
-    GaussianProcesses("regression", raw, *rest)._fitted_kernel([0], 12)
+    GaussianProcesses(TargetSchema.of(["y"]), raw, *rest)._fitted_kernel([0], 12)
     assert seen == [4, 12]

@@ -3,7 +3,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.head import curve_factors
 from graphormer_plugin.estimators.prediction import SpreadScale
 from graphormer_plugin.workbench.fitting import calibration
@@ -164,7 +164,7 @@ def test_figure(rng):
     values, std = rng.normal(size=(50, 8)), np.ones((50, 8))
     labels = values + rng.normal(size=(50, 8))
     labels[:, 1] = np.nan
-    targets = TargetSchema([f"t{number}" for number in range(8)])
+    targets = TargetSchema.of([f"t{number}" for number in range(8)])
     figure = calibration_figure(
         values, std, labels, targets, SpreadScale(np.full(8, 1.1), np.zeros(8))
     )
@@ -172,10 +172,10 @@ def test_figure(rng):
     assert [axis.get_title() for axis in figure.axes] == [f"t{n}" for n in "023456"]
     assert [len(axis.lines) for axis in figure.axes] == [3] * 6
     figure = calibration_figure(
-        values[:, :2], std[:, :2], labels[:, :2], TargetSchema(["t0", "t1"])
+        values[:, :2], std[:, :2], labels[:, :2], TargetSchema.of(["t0", "t1"])
     )
     assert [len(axis.lines) for axis in figure.axes] == [2, 1]
-    binary = TargetSchema(["active"], kind="binary")
+    binary = TargetSchema.of(["active"], kind="binary")
     chances = 1 / (1 + np.exp(-values[:, :1]))
     figure = calibration_figure(chances, None, 1.0 * (values[:, :1] > 0), binary)
     assert figure.axes[0].get_ylabel() == "share of class 1"

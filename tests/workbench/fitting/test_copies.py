@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
 from graphormer_plugin.workbench.fitting import marginal_likelihood
 from graphormer_plugin.workbench.fitting.copies import (
@@ -16,8 +16,8 @@ from graphormer_plugin.workbench.fitting.gaussian_processes import GaussianProce
 from support.heads import WIDTH, features, fitted, labels, molecules, predictions_of
 
 COUNT = 40
-BINARY = TargetSchema(["a"], kind="binary")
-MULTICLASS = TargetSchema(["a"], kind="multiclass", num_classes=3)
+BINARY = TargetSchema.of(["a"], kind="binary")
+MULTICLASS = TargetSchema.of(["a"], kind="multiclass", num_classes=3)
 SCHEMAS = {"binary": BINARY, "rare": BINARY, "multiclass": MULTICLASS}
 
 
@@ -53,7 +53,7 @@ def test_a_copy_changes_nothing(rng, kind):
         raw["extra"] = rng.normal(size=(COUNT, 2))
     y, extras = of_kind(kind, raw, rng)
     new = rng.normal(size=(20, WIDTH)), molecules(20), rng.normal(size=(20, 2))
-    schema = SCHEMAS.get(kind) or TargetSchema([*"ab"[: y.shape[1]]])
+    schema = SCHEMAS.get(kind) or TargetSchema.of([*"ab"[: y.shape[1]]])
     every = np.arange(COUNT)
     found = []
     for copies in ([], every[::2], np.tile(every, 2)):
@@ -180,7 +180,7 @@ def test_a_label_that_stereoisomers_repeat_counts_once(rng, kind):
     smiles, raw = features(60, rng, ["vectors"])
     near = raw["vectors"] + 0.003 * rng.normal(size=raw["vectors"].shape)
     y, extras = of_kind(kind, raw, rng)
-    schema = SCHEMAS.get(kind) or TargetSchema([*"ab"[: y.shape[1]]])
+    schema = SCHEMAS.get(kind) or TargetSchema.of([*"ab"[: y.shape[1]]])
     new = rng.normal(size=(50, WIDTH))
     found = []
     for isomers in (1, 2):
@@ -270,7 +270,7 @@ def test_a_repeated_label_counts_once_for_the_hyper_parameters(rng, monkeypatch)
     def rows_of(raw):
         blocks = [*raw]
         measured = measurements(raw, molecules, y, None, bounds)
-        process = GaussianProcesses("regression", raw, blocks, measured, rng)
+        process = GaussianProcesses(TargetSchema.of(["y"]), raw, blocks, measured, rng)
         process._fitted_kernel([0], 12)
         return seen.pop()
 

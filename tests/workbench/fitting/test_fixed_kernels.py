@@ -90,7 +90,7 @@ def test_classes_weigh_the_same_whatever_weights_are_given(rng):
     """The weights are those of --class-weights balanced, or of molecules."""
     y = (np.arange(60) < 6).astype(float)[:, None]
     for given in (np.ones(60), np.where(y[:, 0], 5, 1), rng.uniform(0.1, 2, 60)):
-        (found,) = classes.balanced(y, [np.arange(60)], [given])
+        (found,) = classes.balanced(y, [np.arange(60)], [given], [0])
         assert found[:6].sum() == pytest.approx(found[6:].sum())
         assert found.sum() == pytest.approx(given.sum())
         np.testing.assert_allclose(found[:6] / found[0], given[:6] / given[0])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.workbench.fitting import (
     calibration,
     gaussian_processes,
@@ -16,7 +17,8 @@ from support.heads import ALL, features, fitted, labels, measured, predictions_o
 def processes_of(y, raw, seed=1, kind=gaussian_processes.GaussianProcesses):
     """Of targets with exact labels of equal weight, on vectors."""
     rng = np.random.default_rng(seed)
-    return kind("regression", raw, ["vectors"], measured(raw, y), rng)
+    schema = TargetSchema.of([f"y{column}" for column in range(y.shape[1])])
+    return kind(schema, raw, ["vectors"], measured(raw, y), rng)
 
 
 @pytest.mark.parametrize("first_stage", [False, True])
@@ -28,7 +30,7 @@ def test_equal_seeds_give_equal_solutions(rng, first_stage):
     class Given(gaussian_processes.GaussianProcesses):
         """With equal kernels for each target, and 15 molecules for a variance."""
 
-        def _fitted_kernels(self):
+        def _kernels(self, *_):
             ones = np.ones((2, len(self.blocks)))
             kernels = [Hyperparameters(*ones, 0.1) for _ in range(3)]
             return sorted(kernels, key=id, reverse=self.falling)
@@ -42,7 +44,7 @@ def test_equal_seeds_give_equal_solutions(rng, first_stage):
         if first_stage:
             assert process.choose_kernels() is not None
         else:
-            process.kernels = process._fitted_kernels()
+            process.kernels = process._kernels()
         found = process.solve()
         assert found["spread_of_target"].tolist() == [0, 1, 2]
         assert [len(rows) for rows in found["spread_rows"]] == [15] * 3

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.files import write_csv
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.workbench.predictions.score_predictions import TableScores
 from graphormer_plugin.workbench.predictions.table_run import PredictedRows
 
-WORDS = TargetSchema(["y"], kind="binary", class_names=[["no", "yes"]])
-CLASSES = TargetSchema(["y"], kind="multiclass", num_classes=2)
+WORDS = TargetSchema.of(["y"], kind="binary", class_names=[["no", "yes"]])
+CLASSES = TargetSchema.of(["y"], kind="multiclass", num_classes=2)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def found(tmp_path):
 
 def test_numbers(found):
     """Only rows with label and prediction count, of each endpoint that is there."""
-    targets = TargetSchema(["a", "b", "c"])
+    targets = TargetSchema.of(["a", "b", "c"])
     labels = {"smiles": "CNOFS", "a": [1, 2, "", 4, 9], "c": [""] * 5}
     predicted = [[1, 0, 0], [3, 1, 1], [5, 2, 2], [2, 3, 3], [np.nan] * 3]
     lines, warned = found(targets, labels, predicted)
@@ -51,7 +51,7 @@ def test_numbers(found):
 def test_cells_that_are_no_labels(found):
     labels = {"a": ["1,5", ">9", "", "2,25", "x"], "b": "01234"}
     predicted = [[1.5, 0], [2, 1], [3, 2], [2.25, 3], [5, 4]]
-    targets = TargetSchema(["a", "b"])
+    targets = TargetSchema.of(["a", "b"])
     lines, warned = found(targets, labels, predicted)
     assert [line[:3] for line in lines[1:]] == [["a", "2", "0"], ["b", "5", "0"]]
     first, second = warned
@@ -62,7 +62,7 @@ def test_cells_that_are_no_labels(found):
 @pytest.mark.parametrize("name, count", [("relation", 2), ("z_relation", 4)])
 def test_bounds_are_no_labels(found, name, count):
     labels = {name: [">", "=", "<<", "="], "y": [1, 2, 3, 4]}
-    lines, warned = found(TargetSchema(["y"]), labels, [[1], [2], [3], [4]])
+    lines, warned = found(TargetSchema.of(["y"]), labels, [[1], [2], [3], [4]])
     assert lines[1][:2] == ["y", str(count)]
     assert ["2 labels of 'y' have > or <" in line for line in warned] == [True] * (
         count == 2
@@ -72,19 +72,19 @@ def test_bounds_are_no_labels(found, name, count):
 def test_labels_in_another_unit(found):
     labels = {"y": ["1.5", "2500", "3", "4"], "unit": ["uM", "nM", "kg", ""]}
     predicted = [[1500], [2500], [3], [4]]
-    lines, (warned,) = found(TargetSchema(["y"], "nM"), labels, predicted)
+    lines, (warned,) = found(TargetSchema.of(["y"], "nM"), labels, predicted)
     assert [line[:3] for line in lines[1:]] == [["y", "2", "0"]]
     assert (
         "2 labels of 'y' without a unit like nM in column 'unit' are ignored" in warned
     )
-    lines, warned = found(TargetSchema(["y"], "kg"), labels, predicted)
+    lines, warned = found(TargetSchema.of(["y"], "kg"), labels, predicted)
     assert lines[1][1] == "4" and warned == []
 
 
 def test_missing_labels_of_the_training(found):
     labels = {"a": ["1", "-999.0", "nd", "4"], "b": [-999, 1, 2, 3]}
     predicted = [[1, 0], [2, 1], [3, 2], [4, 3]]
-    targets = TargetSchema(["a", "b"])
+    targets = TargetSchema.of(["a", "b"])
     lines, warned = found(targets, labels, predicted, missing=["-999", "ND"])
     assert [line[:3] for line in lines[1:]] == [["a", "2", "0"], ["b", "3", "0"]]
     assert warned == []
@@ -104,9 +104,13 @@ def test_classes(found):
 
 def test_logarithms(found):
     values = np.array([1.0, 10.0, 1000.0])
-    lines, _ = found(TargetSchema(["a"]), {"a": values}, values[:, None] * 10, logs=[0])
+    lines, _ = found(
+        TargetSchema.of(["a"]), {"a": values}, values[:, None] * 10, logs=[0]
+    )
     assert [line[:2] for line in lines[1:]] == [["log10", "a"], ["a", "3"]]
     assert lines[1][3:5] == ["1.000", "1.000"]  # RMSE and MAE
     labels = [0, 10, 1000]  # 0 has no logarithm
-    lines, _ = found(TargetSchema(["a"]), {"a": labels}, values[:, None] * 10, logs=[0])
+    lines, _ = found(
+        TargetSchema.of(["a"]), {"a": labels}, values[:, None] * 10, logs=[0]
+    )
     assert lines[1][:4] == ["log10", "a", "2", "1.000"] and lines[2][:2] == ["a", "3"]

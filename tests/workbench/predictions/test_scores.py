@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.workbench.predictions.scores import (
     is_defined,
     metric_cells,
@@ -43,7 +43,7 @@ def test_classes():
 def test_several_classes():
     labels = np.array([[0.0], [0.0], [2.0], [NAN]])
     predicted = np.array([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [1, 0, 0]])
-    targets = TargetSchema(["y"], kind="multiclass", num_classes=3)
+    targets = TargetSchema.of(["y"], kind="multiclass", num_classes=3)
     assert scores(targets, predicted, labels, np.ones(1)) == {
         "accuracy": [pytest.approx(2 / 3)],
         "balanced_accuracy": [pytest.approx(3 / 4)],
@@ -55,7 +55,7 @@ def test_several_classes():
 def test_several_targets():
     labels = np.array([[0, 0], [1, 0], [0, NAN]], float)
     predicted = np.array([[0.1, 0.2], [0.8, 0.4], [0.9, 0.5]])
-    targets = TargetSchema(["y", "z"], kind="binary")
+    targets = TargetSchema.of(["y", "z"], kind="binary")
     assert scores(targets, predicted, labels, np.ones(2))["accuracy"] == [
         pytest.approx(2 / 3),
         1.0,
