@@ -40,7 +40,7 @@ class Level(StrEnum):
 
     @property
     def counted_by(self) -> str:
-        """`offset`; of graphs that of their nodes, which counts the graphs as well."""
+        """Column whose differences count the rows: `offset`, and for graphs the nodes' offset."""
         return Level.NODE.offset if self is Level.GRAPH else self.offset
 
     @property
@@ -89,7 +89,7 @@ class ColumnType:
     is_offset: bool = False
 
     def filling(self, dtype: np.dtype) -> float:
-        """Value at padding: 0, or where rows can lack the missing value: NaN, of classes -1."""
+        """Padding value: NaN (-1 for classes) where rows may be missing, else 0."""
         if not self.can_lack:
             return 0
         return np.nan if np.dtype(dtype).kind == "f" else -1

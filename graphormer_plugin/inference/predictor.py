@@ -174,9 +174,9 @@ class Predictor:
             float64 [len(inputs), C], rows in input order: values in the targets' unit
             for regression, else probabilities (per class for a multiclass target). A
             model of nodes returns a list with an array [N, C] per graph, atoms in the order
-            of the source, and one of edges
-            or pairs with rows for ``edge_index`` or ``edge_label_index`` (without it, see
-            `GraphChunk.with_ends`).
+            of the source. A model of edges or pairs returns a list with an array [P, C] per
+            graph, rows in the order of ``edge_index`` or ``edge_label_index`` (without it,
+            see `GraphChunk.with_ends`).
 
         Raises:
             ValueError: RDKit refuses a molecule, features are outside the vocabularies or

@@ -14,8 +14,10 @@ logger = logging.getLogger(__name__)
 
 
 class Column:
-    """Ranges of the values of a column; ``dims`` has the number of values of each of its
-    columns of categories, if that is known."""
+    """Smallest and largest values of a column of a store, chunk by chunk.
+
+    ``dims`` is the number of categories of each of its columns, None where it is unknown.
+    """
 
     def __init__(self, name: str, dims: list[int] | None = None) -> None:
         self.name = name

@@ -137,8 +137,8 @@ def experiment_warnings(
 def twins(
     split: SplitLabels, keys: NDArray, shared_keys: NDArray, verb: str, text: str
 ) -> list[str]:
-    """A warning about test molecules that have other ``keys`` than all fitted ones, but a
-    key of theirs in ``shared_keys``; ``verb`` and ``text`` go on after their number."""
+    """Warn of test molecules that are no fitted molecule by ``keys``, but share a key in
+    ``shared_keys`` with one; ``verb`` and ``text`` follow their number."""
     fitted = split.fitted
     test = split.rows["test"]
     other = ~np.isin(keys[test], keys[fitted])

@@ -37,9 +37,9 @@ INVALID_FILE = "invalid.csv"
 
 
 def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
-    """The splits of the experiment, a split for each of its runs, also of molecules without
-    a label (see `labelled_splits`): in the `molecule_order` unless a column gives the split.
-    """
+    """Split the molecules once for each run of the experiment. Molecules without a label are
+    split, too (see `labelled_splits`). Rows are drawn in the `molecule_order`, unless a
+    column gives the split."""
     seeds = range(settings.seed, settings.seed + settings.runs)
     order = molecule_order(table.keys, table.labels)
     fixed = dict[str, np.ndarray]()

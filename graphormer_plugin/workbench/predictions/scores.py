@@ -74,8 +74,8 @@ def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
 def scores(
     targets: TargetSchema, predicted: np.ndarray, labels: np.ndarray, spread: np.ndarray
 ) -> dict[str, list[float]]:
-    """Each metric of the kinds of the targets, for each target, NaN for a metric of another
-    kind; of a regression among several targets also `NRMSE`.
+    """Metrics by name, with a value for each target, NaN where its kind has another. Several
+    targets with a regression among them have `NRMSE` as well.
 
     Args:
         spread: standard deviation of each target in train [T].
