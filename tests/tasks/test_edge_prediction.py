@@ -1,4 +1,5 @@
-"""Labels of edges and of pairs of nodes: from a folder of a user to metrics and predictions."""
+"""Labels of edges and of pairs of nodes: stores, models, negatives and links. Trainings on
+labels of edges are in test_nodes_and_edges.py."""
 
 import random
 
@@ -25,39 +26,10 @@ from support import tables
 from support.stores import store_of
 from support.training import TINY, USER_DIR, logged, run, train_several
 
-DATASET = """
-import torch
-from torch_geometric.data import Data
-
-from graphormer_plugin.data import DatasetSource, register_dataset
-
-
-@register_dataset("colours")
-def colours():
-    \"\"\"Paths; the class of an edge says whether its nodes have one colour.\"\"\"
-    generator = torch.Generator().manual_seed(0)
-    graphs = []
-    for length in range(4, 34):
-        nodes = torch.arange(length - 1)
-        forth = torch.stack([nodes, nodes + 1])
-        edges = torch.cat([forth, forth.flip(0)], 1).flip(1)
-        x = torch.randint(3, (length, 1), generator=generator)
-        y = (x[edges[0], 0] == x[edges[1], 0]).long()
-        y[0] = -1
-        graphs.append(Data(x=x, edge_index=edges, y=y))
-    rows = list(range(30))
-    splits = {"train": rows[:20], "valid": rows[20:25], "test": rows[25:]}
-    return DatasetSource(
-        graphs=graphs, splits=splits, target_names=["same"], level="edge",
-        class_names=[["other", "one"]],
-    )
-"""
-
 
 @pytest.fixture(autouse=True)
 def forget():
     yield
-    DATASETS.pop("colours", None)
     DATASETS.pop("links", None)
 
 
@@ -119,51 +91,6 @@ def test_batches_and_models_of_pyg():
     unlabelled = [triangle(y=None)] * 2
     ((_, target),) = graph_loader(unlabelled, model, batch_size=2)
     assert target.shape == (2, 3) and target.isnan().all()
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("fresh_fairseq")
-def test_training_and_predictions(tmp_path, monkeypatch):
-    folder = tmp_path / "datasets"
-    folder.mkdir()
-    (folder / "colours.py").write_text(DATASET)
-    shared = f"--user-dir {USER_DIR} --task edge_prediction --batch-size 8 --cpu "
-    shared += f"--log-format json --num-workers 0 --data-root {tmp_path} "
-    shared += f"--user-data-dir {folder}"
-    words = f"""{shared} --dataset-name colours {TINY} --optimizer adam --lr 2e-2
-        --criterion multiclass_cross_entropy --max-epoch 6 --no-progress-bar
-        --dropout 0 --attention-dropout 0 --no-epoch-checkpoints
-        --best-checkpoint-metric accuracy --save-dir {tmp_path}/run
-        --required-batch-size-multiple 1"""
-    log = run(fairseq_train.cli_main, words.split(), monkeypatch)
-    losses = [epoch["train_loss"] for epoch in logged(log, "train")]
-    assert losses[-1] < 0.5 * losses[0]
-    words = f"""{shared} --path {tmp_path}/run/checkpoint_best.pt --valid-subset test
-        --results-path {tmp_path}"""
-    log = run(fairseq_validate.cli_main, words.split(), monkeypatch)
-    (test,) = logged(log, "test")
-    rows = tables.rows(tmp_path / "predictions_test.csv")
-    assert len(rows) == sum(2 * (length - 1) for length in range(29, 34))
-    assert (
-        list(rows[0])
-        == "row source target same same_target same_other same_one".split()
-    )
-    assert [rows[0][name] for name in ("row", "source", "target", "same_target")] == [
-        "25", "28", "27", ""
-    ]  # fmt: skip
-    right = [row["same"] == row["same_target"] for row in rows if row["same_target"]]
-    assert np.mean(right) == pytest.approx(test["test_accuracy"], abs=1e-3)
-    assert np.mean(right) > 0.9
-    both = {(row["row"], row["source"], row["target"]): row["same_one"] for row in rows}
-    for (row, source, target), probability in both.items():
-        assert both[row, target, source] == probability
-    model = hub.load(tmp_path / "run/checkpoint_best.pt")
-    graphs = DATASETS["colours"].function().graphs[25:]
-    predicted = np.concatenate(model.predict(graphs, batch_size=3))
-    written = [float(row["same_one"]) for row in rows]
-    np.testing.assert_allclose(predicted[:, 1], written, atol=1e-5)
-    with pytest.raises(ValueError, match="predictions of edges have neither spread"):
-        model.estimate(graphs)
 
 
 LINKS = """
