@@ -239,7 +239,7 @@ def but_numbers(text):
 # Up to four processes in each of five trainings; twenty measurements; and what has tests of
 # its own: recipes, an extension, graphormer-train, explanations (cli/test_explain.py), the
 # estimators (test_sklearn.py), PyG's graphs (test_pyg.py, models/test_export.py), labels of
-# nodes (tasks/test_node_prediction.py) and datasets of a user (data/test_user_code.py).
+# nodes (tasks/test_nodes_and_edges.py) and datasets of a user (data/test_user_code.py).
 SLOW = """examples/multi_gpu/README.md examples/README.md examples/zinc/README.md
     examples/molhiv/README.md examples/extending/README.md examples/graphormer_train/README.md
     examples/speed/README.md examples/explaining/README.md examples/python/README.md

@@ -258,6 +258,7 @@ train t.csv --lr 0 | --lr 0.0: expected a number above 0
 train t.csv --lr inf | --lr inf: expected a number above 0, not inf
 train t.csv --target-unit \udcff | --target-unit \\udcff: expected text in UTF-8
 train t.csv --class-names no,\udcff | --class-names no,\\udcff: expected text in UTF-8
+train \udcff.csv | \\udcff.csv: expected a name in UTF-8
 train t.csv --out \udcff | \\udcff: expected a name in UTF-8
 preprocess --dataset-name t.csv --target-unit \udcff | --target-unit \\udcff: expected
 train t.csv --split time | --split time
@@ -418,6 +419,7 @@ torch.zeros(3, 0) | kind="binary" | expected values [3] or [3, C] of nodes, NaN 
 torch.full((3,), 9e99, dtype=float) | kind="regression" | numbers that fit float32
 torch.full((3, 2), 2) | kind="binary" | label 0 of y0 is 2, expected 0 or 1
 torch.full((3, 2), torch.nan) | kind="regression" | no node has a label
+torch.full((3,), -1) | | no node has a label
 torch.zeros(3, 2) | kind="binary", target_names="a" | have shape [9, 2], expected [9 nodes, 1]
 torch.zeros(3, 2) | | expected integer classes [3] of nodes, -1 for no label
 torch.full((3,), -2) | | y has class -2, expected -1 and above

@@ -208,9 +208,7 @@ def test_an_exchanged_head(folder):
     head = fit_head(MEMBER, TRAIN, -LABELS, names=["a", "b"], unit="K", blocks=BLOCKS)
     head.save("member1/head.npz")
     hub.load(MEMBER)
-    with pytest.raises(
-        ValueError, match="member1/head.npz is not the head that models"
-    ):
+    with pytest.raises(ValueError, match="member1/head.npz is not the head that"):
         hub.load(".")
 
 
@@ -257,11 +255,7 @@ def meta(name, value):
         ("meta", meta("blocks", ["vectors", "pixels", "scores"]), "damaged: KeyError"),
         ("meta", meta("atoms", [1]), "damaged: .*not enough values"),
         ("meta", meta("checkpoint", "x"), "belongs to another checkpoint"),
-        (
-            "dual",
-            np.array([print], object),
-            "damaged: .*Object arrays cannot be loaded",
-        ),
+        ("dual", np.array([print], object), "damaged: .*Object arrays cannot be"),
     ],
 )
 def test_wrong_heads(folder, name, value, reason):

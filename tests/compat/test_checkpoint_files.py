@@ -1,6 +1,5 @@
 """Checkpoints as fairseq's commands read and write them."""
 
-import errno
 import os
 import re
 import resource
@@ -229,16 +228,6 @@ def test_a_second_training_into_the_same_folder(train, tmp_path, refused):
     train("run", "--max-epoch", 2)
     assert (folder / "checkpoint2.pt").exists()
     os.write(end[1], b"!")
-
-
-def test_a_file_system_without_locks(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("fcntl.lockf", refuse)
-        assert not claim_folder(tmp_path)
-    assert claim_folder(tmp_path) and claim_folder(tmp_path)
 
 
 def test_a_folder_that_is_removed_gets_no_checkpoint(tmp_path, capsys):

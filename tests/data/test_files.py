@@ -63,7 +63,7 @@ def test_claims_of_a_folder(tmp_path, monkeypatch):
     """One that is removed and made anew, and a file system with errors or without locks."""
     (folder := tmp_path / "checkpoints").mkdir()
     check_claim(folder)
-    assert claim_folder(folder)
+    assert claim_folder(folder) and claim_folder(folder)
     check_claim(folder)
     shutil.rmtree(folder)
     folder.mkdir()
@@ -106,9 +106,7 @@ def test_arrays_are_compared_with_their_checksums(tmp_path):
     content = bytearray(path.read_bytes())
     content[content.index(np.float64(50).tobytes())] ^= 1
     path.write_bytes(content)
-    with pytest.raises(
-        ValueError, match=f"^{path} is not a file of arrays, or damaged"
-    ):
+    with pytest.raises(ValueError, match=f"^{path} is not a file of arrays, or"):
         read_arrays(path)
     np.savez(path, a=np.array([{}]))
     with pytest.raises(ValueError, match="allow_pickle=False"):

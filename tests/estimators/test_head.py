@@ -67,9 +67,7 @@ def test_several_classes(rng, tmp_path):
     again = read_head(tmp_path / "head.npz")
     assert again.targets == schema
     np.testing.assert_array_equal(predictions_of(again, other).values, found.values)
-    with pytest.raises(
-        ValueError, match="label 1 of taste .* expected a class number 0..3"
-    ):
+    with pytest.raises(ValueError, match="label 1 of taste .* expected a class"):
         fit_on_features(
             raw,
             MoleculeFacts.of(smiles, parents=True),

@@ -112,10 +112,7 @@ def test_a_metric_that_should_rise(data, tmp_path, train, fresh_fairseq):
             "--best-checkpoint-metric roc_auc: l1_loss has loss, mae, mae_length, "
             "mae_carbons, rmse, rmse_length, rmse_carbons, nrmse",
         ),
-        (
-            ["mae", "--maximize-best-checkpoint-metric"],
-            "mae is better when it is smaller",
-        ),
+        (["mae", "--maximize-best-checkpoint-metric"], "mae is better when it is"),
     ],
 )
 def test_a_metric_that_cannot_be_meant(train, tmp_path, error, metric, message):

@@ -159,20 +159,6 @@ class TestBadGraphs:
             write(tmp_path / "s", chunk)
         assert not any(path.is_dir() for path in tmp_path.iterdir())
 
-    @pytest.mark.parametrize(
-        ("kind", "label", "message"),
-        [
-            ("binary", 2.0, "label 0 of gap is 2, expected 0 or 1"),
-            ("multiclass", -1, "no node has a label"),
-            ("regression", np.nan, "no node has a label"),
-        ],
-    )
-    def test_bad_labels_of_nodes(self, tmp_path, rng, kind, label, message):
-        chunk = random_chunk(rng)
-        chunk.target = np.full((len(chunk.x), 1), label)
-        with pytest.raises(ValueError, match=message):
-            write(tmp_path / "s", chunk, kind=kind, level="node")
-
     def test_continuous_edge_features(self, tmp_path, rng):
         chunk = random_chunk(rng, graphs=6000, nodes=20, dims=(2**40,))
         with pytest.raises(ValueError, match="are the edge features continuous"):

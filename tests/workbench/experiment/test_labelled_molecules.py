@@ -139,10 +139,8 @@ def test_labels_are_converted_once(read, tmp_path):
     table = read(rows, "smiles y unit", **given)
     expected = [1500, 2.5, 3500, np.nan, 5.5, 6.5e6]
     assert np.array_equal(table.labels[:, 0], expected, equal_nan=True)
-    assert (
-        "3 labels of 'y' are converted from uM, mM to nM, by column 'unit'"
-        in table.warned
-    )
+    converted = "3 labels of 'y' are converted from uM, mM to nM, by column 'unit'"
+    assert converted in table.warned
     write_molecules(tmp_path, table, [])
     path = str(tmp_path / "molecules.csv")
     again = csv_dataset(DatasetOptions(path, split="random", **given))

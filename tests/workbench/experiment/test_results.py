@@ -374,20 +374,15 @@ def test_what_the_report_says():
     smiles = re.findall('<div class="smiles">([^<]*)</div>', page)
     assert len(smiles) == 40 and {*smiles} <= {*SMILES}
     assert smiles[0] == SMILES[-1] and smiles[1].endswith("Cl")
-    assert (
-        "1 y0 measured 59 mg/L, predicted 54.2 ± 4 mg/L in_domain 0.00"
-        in text.replace("mg/L mg/L", "mg/L")
-    )
+    text = text.replace("mg/L mg/L", "mg/L")
+    assert "1 y0 measured 59 mg/L, predicted 54.2 ± 4 mg/L in_domain 0.00" in text
 
 
 def test_a_report_of_several_endpoints():
     names = ["y", "a very long name of an endpoint", "<script>alert(1)</script>"]
     text = page_of(3, "%", names=names)
     words = words_of(text)
-    assert (
-        "predicts 3 endpoints of molecules that it has not seen with a mean RMSE"
-        in words
-    )
+    assert "predicts 3 endpoints" in words and "not seen with a mean RMSE" in words
     assert "<script" not in text and "Mean over 3 endpoints" in words
     assert re.search(r"It is best on .* \(nrmse 0.24\) and worst on ", words)
     assert "<th>rmse (%)</th>" in text

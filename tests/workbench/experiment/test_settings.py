@@ -13,12 +13,6 @@ from graphormer_plugin.workbench.experiment.settings import (
 )
 
 
-def test_names_that_are_not_utf_8():
-    for names in (["a\udce9.csv", "out"], ["a.csv", "out\udce9"]):
-        with pytest.raises(ValueError, match="a name in UTF-8"):
-            Settings(*names)
-
-
 def test_options_of_a_training():
     given = {"epochs": 3, "lr": 0.5}
     asked = Settings("a.csv", "out", **given, ensemble=2, descriptors=True, trials=1)

@@ -64,9 +64,7 @@ def test_bounds_are_no_labels(found, name, count):
     labels = {name: [">", "=", "<<", "="], "y": [1, 2, 3, 4]}
     lines, warned = found(TargetSchema.of(["y"]), labels, [[1], [2], [3], [4]])
     assert lines[1][:2] == ["y", str(count)]
-    assert ["2 labels of 'y' have > or <" in line for line in warned] == [True] * (
-        count == 2
-    )
+    assert ["2 labels of 'y' have" in line for line in warned] == [True] * (count == 2)
 
 
 def test_labels_in_another_unit(found):
@@ -74,9 +72,7 @@ def test_labels_in_another_unit(found):
     predicted = [[1500], [2500], [3], [4]]
     lines, (warned,) = found(TargetSchema.of(["y"], "nM"), labels, predicted)
     assert [line[:3] for line in lines[1:]] == [["y", "2", "0"]]
-    assert (
-        "2 labels of 'y' without a unit like nM in column 'unit' are ignored" in warned
-    )
+    assert "2 labels of 'y' without a unit like nM in column 'unit' are" in warned
     lines, warned = found(TargetSchema.of(["y"], "kg"), labels, predicted)
     assert lines[1][1] == "4" and warned == []
 
