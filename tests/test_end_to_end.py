@@ -242,9 +242,7 @@ def points():
     assert "positions of atoms, which these graphs do not have" in line
 
 
-def test_message_passing_on_its_way_to_a_prediction(
-    data, validate, tmp_path, monkeypatch
-):
+def test_message_passing_up_to_a_prediction(data, validate, tmp_path, monkeypatch):
     """PNA's degrees are those of the training split, and come with the weights."""
     arguments = train_arguments(data, tmp_path / "pna")
     place, preset = arguments.index("--arch"), TINY.split()

@@ -37,9 +37,7 @@ def test_every_requirement_has_an_exact_version_that_fits():
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pairs = [line.split("==") for line in lines if line and line[0] != "#"]
     pins = dict(pairs)  # a line that names an index or an option is no pair
-    assert len(pins) == len(pairs) and all(
-        name == canonicalize_name(name) for name in pins
-    )
+    assert len(pins) == len(pairs) and all(n == canonicalize_name(n) for n in pins)
     requirements = PYPROJECT["build-system"]["requires"] + PROJECT["dependencies"]
     for text in requirements + sum(PROJECT["optional-dependencies"].values(), []):
         requirement = Requirement(text)

@@ -23,12 +23,7 @@ from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.inference.checkpoint import write_file
 from graphormer_plugin.published import checkpoint_of
 from graphormer_plugin.published._shared import Imported, molecule_schema
-from graphormer_plugin.pyg import (
-    BatchesBySize,
-    GraphLoss,
-    build_model,
-    graph_loader,
-)
+from graphormer_plugin.pyg import BatchesBySize, GraphLoss, build_model, graph_loader
 from support.stores import write
 
 TINY = {"encoder_layers": 2, "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 16}
@@ -147,9 +142,7 @@ def test_batches_of_about_equal_size():
         assert sorted(np.concatenate(one)) == list(range(500))
         assert max(map(len, one)) == 16
     assert passes[0] != passes[1]
-    assert passes == [
-        list(again) for again in [BatchesBySize(sizes, 16, shuffle=True)] * 2
-    ]
+    assert passes == [list(one) for one in [BatchesBySize(sizes, 16, shuffle=True)] * 2]
     unsorted = np.random.default_rng(0).permutation(500)
     assert padded(passes[0]) < 0.5 * padded(np.array_split(unsorted, len(batches)))
     limited = BatchesBySize(sizes, None, max_pairs=20_000)

@@ -280,13 +280,9 @@ def test_commands_run(page, clone, environment, trained):
 
 
 def test_ci_types_the_first_commands_of_readme_first():
-    typed = [
-        text for _, block in BLOCKS["README.md"][:1] for text in block.splitlines()
-    ]
+    typed = [text for _, one in BLOCKS["README.md"][:1] for text in one.splitlines()]
     first = [line.partition("#")[0].strip() for line in typed]
-    steps = re.findall(
-        r"^step (make \w+)", (ROOT / ".ci/run").read_text(), re.MULTILINE
-    )
+    steps = re.findall(r"^step (make \w+)", (ROOT / ".ci/run").read_text(), re.M)
     assert first == ["make demo", "make test"] == steps[:2]
 
 
@@ -331,9 +327,7 @@ def test_every_flag_exists(tmp_path, monkeypatch):
     parsers = [options.get_validation_parser()]
     base = "--optimizer adam --lr-scheduler polynomial_decay --total-num-update 1"
     cases = {f"--task {task} --arch grpe_small" for task in components()["tasks"]}
-    cases |= {
-        f"--arch {architecture.family}" for architecture in ARCHITECTURES.values()
-    }
+    cases |= {f"--arch {arch.family}" for arch in ARCHITECTURES.values()}
     cases |= {"--criterion binary_logloss", "--lr-scheduler reduce_lr_on_plateau"}
     cases |= {"--criterion mae_deltapos", "--criterion energy_forces"}
     for case in cases:  # the last of equal flags wins

@@ -51,9 +51,7 @@ def refused(capfd):
 @pytest.fixture
 def many(tmp_path):
     """3 blocks of rows, with some molecules that cannot be read."""
-    lines = [
-        "C1CC" if row % 50 == 7 else f"{'C' * (row % 23 + 1)}O" for row in range(1100)
-    ]
+    lines = ["C1CC" if n % 50 == 7 else f"{'C' * (n % 23 + 1)}O" for n in range(1100)]
     path = tmp_path / "many.csv"
     path.write_text("\n".join(["smiles", *lines]) + "\n")
     return str(path)

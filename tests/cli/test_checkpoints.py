@@ -17,6 +17,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import convert, explain, predict
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.workbench.fitting.fit_head import fit_head, save_training_domain
+from support.benchmark_files import Planted
 from support.golden import published_graphormer
 from support.training import trained_once
 
@@ -191,16 +192,6 @@ class TestInfo:
         assert lines["versions"] == "not stored" and "best loss" not in lines
 
 
-class Payload:
-    """Creates a folder when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.path),)
-
-
 def foreign(kind, trained, path, marker):
     """Write a file of a kind; returns a part of its line."""
     whole, state = trained.read_bytes(), load(trained)
@@ -231,15 +222,15 @@ def foreign(kind, trained, path, marker):
         "empty": (b"", unreadable),
         "cut off": (whole[: len(whole) // 2], unreadable),
         "flipped weight": (bytes(flipped), unreadable),
-        "pickle": (pickle.dumps(Payload(marker), protocol=2), mkdir),
+        "pickle": (pickle.dumps(Planted(marker), protocol=2), mkdir),
     }
     if kind in contents:
         path.write_bytes(contents[kind][0])
         return contents[kind][1]
     states = {
-        "code": ({"model": Payload(marker)}, mkdir),
-        "code in ours": ({**state, "x": Payload(marker)}, mkdir),
-        "code in an old format": ({"model": Payload(marker)}, mkdir),
+        "code": ({"model": Planted(marker)}, mkdir),
+        "code in ours": ({**state, "x": Planted(marker)}, mkdir),
+        "code in an old format": ({"model": Planted(marker)}, mkdir),
         "state dict": (state["model"], other),
         "module": (torch.nn.Linear(2, 2), f"{code} (torch.nn.modules.linear.Linear)"),
         "published": ({"model": {"a": torch.zeros(2)}, "args": Namespace()}, other),

@@ -17,10 +17,7 @@ from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.finetune.transfer import SIZES
 from graphormer_plugin.models import ARCHITECTURES, build_model
 from graphormer_plugin.modules import TransformHead
-from graphormer_plugin.published.graphormer import (
-    distance_table,
-    import_graphormer,
-)
+from graphormer_plugin.published.graphormer import distance_table, import_graphormer
 from support.golden import golden_state, load_golden, published_graphormer
 
 SOURCES = {
@@ -250,9 +247,7 @@ LAP, NO_LAP = "gt_nodes_batchnorm_lappe", "gt_edges_layernorm"
         (f"{GT} --target-unit eV", LAP, {"n_heads": 4}, "IN predicts classes of nodes"),
     ],
 )
-def test_what_does_not_fit_is_one_line(
-    tmp_path, capsys, source, state, config, message
-):
+def test_what_does_not_fit(tmp_path, capsys, source, state, config, message):
     source, *arguments = source.split()
     if isinstance(state, str):
         state = golden_state(load_golden(state))

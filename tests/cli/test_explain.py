@@ -226,8 +226,6 @@ def test_substructures_of_a_user(checkpoint, tmp_path, refused, monkeypatch):
     assert main([path, "CC(C)C", out, "--user-data-dir", str(folders[1])]) == 0
     seen = []
     predictor = hub.load(path, user_data_dir=folders[1])
-    predictor.model.register_forward_pre_hook(
-        lambda _, args: seen.append(args[0]["ring"])
-    )
+    predictor.model.register_forward_pre_hook(lambda _, x: seen.append(x[0]["ring"]))
     assert np.isfinite(predictor.predict(["CC(C)CC", "CCO"])).all()
     assert sorted(seen[0].sum((1, 2)).tolist()) == [0, 16]  # a carbon and its three

@@ -14,9 +14,7 @@ from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.parquet import ParquetTable
 
 ROWS = 1204
-SMILES = [
-    "C1CC" if row % 50 == 7 else f"{'C' * (row % 23 + 1)}O" for row in range(ROWS)
-]
+SMILES = ["C1CC" if n % 50 == 7 else f"{'C' * (n % 23 + 1)}O" for n in range(ROWS)]
 
 
 @pytest.fixture

@@ -102,9 +102,7 @@ def test_options_in_the_form_of_old_checkpoints_are_refused(
     path = tmp_path / "old.pt"
     torch.save({**state, "args": old}, path)
     refused(path, "options of fairseq before 0.10")(validate, path)
-    refused(path, "options of fairseq before 0.10")(
-        train, "other", "--restore-file", path
-    )
+    refused(path, "fairseq before 0.10")(train, "other", "--restore-file", path)
     torch.save({**state, "args": old, "cfg": None}, path)
     refused(path)(validate, path)
     assert not (folder / "code.py.ran").exists()

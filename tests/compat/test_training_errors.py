@@ -71,9 +71,7 @@ def test_no_memory_for_a_step(forward, train, monkeypatch, error):
     """torch's own error, of an array that no machine has room for."""
     monkeypatch.setattr(GRPEEncoder, "forward", forward)
     line = error(train, "run")
-    pattern = (
-        r"out of memory in a batch of 16 graphs \(\d+, .*; the largest is graph \d+ "
-    )
+    pattern = r"out of memory in a batch of 16 graphs \(\d+, .*; the largest is graph"
     assert re.search(pattern, line)
 
 

@@ -74,9 +74,7 @@ def test_errors_equal_ogb(ogb, rng):
             size = torch.full((3,), float(len(rows)))
             total, squares = error[rows].sum(0), (error[rows] ** 2).sum(0)
             log_mean_error("mae", ["a", "b", "c"], torch.tensor(total), size)
-            log_mean_error(
-                "rmse", ["a", "b", "c"], torch.tensor(squares), size, root=True
-            )
+            log_mean_error("rmse", [*"abc"], torch.tensor(squares), size, root=True)
     values = values.get_smoothed_values()
     evaluator = ogb.lsc.PCQM4Mv2Evaluator()
     for column, name in enumerate("abc"):

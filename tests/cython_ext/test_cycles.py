@@ -118,9 +118,7 @@ def test_a_dense_graph_is_refused_at_once():
     rng = np.random.default_rng(0)
     ends = np.argwhere(np.triu(rng.random((100, 100)) < 0.3, 1))
     dense = graph_of(100, ends.tolist())
-    message = (
-        "graph 1 takes more than .* steps to find its chordless cycles of up to 18"
-    )
+    message = "graph 1 takes more than .* steps to find its chordless cycles"
     with pytest.raises(ValueError, match=message):
         cycles([graph_of(3, []), dense], 18)
     assert {len(nodes) for nodes in cycles([dense], 3)[0]} == {3}

@@ -21,9 +21,7 @@ LENGTHS = np.array([[float(len(smiles))] for smiles in SMILES])
 
 @pytest.fixture(scope="module")
 def raw():
-    return {
-        name: raw_features(name, None, MOLS) for name in ("fingerprint", "descriptors")
-    }
+    return {n: raw_features(n, None, MOLS) for n in ("fingerprint", "descriptors")}
 
 
 def fit(raw, labels, kind="regression", **options):

@@ -44,28 +44,19 @@ def test_gaps_keep_their_digits(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "name, rows, first, digest",
+    "name, digest",
     [
         (
             "activity",
-            1017,
-            "O=S(=O)(Nc1cccs1)c2ccc(Oc3ccccc3c4ccccc4)c(c2)C#N,1520012,5.48",
             "b8096b10f5c60ddcb2855d34576561abb92b49868da72785a502bec7c87d23fe",
         ),
-        (
-            "tpsa",
-            4999,
-            "CC1=CC(=O)C=CC1=O,34.14",
-            "02a56f3a47779f1ae2f832e34f044d9e1b25fbfdfc34b363af86426d1e888a70",
-        ),
+        ("tpsa", "02a56f3a47779f1ae2f832e34f044d9e1b25fbfdfc34b363af86426d1e888a70"),
     ],
 )
-def test_tables_of_the_first_page(name, rows, first, digest, capsys):
+def test_tables_of_the_first_page(name, digest, capsys):
     """The molecules and labels from which the figures of the pages were measured."""
     table.main([name])
     text = capsys.readouterr().out
-    lines = text.splitlines()
-    assert (len(lines), lines[1]) == (rows + 1, first)
     assert hashlib.sha256(text.encode()).hexdigest() == digest
 
 

@@ -57,9 +57,7 @@ def test_matrix_products_are_in_bfloat16_and_the_head_is_not():
     linear = {t for name, t in types.items() if "proj" in name or ".fc" in name}
     assert linear == {torch.bfloat16}
     assert types["encoder.final_norm"] == torch.float32
-    assert {t for name, t in types.items() if name.startswith("head")} == {
-        torch.float32
-    }
+    assert {t for n, t in types.items() if n.startswith("head")} == {torch.float32}
     assert not torch.is_autocast_enabled("cpu")
 
 

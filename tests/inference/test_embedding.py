@@ -87,9 +87,7 @@ def test_grpe_fingerprint_equals_a_loop_over_the_layers(model):
         return
     with pytest.raises(ValueError, match="of molecules, not of atoms"):
         layer_vectors(model, batch, nodes=True, fingerprint=True)
-    found = [
-        layer_vectors(model, batch, count, fingerprint=True) for count in (1, 2, 3)
-    ]
+    found = [layer_vectors(model, batch, n, fingerprint=True) for n in (1, 2, 3)]
     layers, expected = model.encoder.layers, []
     model.encoder.final_norm = nn.Identity()
     for count in (3, 2, 1):

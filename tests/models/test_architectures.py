@@ -68,9 +68,7 @@ def test_batch_mates_padding_and_numbering_do_not_matter(model):
     alone = torch.cat([model(make_batch(model, [row])) for row in range(6)])
     renumbered = model(make_batch(model, range(6), permute=True))
     for other in (alone, renumbered):
-        assert (together - other).abs().max() < 1e-12 * together.abs().max().clamp(
-            min=1
-        )
+        assert (together - other).abs().max() < 1e-12 * together.abs().max().clamp(1)
 
 
 def squared_gradients(model):

@@ -15,6 +15,7 @@ from support.architectures import (
     ZINC,
     make_batch,
     num_weights,
+    options_of,
     tiny_model,
 )
 
@@ -31,45 +32,23 @@ def head(d, outputs):
     return d * (d // 2) + d // 2 + d // 2 * (d // 4) + d // 4 + (d // 4 + 1) * outputs
 
 
+# Layers and their width, rows of the atoms' and bonds' tables, steps and width of the node
+# encoding, and whether it has a BatchNorm. The edges of a last gated layer have no norm.
 @pytest.mark.parametrize(
-    "arch, schema, targets, expected",
+    "arch, schema, targets, layers, d, atoms, bonds, steps, width, norm",
     [
-        (
-            "gps_zinc",
-            ZINC,
-            GRAPHS,
-            # layers, atoms, walks of 20 steps with BatchNorm, bonds, head
-            10 * released_layer(64, "gine")
-            + 28 * 36
-            + (2 * 20 + 20 * 28 + 28)
-            + 4 * 64
-            + head(64, 1),
-        ),
-        (
-            "gps_peptides",
-            OGB,
-            TEN,
-            4 * released_layer(96, "gatedgcn")
-            - 2 * 96  # the edges of the last layer
-            + 174 * 80
-            + (10 * 16 + 16)
-            + 13 * 96
-            + head(96, 10),
-        ),
-        (
-            "gps_medium",
-            OGB,
-            GRAPHS,
-            10 * released_layer(384, "gatedgcn")
-            - 2 * 384
-            + 174 * 364
-            + (2 * 16 + 16 * 20 + 20)
-            + 13 * 384
-            + head(384, 1),
-        ),
+        ("gps_zinc", ZINC, GRAPHS, 10, 64, 28, 4, 20, 28, True),
+        ("gps_peptides", OGB, TEN, 4, 96, 174, 13, 10, 16, False),
+        ("gps_medium", OGB, GRAPHS, 10, 384, 174, 13, 16, 20, True),
     ],
 )
-def test_numbers_of_weights(arch, schema, targets, expected):
+def test_numbers_of_weights(
+    arch, schema, targets, layers, d, atoms, bonds, steps, width, norm
+):
+    local = "gine" if arch == "gps_zinc" else "gatedgcn"
+    expected = layers * released_layer(d, local) - 2 * d * (local == "gatedgcn")
+    expected += atoms * (d - width) + bonds * d + head(d, len(targets.names))
+    expected += 2 * steps * norm + (steps + 1) * width
     assert num_weights(arch, schema, targets) == expected
 
 
@@ -102,36 +81,19 @@ def test_the_published_attention_dropout_of_zinc():
 @pytest.mark.parametrize(
     "options, fields",
     [
-        ({"node_encodings": "none"}, set()),
-        ({}, {"bond"}),
-        ({"node_encodings": "laplacian"}, {"lap_pe"}),
-        ({"node_encodings": "none", "attention": "bias"}, {"dist", "path_bond"}),
-        (
-            {"node_encodings": "none", "attention": "relations"},
-            {"relation_index", "relations"},
-        ),
-        ({"node_encodings": "none", "pair_encodings": "gaussians"}, {"pos"}),
-        ({"node_encodings": "none", "pair_encodings": "random_walks"}, {"bond"}),
+        ("node_encodings=none", ""),
+        ("", "bond"),
+        ("node_encodings=laplacian", "lap_pe"),
+        ("node_encodings=none attention=bias", "dist path_bond"),
+        ("node_encodings=none attention=relations", "relation_index relations"),
+        ("node_encodings=none pair_encodings=gaussians", "pos"),
+        ("node_encodings=none pair_encodings=random_walks", "bond"),
     ],
 )
 def test_fields(options, fields):
-    model = tiny_model("gps_zinc", **options)
+    model = tiny_model("gps_zinc", **options_of(options))
     common = {"x", "node_mask", "node_graph", "edge_index", "edge_bond"}
-    assert model.batch_spec.fields == common | fields
-
-
-@torch.no_grad()
-def test_sizes_of_what_other_options_bring():
-    model = tiny_model("gps_zinc", attention="bias", multi_hop_max_dist=3)
-    assert model.batch_spec.path_length == 3
-    assert model(make_batch(model, range(6))).isfinite().all()
-    model = tiny_model("gps_zinc", attention="relations", max_hop=3)
-    assert model.batch_spec.max_hop == 3
-    assert model(make_batch(model, range(6))).isfinite().all()
-    model = tiny_model("gps_zinc", node_encodings="laplacian:7")
-    assert model.batch_spec.lap_pe_dim == 7
-    model = tiny_model("gps_zinc", local_part="pna", towers=8)
-    assert model.encoder.layers[0].local.convolution.num_towers == 8
+    assert model.batch_spec.fields == common | {*fields.split()}
 
 
 @pytest.mark.parametrize("attention", ["plain", "bias", "relations"])

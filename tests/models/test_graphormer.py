@@ -8,11 +8,12 @@ from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules import LinearHead, TransformHead
 from graphormer_plugin.modules.layers.encoder_layer import gelu_float32
-from support.architectures import OGB, ZINC, num_weights
+from support.architectures import OGB, ZINC, num_weights, options_of
 
 # The first release had smaller tables for ZINC, some of them in the preset, and the
 # same as the second release elsewhere.
 ZINC_TABLES = dict(node_table_size=64, bond_table_size=64, num_edge_dis=40)
+LONG = pytest.mark.long
 OGB_TABLES = dict(node_table_size=512, bond_table_size=512, num_edge_dis=128)
 
 
@@ -28,12 +29,7 @@ def parameters(arch, schema, outputs=1, **options):
         ("graphormer_paper_small", OGB, OGB_TABLES, 1, 12.5e6),
         ("graphormer_paper_base", OGB, OGB_TABLES, 1, 47.1e6),
         pytest.param(
-            "graphormer_paper_deep",
-            OGB,
-            OGB_TABLES,
-            128,
-            119.5e6,
-            marks=pytest.mark.long,
+            "graphormer_paper_deep", OGB, OGB_TABLES, 128, 119.5e6, marks=LONG
         ),
     ],
 )
@@ -60,29 +56,19 @@ def tiny(schema=OGB, arch="graphormer_paper_slim", **options):
 @pytest.mark.parametrize(
     "options, fields",
     [
-        ({}, {"dist", "path_bond", "in_degree", "out_degree"}),
-        ({"edge_type": "single_hop"}, {"dist", "bond", "in_degree", "out_degree"}),
+        ("", "dist path_bond in_degree out_degree"),
+        ("edge_type=single_hop", "dist bond in_degree out_degree"),
+        ("edge_type=none node_encodings=degrees:512:0", "dist in_degree"),
+        ("node_relation=none node_encodings=none edge_type=node", "bond"),
         (
-            {"edge_type": "none", "node_encodings": "degrees:512:0"},
-            {"dist", "in_degree"},
-        ),
-        (
-            {"node_relation": "none", "node_encodings": "none", "edge_type": "node"},
-            {"bond"},
-        ),
-        (
-            {
-                "node_relation": "none",
-                "node_encodings": "laplacian",
-                "edge_type": "none",
-                "pair_encodings": "gaussians",
-            },
-            {"lap_pe", "pos"},
+            "node_relation=none node_encodings=laplacian edge_type=none "
+            "pair_encodings=gaussians",
+            "lap_pe pos",
         ),
     ],
 )
 def test_only_needed_fields_are_built(options, fields):
-    spec = tiny(**options).batch_spec
+    spec, fields = tiny(**options_of(options)).batch_spec, {*fields.split()}
     assert spec.fields == fields | {"x", "node_mask"}
     assert spec.path_length == (5 if "path_bond" in fields else 0)
     assert spec.max_dist == (253 if "dist" in fields else None)

@@ -61,9 +61,7 @@ def theirs(name):
 
 
 def joined(arrays, kind, name, shape):
-    parts = [
-        torch.from_numpy(arrays[f"{kind}/{word}"]).double() for word in theirs(name)
-    ]
+    parts = [torch.from_numpy(arrays[f"{kind}/{one}"]).double() for one in theirs(name)]
     return torch.cat(parts).view(shape)
 
 

@@ -58,7 +58,10 @@ gps_zinc attention=relations | encoder.relations.topology_value.num_embeddings -
 gps_zinc pair_encodings=gaussians | encoder.attn_bias.further.0.projection.in_features -> 128
 gps_zinc node_encodings=random_walks:7 | encoder.node_encoder.encodings.0.encoding.num_features -> 7
 gps_zinc node_encoding_dim=7 | encoder.node_encoder.encodings.0.projection.out_features
-gps_zinc node_encodings=laplacian | batch_spec.lap_pe_dim -> 8
+gps_zinc node_encodings=laplacian:7 | batch_spec.lap_pe_dim -> 7
+gps_zinc attention=bias multi_hop_max_dist=3 | batch_spec.path_length -> 3
+gps_zinc attention=relations max_hop=3 | batch_spec.max_hop -> 3
+gps_zinc local_part=pna towers=8 | encoder.layers.0.local.convolution.num_towers -> 8
 gps_zinc local_part=pna | encoder.layers.0.local.convolution.num_towers -> 4
 gps_zinc readout=max | readout
 gps_zinc head_style=wide | head -> ...
@@ -114,7 +117,7 @@ def part(model, path):
 @pytest.mark.parametrize("row", [*filter(None, ROWS.splitlines())])
 def test_an_option_reaches_its_part(row):
     words, place = row.split(" | ")
-    (arch, text), (path, _, expected) = words.split(" "), place.partition(" -> ")
+    (arch, text), (path, _, expected) = words.split(" ", 1), place.partition(" -> ")
     plain, model = tiny_model(arch), tiny_model(arch, **options_of(text))
     found = part(model, path)
     assert found != part(plain, path)

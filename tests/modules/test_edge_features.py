@@ -20,40 +20,33 @@ from graphormer_plugin.models import build_model
 from graphormer_plugin.modules.encoders.grpe import RelationEncoding
 from graphormer_plugin.modules.encodings.bond_encoder import EdgeEncoder, FeatureMap
 from graphormer_plugin.modules.encodings.vocabulary import model_row_labels
-from support.architectures import TINY, has_option
+from support.architectures import TINY, has_option, options_of
 
 C = 3
 SIZES = [7, 1, 4, 5]  # the second has no edges
-CASES = [
-    ("grpe_tiny", {}),
-    ("grpe_tiny", {"no_virtual_node": True, "pair_encodings": "random_walks"}),
-    ("grpe_tiny", {"independent_encodings": True, "key_from_row": True}),
-    ("grpe_tiny", {"no_edge_attention": True}),
-    ("graphormer_slim", {}),
-    (
-        "graphormer_slim",
-        {"edge_type": "single_hop", "node_encodings": "random_walks:3"},
-    ),
-    ("graphormer_slim", {"edge_type": "node"}),
-    ("cgt_zinc", {"node_encoding_dim": 4}),
-    ("cgt_zinc_rings", {"node_encoding_dim": 4}),
-    ("cgt_zinc_rings", {"node_encoding_dim": 4, "rings": "additive"}),
-    ("gt_zinc", {}),
-    ("gcn", {"edge_features": True}),
-    ("gat", {"edge_features": True}),
-    ("gine", {}),
-    ("gatedgcn", {}),
-    ("pna", {"towers": 4}),
-    ("gps_zinc", {"node_encoding_dim": 4}),
-    (
-        "gps_zinc",
-        {"node_encoding_dim": 4, "local_part": "gatedgcn", "attention": "bias"},
-    ),
-    (
-        "gps_zinc",
-        {"node_encoding_dim": 4, "local_part": "pna", "attention": "relations"},
-    ),
-]
+ROWS = """
+grpe_tiny
+grpe_tiny no_virtual_node pair_encodings=random_walks
+grpe_tiny independent_encodings key_from_row
+grpe_tiny no_edge_attention
+graphormer_slim
+graphormer_slim edge_type=single_hop node_encodings=random_walks:3
+graphormer_slim edge_type=node
+cgt_zinc node_encoding_dim=4
+cgt_zinc_rings node_encoding_dim=4
+cgt_zinc_rings node_encoding_dim=4 rings=additive
+gt_zinc
+gcn edge_features
+gat edge_features
+gine
+gatedgcn
+pna towers=4
+gps_zinc node_encoding_dim=4
+gps_zinc node_encoding_dim=4 local_part=gatedgcn attention=bias
+gps_zinc node_encoding_dim=4 local_part=pna attention=relations
+"""
+WORDS = [line.partition(" ") for line in ROWS.strip().splitlines()]
+CASES = [(arch, options_of(text)) for arch, _, text in WORDS]
 NAMES = [f"{arch}-{number}" for number, (arch, _) in enumerate(CASES)]
 
 

@@ -29,9 +29,7 @@ def test_steps_are_those_of_fairseq_adam():
     torch.manual_seed(0)
     start = torch.randn(5, dtype=torch.float64)
     weights = [torch.nn.Parameter(start.clone()) for _ in range(2)]
-    optimisers = [
-        make(kind, weight) for kind, weight in zip((FairseqAdam, AdamW), weights)
-    ]
+    optimisers = [make(kind, w) for kind, w in zip((FairseqAdam, AdamW), weights)]
     for step in range(6):
         grad = torch.randn(5, dtype=torch.float64)
         if step == 3:

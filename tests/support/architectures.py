@@ -91,9 +91,7 @@ OPTIONS = [
 def options_of(text):
     """Options as a person might write them: `rings=additive max_ring_size=5 full_graph`."""
     pairs = (word.partition("=") for word in text.split())
-    return {
-        name: yaml.safe_load(value) if equal else True for name, equal, value in pairs
-    }
+    return {key: yaml.safe_load(text) if equal else True for key, equal, text in pairs}
 
 
 VARIANTS = [

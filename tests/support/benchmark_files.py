@@ -36,6 +36,16 @@ class Code:
         return print, ("executed",)
 
 
+class Planted:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
 def splits_of(count, names=("train", "valid", "test")):
     """Every tenth row to each of the later splits, the rest to the first."""
     rows = np.arange(count)
@@ -59,9 +69,7 @@ def write_pcqm(root, smiles=SMILES, gaps=None, version=2):
     folder = root / ("pcqm4m-v2" if version == 2 else "pcqm4m_kddcup2021")
     hidden = ("test-dev", "test-challenge") if version == 2 else ("test",)
     splits = splits_of(len(smiles), ("train", "valid", *hidden))
-    gaps = (
-        [3 + 0.25 * (row % 7) for row in range(len(smiles))] if gaps is None else gaps
-    )
+    gaps = [3 + 0.25 * (n % 7) for n in range(len(smiles))] if gaps is None else gaps
     unlabelled = set(np.concatenate([splits[name] for name in hidden]).tolist())
     rows = [
         (row, string, "" if row in unlabelled else gap)

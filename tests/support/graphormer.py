@@ -4,6 +4,7 @@ import torch
 
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import GraphormerEncoder, GraphormerEncoderConfig
+from support.architectures import options_of
 from support.toy_graphs import NODE_DIMS, collate
 
 HEADS, DIM, STEPS = 4, 16, 3
@@ -11,37 +12,29 @@ BOND_DIMS = [3, 2]  # six joint types
 BOND_TYPES = 6
 
 # The rows of Table 5, and more.
-ABLATIONS = {
-    "plain": dict(node_relation="none", node_encodings="none", edge_type="none"),
-    "laplacian": dict(
-        node_relation="none", node_encodings="laplacian:2", edge_type="none"
-    ),
-    "spatial": dict(node_encodings="none", edge_type="none"),
-    "centrality": dict(edge_type="none"),
-    "via node": dict(edge_type="node"),
-    "via aggregation": dict(edge_type="aggregation"),
-    "via attention": dict(),
-    "single hop": dict(edge_type="single_hop"),
-    "undirected degree": dict(node_encodings="degrees:5:0"),
-    "edges without distances": dict(node_relation="none"),
-    "near only": dict(spatial_pos_max=2),
-    "short table": dict(num_spatial=4),
-    "random walk": dict(node_encodings="degrees,random_walks:3"),
-    "positions in space": dict(
-        pair_encodings="gaussians",
-        gaussian_kernels=5,
-        gaussian_types="ordered",
-        gaussian_node_factor=0.3,
-    ),
-    "post-norm": dict(pre_layernorm=False),
-    "released": dict(
-        pre_layernorm=True, encoder_normalize_before=True, final_norm=False
-    ),
-    "relu": dict(activation_fn="relu"),
-    "nodes only": dict(no_virtual_node=True, spatial_pos_max=2),
-    "nodes only, via aggregation": dict(no_virtual_node=True, edge_type="aggregation"),
+TABLE_5 = {
+    "plain": "node_relation=none node_encodings=none edge_type=none",
+    "laplacian": "node_relation=none node_encodings=laplacian:2 edge_type=none",
+    "spatial": "node_encodings=none edge_type=none",
+    "centrality": "edge_type=none",
+    "via node": "edge_type=node",
+    "via aggregation": "edge_type=aggregation",
+    "via attention": "",
+    "single hop": "edge_type=single_hop",
+    "undirected degree": "node_encodings=degrees:5:0",
+    "edges without distances": "node_relation=none",
+    "near only": "spatial_pos_max=2",
+    "short table": "num_spatial=4",
+    "random walk": "node_encodings=degrees,random_walks:3",
+    "positions in space": "pair_encodings=gaussians gaussian_kernels=5 "
+    "gaussian_types=ordered gaussian_node_factor=0.3",
+    "post-norm": "pre_layernorm=false",
+    "released": "pre_layernorm encoder_normalize_before final_norm=false",
+    "relu": "activation_fn=relu",
+    "nodes only": "no_virtual_node spatial_pos_max=2",
+    "nodes only, via aggregation": "no_virtual_node edge_type=aggregation",
 }
-
+ABLATIONS = {name: options_of(text) for name, text in TABLE_5.items()}
 
 SMALL = dict(
     encoder_layers=2,
@@ -64,10 +57,7 @@ def randomised(encoder):
 def make_encoder(final_norm=None, **options):
     torch.manual_seed(0)
     settings = dict(
-        multi_hop_max_dist=STEPS,
-        num_in_degree=5,
-        num_out_degree=6,
-        pre_layernorm=True,
+        multi_hop_max_dist=STEPS, num_in_degree=5, num_out_degree=6, pre_layernorm=True
     )
     schema = FeatureSchema(2, NODE_DIMS, BOND_DIMS)
     config = GraphormerEncoderConfig(**{**SMALL, **settings, **options})

@@ -65,9 +65,7 @@ def graphs_of(store):
     edges = ("edge_src", "edge_dst", "edge_bond", "edge_attr")
     for graph in range(len(store)):
         part = slice(*columns["edge_offset"][graph : graph + 2])
-        found = {
-            name: columns[name][part].tolist() for name in edges if name in columns
-        }
+        found = {n: columns[n][part].tolist() for n in edges if n in columns}
         part = slice(*columns["node_offset"][graph : graph + 2])
         yield {"x": columns["x"][part].tolist(), **found}
 

@@ -16,14 +16,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import predict
 from graphormer_plugin.data.graphs.conformers import atoms_text
 from support.springs import write_waters
-from support.training import (  # noqa: F401
-    TINY,
-    USER_DIR,
-    error,
-    logged,
-    run,
-    run_once,
-)
+from support.training import TINY, USER_DIR, error, logged, run, run_once  # noqa: F401
 
 ase = pytest.importorskip("ase", reason="pip install ase")
 build = pytest.importorskip("ase.build", reason="pip install ase")

@@ -365,9 +365,7 @@ def test_one_iterator_per_dataset(loaded):
 
 
 @pytest.mark.parametrize("max_sentences", [1, 2, 30])
-def test_an_update_has_the_same_graphs_on_any_number_of_processes(
-    loaded, max_sentences
-):
+def test_updates_have_the_same_graphs_on_any_number_of_processes(loaded, max_sentences):
     """Four times max_sentences of them, as processes, --update-freq or --batch-size."""
 
     def updates_of(shards, freq, batch_size, **more):

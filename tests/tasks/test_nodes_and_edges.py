@@ -158,11 +158,7 @@ def test_training_and_predictions(level, y, kind, names, loss, tmp_path, monkeyp
         written.append([[float(row[name]) for name in shown] for row in rows])
     (test,) = logged(log, "test")
     places = {"node": ["node"], "edge": ["source", "target"]}[level]
-    columns = [
-        *names,
-        *(f"{name}_target" for name in names),
-        *(shown if classes else []),
-    ]
+    columns = [*names, *(f"{n}_target" for n in names), *(shown if classes else [])]
     assert list(rows[0]) == ["row", *places, *columns]
     values, other = map(np.array, written)
     assert values == pytest.approx(other, abs=1e-5)

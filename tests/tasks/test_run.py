@@ -29,9 +29,7 @@ def test_amp_without_a_gpu_has_no_effect(caplog):
 
 def files(folder):
     """Content and time of every file."""
-    return {
-        path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()
-    }
+    return {one: (one.read_bytes(), one.stat().st_mtime_ns) for one in folder.iterdir()}
 
 
 @pytest.mark.parametrize(

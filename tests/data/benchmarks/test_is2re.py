@@ -1,6 +1,5 @@
 """Periodic systems in LMDB: the numbers of the released code, OC20's form, and no code."""
 
-import os
 import pickle
 
 import numpy as np
@@ -18,6 +17,7 @@ from graphormer_plugin.data.graphs.periodic import (
 )
 from graphormer_plugin.data.store.build import get_store
 from graphormer_plugin.data.tables.options import DatasetOptions
+from support.benchmark_files import Planted
 from support.golden import load_golden
 from support.lmdb_files import SPLITS, golden_entries, write_lmdb
 
@@ -105,16 +105,6 @@ def test_unknown_labels_and_tags(tmp_path):
     last = graphs_of(store, 1)
     assert np.isnan(last["displacement"]).all()
     assert counted_atoms(last["x"]).all()
-
-
-class Planted:
-    """Makes a file where it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.path),)
 
 
 def spoilt(entry, **values):

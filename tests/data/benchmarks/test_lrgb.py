@@ -20,11 +20,7 @@ def test_classes_and_splits(tmp_path, options, caplog):
     write_peptides(tmp_path)
     with caplog.at_level(logging.WARNING):
         store = get_store(options("peptides-func"))
-    assert [len(store.splits[name]) for name in ("train", "valid", "test")] == [
-        40,
-        4,
-        4,
-    ]
+    assert [len(store.splits[n]) for n in ("train", "valid", "test")] == [40, 4, 4]
     assert store.targets.names[0] == "antifungal" and store.targets.kind == "binary"
     expected = (np.arange(len(SMILES))[:, None] // 10 + np.arange(10)) % 2
     assert np.array_equal(store.target, expected)

@@ -132,9 +132,7 @@ class TestCsv:
     @pytest.mark.parametrize("target, sign", [("IC50", 1), ("pIC50", -1), ("MW", 0)])
     @pytest.mark.parametrize("relation", ["relation", "IC50_qualifier"])
     @pytest.mark.parametrize("header", ["{},IC50", "IC50,{}", "units,IC50,{}"])
-    def test_bounds_of_a_concentration(
-        self, read, caplog, target, sign, relation, header
-    ):
+    def test_bounds_of_amounts(self, read, caplog, target, sign, relation, header):
         """A larger concentration is a smaller negative logarithm, also in other units."""
         amounts = [1, 1000, 30, 5, 0.2]
         exponents = {"nM": 9, "uM": 6}
@@ -173,9 +171,7 @@ class TestCsv:
 
     def test_a_column_of_units(self, read, caplog):
         units = ["uM", "nM", "µM", "", "umol/l", "mM", "uM"]
-        rows = [
-            f"{s},{at},{unit},IC50\n" for at, (s, unit) in enumerate(zip(SMILES, units))
-        ]
+        rows = [f"{s},{at},{u},IC50\n" for at, (s, u) in enumerate(zip(SMILES, units))]
         text = "smiles,Standard Value,Standard Units,Standard Type\n" + "".join(rows)
         text = text.replace("C=C/C,3", "C=C/C,")  # without a label, and a unit
         target = {"target_columns": "Standard Value"}

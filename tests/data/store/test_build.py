@@ -338,9 +338,7 @@ class TestStores:
         with pytest.raises(DatasetError, match=message):
             get_store(rings())
 
-    def test_a_relative_folder_that_cannot_be_written(
-        self, rings, tmp_path, monkeypatch
-    ):
+    def test_a_relative_folder_that_is_read_only(self, rings, tmp_path, monkeypatch):
         def refuse(path, *_, **__):
             raise PermissionError(13, "Permission denied", os.path.abspath(path))
 

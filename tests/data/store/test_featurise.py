@@ -6,11 +6,7 @@ from rdkit import Chem, rdBase
 
 from graphormer_plugin.data import DatasetError
 from graphormer_plugin.data.graphs.smiles import captured_rdkit_log, parse_smiles
-from graphormer_plugin.data.store.featurise import (
-    featurise,
-    num_workers,
-    parse,
-)
+from graphormer_plugin.data.store.featurise import featurise, num_workers, parse
 
 
 class TestFeaturise:

@@ -134,9 +134,7 @@ def test_equals_the_published_implementation(name, request):
     output = model(batch)
     expected = torch.from_numpy(archive["output"])
     torch.testing.assert_close(output, expected, rtol=0, atol=1e-12)
-    graph_token = torch.stack(
-        [states[0][0][0][:, 0], *(out[:, 0] for _, out in states)]
-    )
+    graph_token = torch.stack([states[0][0][0][:, 0], *(x[:, 0] for _, x in states)])
     expected = torch.from_numpy(archive["graph_token_states"])
     torch.testing.assert_close(graph_token, expected, rtol=0, atol=1e-12)
 

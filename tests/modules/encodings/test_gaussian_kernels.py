@@ -62,10 +62,7 @@ def test_factor_and_shift_of_types_pair_by_pair(types, start):
 def test_outputs_depend_on_distances_alone(arch, types):
     torch.manual_seed(0)
     model = tiny_model(
-        arch,
-        pair_encodings="gaussians",
-        gaussian_types=types,
-        gaussian_node_factor=1.0,
+        arch, pair_encodings="gaussians", gaussian_types=types, gaussian_node_factor=1.0
     )
     check_distances_alone(model.double().eval(), 0.3)
 

@@ -83,9 +83,7 @@ def test_what_is_chosen_has_the_other_beside():
     asked = experiment_of(table, split)
     (run,), experiment = choose(runs, asked)
     assert (run.model, run.beside.model, experiment.model) == ("trees", "head", "trees")
-    assert [member.save_dir for member in experiment.model_runs()] == [
-        "replicate1/trees1"
-    ]
+    assert [one.save_dir for one in experiment.model_runs()] == ["replicate1/trees1"]
     for options in ({"model": "head"}, {"interval": "conformal"}, {"epochs": 1}):
         asked = experiment_of(table, split, **options)
         assert choose(runs, asked) == (runs, asked)

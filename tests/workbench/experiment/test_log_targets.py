@@ -62,9 +62,7 @@ def test_back_in_the_unit():
     assert np.array_equal(found.values[:, 1], logs[:, 1])
     assert np.array_equal(found.std[:, 1], std[:, 1])
     low, high = ends_of_interval(found.values[:, 0], found.std[:, 0], is_log=True)
-    again = [
-        ends_of_interval(*found[:2], 3.0, is_log=is_log) for is_log in (True, False)
-    ]
+    again = [ends_of_interval(*found[:2], 3.0, is_log=x) for x in (True, False)]
     ends = np.array(again[0])[:, :, 0]
     assert np.log10(ends) == pytest.approx(logs[:, 0] + [[-1.5, -0.3], [1.5, 0.3]])
     assert again[1][1][:, 1] == pytest.approx(logs[:, 1] + 3 * std[:, 1])
@@ -84,9 +82,7 @@ def test_a_measured_value_is_printed_as_it_was_read(text):
 
 
 def test_a_table_without_logarithms(write):
-    lines = [
-        [f"{'C' * (at + 1)}O", f"{y:.4g}", at] for at, y in enumerate(LABELS[:40, 1])
-    ]
+    lines = [[f"{'C' * (k + 1)}O", f"{y:.4g}", k] for k, y in enumerate(LABELS[:40, 1])]
     path = write(lines, ["smiles", "clearance", "log10 clearance"])
     asked = settings(path, target_columns=("clearance",))
     plain = learned_targets(read_table(asked), asked)

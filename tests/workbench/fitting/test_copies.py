@@ -7,10 +7,7 @@ from scipy.stats import norm
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
 from graphormer_plugin.workbench.fitting import marginal_likelihood
-from graphormer_plugin.workbench.fitting.copies import (
-    left_out_covariance,
-    measurements,
-)
+from graphormer_plugin.workbench.fitting.copies import left_out_covariance, measurements
 from graphormer_plugin.workbench.fitting.fit import fit_on_features
 from graphormer_plugin.workbench.fitting.gaussian_processes import GaussianProcesses
 from support.heads import WIDTH, features, fitted, labels, molecules, predictions_of
@@ -59,9 +56,7 @@ def test_a_copy_changes_nothing(rng, kind):
     for copies in ([], every[::2], np.tile(every, 2)):
         rows = np.concatenate([every, copies]).astype(int)
         texts = [smiles[row] for row in rows]
-        texts[COUNT:] = [
-            f"[H]{text}" if text[0] == "C" else text for text in texts[COUNT:]
-        ]
+        texts[COUNT:] = [f"[H]{one}" if one[0] == "C" else one for one in texts[COUNT:]]
         of_rows = {name: values[rows] for name, values in extras.items()}
         features_of = {name: values[rows] for name, values in raw.items()}
         of_rows["blocks"] = [*raw]
