@@ -12,14 +12,10 @@ from graphormer_plugin.modules.attention.chromatic import CHUNK
 from graphormer_plugin.modules.layers.derivatives import output_and_forces
 from graphormer_plugin.tasks.energy_forces import has_kinks
 from support.architectures import make_batch, tiny_model
+from support.samples import sample_of
 
-ENERGY = TargetSchema.of(
-    ["energy"],
-    mean=[0.0],
-    std=[2.0],
-    vector="forces",
-    atom_energies=[float(number) for number in range(7)],
-)
+FORCES = {"vector": "forces", "atom_energies": [*map(float, range(7))]}
+ENERGY = TargetSchema.of(["energy"], mean=[0.0], std=[2.0], **FORCES)
 STEP = 1e-5
 
 
@@ -116,14 +112,7 @@ def labelled(batch):
     forces[3] = torch.nan
     target = torch.randn(6, 1).double()
     target[2] = torch.nan
-    return {
-        "net_input": {"batch": batch},
-        "target": target,
-        "forces": forces,
-        "id": torch.arange(6),
-        "ntokens": 0,
-        "nsamples": 6,
-    }
+    return sample_of(target, batch, forces=forces)
 
 
 def test_gradient_of_the_loss(model):
@@ -217,17 +206,11 @@ def test_numbers():
     }
     batch["pos"][0, 1, 0] = 1.0
     batch["pos"][1, 0, 2] = 2.0
-    sample = {
-        "net_input": {"batch": batch},
-        # predicted: 2 * 0.5 + 1 + 3 = 5 and 2 * 2 + 3 = 7
-        "target": torch.tensor([[6.0], [4.0]]).double(),
-        # predicted: -2 along x, and -4 along z
-        "forces": torch.tensor(
-            [[[0.0, 0, 0], [-1, 0, 0]], [[0, 0, 4], [torch.nan] * 3]]
-        ).double(),
-        "ntokens": 3,
-        "nsamples": 2,
-    }
+    # predicted: -2 along x, and -4 along z
+    forces = torch.tensor([[[0.0, 0, 0], [-1, 0, 0]], [[0, 0, 4], [torch.nan] * 3]])
+    # predicted: 2 * 0.5 + 1 + 3 = 5 and 2 * 2 + 3 = 7
+    target = torch.tensor([[6.0], [4.0]]).double()
+    sample = sample_of(target, batch, forces=forces.double())
     loss_of = criterion(energy_weight=2.0, force_weight=6.0).eval()
     loss_of.keeps_outputs = True
     loss, size, log = loss_of(Springs(), sample)

@@ -17,6 +17,7 @@ from graphormer_plugin.criterions.metrics import (
 )
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.pyg import build_model, graph_loader
+from support.samples import sample_of
 
 
 def linked_graphs(count=8, seed=0):
@@ -74,13 +75,7 @@ def evaluated():
         logs = []
         loader = graph_loader(graphs, model, negatives=0, batch_size=batch_size)
         for batch, target in loader:
-            sample = {
-                "net_input": {"batch": batch},
-                "target": target.unsqueeze(-1),
-                "id": torch.arange(len(target)),
-                "ntokens": 1,
-                "nsamples": len(target),
-            }
+            sample = sample_of(target.unsqueeze(-1), batch)
             logs.append(criterion(model, sample)[2])
         return {n: sum(log[n] for log in logs) for n in ("ranking", "ranked", "loss")}
 
@@ -158,9 +153,7 @@ def test_ties_and_missing_numbers():
     nobody = torch.zeros(4, 4, dtype=torch.bool)
     # the mean of the ranks 2, 3 and 4; the first; last beside what is no number
     assert ranks(scores, targets, nobody).tolist() == [3, 1, 4, 4]
-    assert ranks(scores[:1], targets[:1], nobody[:1] | (scores[:1] == 3)).tolist() == [
-        2
-    ]
+    assert ranks(scores[:1], targets[:1], nobody[:1] | (scores[:1] == 3)).item() == 2
     noisy = scores[:1] + 1e-7 * torch.arange(4)
     assert ranks(noisy, targets[:1], nobody[:1]).tolist() == [3]
 

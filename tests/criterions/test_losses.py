@@ -17,6 +17,7 @@ from graphormer_plugin.criterions.mse_loss import MSELoss
 from graphormer_plugin.criterions.multiclass_cross_entropy import MulticlassCrossEntropy
 from graphormer_plugin.criterions.weighted_cross_entropy import WeightedCrossEntropy
 from graphormer_plugin.data.targets import TargetSchema
+from support.samples import sample_of
 
 NAN = math.nan
 VALUES = TargetSchema.of(["a", "b"], "eV", mean=[1.0, 2.0], std=[2.0, 4.0])
@@ -59,14 +60,8 @@ def run(loss_class, targets, output, target, training=True, **more):
     model = Fixed(output)
     classes = targets.level == "node" and targets.kind == "multiclass"
     target = torch.as_tensor(target, dtype=torch.int64 if classes else torch.float64)
-    sample = {
-        "id": torch.arange(len(target)),
-        "net_input": {"batch": {}},
-        "target": target.reshape(*np.shape(output)[:-1], -1),
-        "ntokens": 1,
-        "nsamples": len(target),
-        **more,
-    }
+    target = target.reshape(*np.shape(output)[:-1], -1)
+    sample = sample_of(target, **more)
     return criterion, model, *criterion(model, sample)
 
 
@@ -193,8 +188,7 @@ def test_low_precision_outputs_are_summed_in_float32(dtype):
 def test_fp16_keeps_the_standardisation():
     targets = TargetSchema.of(["a"], mean=[70000.123], std=[0.001])
     criterion = L1Loss(SimpleNamespace(targets=targets)).half()
-    sample = {"net_input": {"batch": {}}, "ntokens": 1, "nsamples": 1}
-    sample["target"] = torch.tensor([[70000.124]], dtype=torch.float64)
+    sample = sample_of(torch.tensor([[70000.124]], dtype=torch.float64))
     loss, _, logs = criterion(Fixed(torch.zeros(1, 1).half()), sample)
     assert loss.item() == pytest.approx(1.0, rel=1e-4)
     assert reported(criterion, [logs])["mae"] == pytest.approx(0.001, rel=1e-4)
@@ -388,9 +382,8 @@ def test_ranking_metrics_of_several_reports_are_those_of_all_rows(rng):
         parts.append(part)
     whole = Evaluation()
     whole.add(torch.arange(6), torch.as_tensor(output), torch.as_tensor(target))
-    together, at_once = reported(criterion, [logs], parts), reported(
-        criterion, [logs], [whole]
-    )
+    together = reported(criterion, [logs], parts)
+    at_once = reported(criterion, [logs], [whole])
     for name in ("roc_auc", "ap"):
         assert together[name] == at_once[name]
         assert 0.0 <= at_once[name] <= 1.0

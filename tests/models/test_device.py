@@ -21,6 +21,7 @@ from support.architectures import (
     rates_of,
     tiny_model,
 )
+from support.samples import sample_of
 
 DEVICES = ["cpu"]
 if torch.cuda.is_available():
@@ -56,8 +57,7 @@ def test_a_step_reads_no_value_of_a_tensor(arch, monkeypatch):
     model = tiny_model(arch).train().to("meta")
     batch = moved(make_batch(model, [0, 2, 3]), "meta")
     target = TARGET.to("meta")
-    sample = {"net_input": {"batch": batch}, "target": target}
-    sample |= {"id": torch.arange(3), "ntokens": 1, "nsamples": 3}
+    sample = sample_of(target, batch)
     loss, size, _ = L1Loss(SimpleNamespace(targets=TARGETS)).train()(model, sample)
     (loss / size).backward()
     GraphLoss(TARGETS)(model(batch), target).backward()

@@ -14,6 +14,7 @@ from graphormer_plugin.tasks.graph_prediction_with_flag import (
     GraphPredictionWithFlagConfig,
     GraphPredictionWithFlagTask,
 )
+from support.samples import sample_of
 
 B, N, D = 3, 5, 4
 
@@ -51,14 +52,7 @@ def make_sample():
     mask = torch.arange(N) < torch.tensor([[5], [2], [3]])
     x = torch.randn(B, N, D, generator=torch.Generator().manual_seed(0))
     target = torch.full((B, 1), 1e3, dtype=torch.float64)  # the residual's sign is sure
-    batch = {"x": x, "node_mask": mask}
-    return {
-        "id": torch.arange(B),
-        "net_input": {"batch": batch},
-        "target": target,
-        "nsamples": B,
-        "ntokens": int(mask.sum()),
-    }
+    return sample_of(target, {"x": x, "node_mask": mask})
 
 
 def train_step(task, model, sample, **options):
