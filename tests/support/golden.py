@@ -49,13 +49,12 @@ def load_golden(name: str, folder: Path = GOLDEN) -> dict[str, np.ndarray]:
     return arrays
 
 
-def golden_state(arrays: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
-    """Only the weights, as a checkpoint has them."""
-    return {
-        name.removeprefix("state/"): torch.from_numpy(value)
-        for name, value in arrays.items()
-        if name.startswith("state/")
-    }
+def golden_state(
+    arrays: dict[str, np.ndarray], prefix: str = "state/"
+) -> dict[str, torch.Tensor]:
+    """Only the weights, as a checkpoint has them, or what else has a prefix."""
+    names = [name for name in arrays if name.startswith(prefix)]
+    return {n.removeprefix(prefix): torch.as_tensor(arrays[n]) for n in names}
 
 
 def published_graphormer():

@@ -152,11 +152,7 @@ def test_equals_the_published_implementation(golden):
     same(after[1][ours], archive["pair_after_layer_1"], 1e-5)
 
     (output * torch.from_numpy(archive["weight"])).sum().backward()
-    gradients = {
-        name.removeprefix("grad/"): torch.from_numpy(archive[name])
-        for name in archive
-        if name.startswith("grad/")
-    }
+    gradients = golden_state(archive, "grad/")
     weights = dict(model.named_parameters())
     compared = 0
     for name, expected in translated(gradients).items():
