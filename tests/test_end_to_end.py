@@ -182,9 +182,7 @@ def test_validate_gives_the_number_of_the_training_run(
     more = ["--valid-subset", "test", "--dataset-name", str(other)]
     text = validate(checkpoint, *more)
     assert "other data" in text
-    assert logged(text, "test")[0]["test_mae"] == pytest.approx(
-        test["test_mae"], rel=1e-5
-    )
+    assert logged(text, "test")[0]["test_mae"] == pytest.approx(test["test_mae"], 1e-5)
 
 
 def test_validating_on_the_training_split_leaves_training_alone(
@@ -270,9 +268,8 @@ FLAG = "--task graph_prediction_with_flag --criterion l1_loss_with_flag --flag-m
 
 
 def test_bfloat16_trains_without_a_tpu(three_epochs, train):
-    plain, halves = logged(three_epochs[1], "train"), logged(
-        train("half", "--bf16"), "train"
-    )
+    plain = logged(three_epochs[1], "train")
+    halves = logged(train("half", "--bf16"), "train")
     assert len(plain) == 3
     for half, whole in zip(halves, plain, strict=True):
         assert half["train_loss"] == pytest.approx(whole["train_loss"], rel=0.05)

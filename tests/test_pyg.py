@@ -91,14 +91,9 @@ def test_equals_a_store(arch, level, kind, tmp_path):
     assert model.schema == store.schema
     assert model.targets == store.targets
     columns = store.columns | load_or_compute(store, model.batch_spec)
-    types_of_bonds = store.schema.num_bond_types
-    collator = GraphCollator(
-        columns,
-        store.target,
-        level=store.targets.level,
-        num_bond_types=types_of_bonds,
-        spec=model.batch_spec,
-    )
+    kinds = {"level": store.targets.level, "spec": model.batch_spec}
+    kinds["num_bond_types"] = store.schema.num_bond_types
+    collator = GraphCollator(columns, store.target, **kinds)
     sample = collator(np.arange(12))
     ((batch, target),) = graph_loader(graphs, model, batch_size=12)
     shape = [12] if level == "graph" else [12, batch["x"].shape[1]]
@@ -191,9 +186,8 @@ def test_classes_of_graphs(kind):
     else:
         labels = torch.arange(1, 12) % 3
         expected = torch.nn.functional.cross_entropy(output[1:], labels)
-    assert GraphLoss(model.targets)(output, target).item() == pytest.approx(
-        expected.item()
-    )
+    loss = GraphLoss(model.targets)(output, target)
+    assert loss.item() == pytest.approx(expected.item())
 
 
 @pytest.mark.parametrize("columns", [1, 2])
@@ -298,12 +292,8 @@ def test_model_of_a_checkpoint(tmp_path):
 
 def ogb_data(smiles):
     graph = parse_smiles(smiles)
-    arrays = {
-        "x": graph.x,
-        "edge_index": graph.edge_index,
-        "edge_attr": graph.edge_attr,
-    }
-    return Data(**{name: torch.from_numpy(array) for name, array in arrays.items()})
+    names = "x", "edge_index", "edge_attr"
+    return Data(**{name: torch.from_numpy(getattr(graph, name)) for name in names})
 
 
 @pytest.mark.parametrize(

@@ -77,9 +77,8 @@ def test_saved_folder(fitted, tmp_path):
         np.testing.assert_array_equal(other, values)
     table = pandas.DataFrame({"smiles": [*NEW, "C("]})
     table.to_csv(tmp_path / "new.csv", index=False)
-    assert (
-        predict.main([f"{folder}", f"{tmp_path}/new.csv", f"{tmp_path}/out.csv"]) == 0
-    )
+    files = [f"{tmp_path}/{name}.csv" for name in ("new", "out")]
+    assert predict.main([str(folder), *files]) == 0
     written = pandas.read_csv(tmp_path / "out.csv", keep_default_na=False)
     with pytest.warns(UserWarning, match=r"1 of 4 .* row 3, 'C\('"):
         ours = fitted.predict_table(table.set_index(np.arange(4) * 10))

@@ -87,9 +87,8 @@ def test_the_preset_is_the_published_network(norm, edges):
     targets = TargetSchema.of(["a", "b"])
     model = build_model("graphormer_base", imported.schema, targets, **sizes, **flags)
     model.double().load_state_dict(imported.state)
-    predictor = hub.Predictor(
-        [hub.Member(model, imported.schema, targets, OGBFeaturiser())]
-    )
+    member = hub.Member(model, imported.schema, targets, OGBFeaturiser())
+    predictor = hub.Predictor([member])
     smiles = [str(text) for text in archive["smiles"]]
     difference = np.abs(predictor.predict(smiles) - archive["output"]).max(1)
     tie_free = archive.get("tie_free", slice(None))

@@ -71,9 +71,7 @@ def test_model_without_attention(checkpoint, tmp_path, refused):
 def drawn(arguments, monkeypatch):
     """Groups of panels that the command draws."""
     seen = []
-    monkeypatch.setattr(
-        _explanation, "draw", lambda groups, kind: seen.append(groups) or b""
-    )
+    monkeypatch.setattr(_explanation, "draw", lambda x, _: seen.append(x) or b"")
     assert main(arguments) == 0
     return seen[0]
 
@@ -212,10 +210,8 @@ def test_substructures_of_a_user(checkpoint, tmp_path, refused, monkeypatch):
     for folder in folders:
         folder.mkdir()
         (folder / "stars.py").write_text(line + example)
-    options = (
-        f"--node-encoding-dim 4 --substructures stars --user-data-dir {folders[0]}"
-    )
-    path = checkpoint("cgt_zinc_rings", *options.split())
+    words = f"--node-encoding-dim 4 --substructures stars --user-data-dir {folders[0]}"
+    path = checkpoint("cgt_zinc_rings", *words.split())
     del rings_module.SUBSTRUCTURES["stars"]
     message = "unknown substructures 'stars'.*user_data_dir"
     with pytest.raises(ValueError, match=message):

@@ -90,11 +90,8 @@ def chosen(model):
 
 def test_files(folder):
     model = folder / "model"
-    assert chosen(model) == [
-        f"replicate{run}/finetune{member}/checkpoint_best.pt"
-        for run in (1, 2)
-        for member in (1, 2)
-    ]
+    runs = [f"replicate{run}/finetune{k}" for run in (1, 2) for k in (1, 2)]
+    assert chosen(model) == [f"{name}/checkpoint_best.pt" for name in runs]
     tables = (model / "results.txt").read_text().split("\n\n")
     (title, *table), (_, *spreads), worse = (text.splitlines() for text in tables)
     assert title == "Test molecules (* best)"
@@ -345,14 +342,8 @@ def test_words_weights_and_salts(quick, checkpoint, command, capsys, model, opti
         for end, word in ends.items()
     ]
     words = command("smiles,taste,trust", lines, *options, "--largest-fragment")
-    words += [
-        "--model",
-        model,
-        "--target-columns",
-        "taste",
-        "--class-names",
-        "sweet,sour,bitter",
-    ]
+    named = "--target-columns taste --class-names sweet,sour,bitter"
+    words += ["--model", model, *named.split()]
     words += ["--weight-column", "trust", "--class-weights", "balanced"]
     assert main([*words, "--start", checkpoint("grpe_tiny")]) == 0
     out = capsys.readouterr().out
@@ -500,9 +491,8 @@ def test_columns_beside_the_molecule(sixty, quick, capfd, refused, tmp_path):
         with pytest.raises(ValueError, match="the model reads pH beside the molecules"):
             predictor.predict(["CCCO"])
         new, output = tmp_path / "new.csv", tmp_path / "out.csv"
-        new.write_bytes(
-            "smiles;pH;Größe\nCCCO;9,0;1\nCCCBr;acid;\nCCCO;;\n".encode("latin-1")
-        )
+        text = "smiles;pH;Größe\nCCCO;9,0;1\nCCCBr;acid;\nCCCO;;\n"
+        new.write_bytes(text.encode("latin-1"))
         output.unlink(missing_ok=True)
         capfd.readouterr()
         assert predict.main([str(path), str(new), str(output)]) == 0
@@ -515,10 +505,8 @@ def test_columns_beside_the_molecule(sixty, quick, capfd, refused, tmp_path):
         new.write_text("smiles\nCCCO\n")
         line = refused(predict.main, path, new, tmp_path / "no.csv")
         assert "new.csv: no column 'pH'" in line
-    assert (
-        explain.main([str(path), "CCCO", str(tmp_path / "a.html"), "--target", "other"])
-        == 0
-    )
+    page = str(tmp_path / "a.html")
+    assert explain.main([str(path), "CCCO", page, "--target", "other"]) == 0
     text = (tmp_path / "a.html").read_text()
     (mean,) = predictor.typical_extra
     assert 2 < mean < 9 and f"Predictions are at pH {mean:.6g}, means of" in text
@@ -533,13 +521,8 @@ def test_columns_beside_the_molecule(sixty, quick, capfd, refused, tmp_path):
     assert first.startswith(f"CCCO\tother: {values[0]:.4g}") and " at pH 9" in first
     assert f" at pH {mean:.6g}" in second
     assert "left out: CCCO: column 'pH': 'acid' is not a number" in err
-    (oxygen,) = (
-        part
-        for part in contributions(
-            predictor, predictor.read(["CCCO"]), -1, np.array([9.0])
-        )
-        if part.atoms == (3,) and part.kind == "atoms"
-    )
+    parts = contributions(predictor, predictor.read(["CCCO"]), -1, np.array([9.0]))
+    (oxygen,) = [x for x in parts if x.atoms == (3,) and x.kind == "atoms"]
     assert oxygen.value == pytest.approx(values[0] - values[1])
 
 

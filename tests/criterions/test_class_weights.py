@@ -26,16 +26,9 @@ def task(kind="binary", names=("a",), num_classes=0):
 def table_task(tmp_path, lines, columns, name="a", **options):
     path = tmp_path / f"{name}.csv"
     path.write_text("\n".join(lines) + "\n")
-    return GraphPredictionTask(
-        GraphPredictionConfig(
-            dataset_name=str(path),
-            data_root=str(tmp_path / "data"),
-            target_columns=columns,
-            prepare_workers=1,
-            seed=1,
-            **options,
-        )
-    )
+    given = {"dataset_name": str(path), "data_root": str(tmp_path / "data"), "seed": 1}
+    given |= {"target_columns": columns, "prepare_workers": 1}
+    return GraphPredictionTask(GraphPredictionConfig(**given, **options))
 
 
 @pytest.fixture

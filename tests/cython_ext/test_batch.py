@@ -361,10 +361,8 @@ def test_order_of_edges():
 
 
 def test_without_the_compiled_kernels_one_line_says_what_to_do():
-    code = (
-        "import sys; sys.modules['cython_ext._batch'] = None; import cython_ext.codes"
-    )
-    words = [sys.executable, "-c", code]
+    run = "import sys; sys.modules['cython_ext._batch'] = None; import cython_ext.codes"
+    words = [sys.executable, "-c", run]
     result = subprocess.run(words, capture_output=True, text=True)
     assert result.returncode == 1
     last = result.stderr.splitlines()[-1]

@@ -54,9 +54,8 @@ def test_several_classes(rng, tmp_path):
     schema = TargetSchema.of(["taste"], kind="multiclass").with_classes(
         [["bitter", "sour", "sweet", "umami"]]
     )
-    head = fit_on_features(
-        raw, MoleculeFacts.of(smiles, parents=True), y, schema, blocks=["vectors"]
-    )
+    facts = MoleculeFacts.of(smiles, parents=True)
+    head = fit_on_features(raw, facts, y, schema, blocks=["vectors"])
     other = rng.normal(size=(200, WIDTH)).astype(np.float32)
     found = predictions_of(head, other)
     assert found.values.shape == found.std.shape == (200, 4)
@@ -68,13 +67,7 @@ def test_several_classes(rng, tmp_path):
     assert again.targets == schema
     np.testing.assert_array_equal(predictions_of(again, other).values, found.values)
     with pytest.raises(ValueError, match="label 1 of taste .* expected a class"):
-        fit_on_features(
-            raw,
-            MoleculeFacts.of(smiles, parents=True),
-            y + 2,
-            schema,
-            blocks=["vectors"],
-        )
+        fit_on_features(raw, facts, y + 2, schema, blocks=["vectors"])
 
 
 def test_further_columns(rng, tmp_path):
@@ -88,9 +81,8 @@ def test_further_columns(rng, tmp_path):
     again = read_head(tmp_path / "head.npz")
     assert again.extra_columns == ["pH", "T"] and not again.molecule_blocks
     new = rng.normal(size=(5, WIDTH)).astype(np.float32), (), rng.normal(size=(5, 2))
-    np.testing.assert_array_equal(
-        predictions_of(head, *new)[0], predictions_of(again, *new)[0]
-    )
+    pair = predictions_of(head, *new)[0], predictions_of(again, *new)[0]
+    np.testing.assert_array_equal(*pair)
     higher = predictions_of(again, new[0], (), new[2] + [1, 0]).values
     assert (higher > predictions_of(again, *new).values).all()
 

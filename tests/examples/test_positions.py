@@ -41,10 +41,8 @@ def folder(tmp_path_factory):
     logs = []
 
     def run(program, check):
-        words = [
-            *program[3:],
-            *(SMALL.split() if not logs else ["--log-format", "json"]),
-        ]
+        more = "--log-format json" if logs else SMALL
+        words = [*program[3:], *more.split()]
         logs.append(run_once(MAIN[program[2]], words))
 
     with pytest.MonkeyPatch.context() as patch:
@@ -96,9 +94,8 @@ def test_graphs_per_second(folder, monkeypatch, capsys):
     """A line with weights and two rates for each model."""
     out, _ = folder
     (store,) = out.glob("stores/*/")
-    monkeypatch.setattr(
-        graphs_per_second, "OURS", {"grpe_tiny": graphs_per_second.GAUSSIANS}
-    )
+    ours = {"grpe_tiny": graphs_per_second.GAUSSIANS}
+    monkeypatch.setattr(graphs_per_second, "OURS", ours)
     graphs_per_second.main([str(store), "", "--turns", "1", "--batch-size", "4"])
     header, line = capsys.readouterr().out.splitlines()
     name, *numbers = line.split("\t")

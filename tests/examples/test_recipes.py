@@ -204,9 +204,8 @@ def test_where_a_run_begins_belongs_to_it(lines, flags, tmp_path):
     grpe, one = "molhiv/grpe_standard", tmp_path / "one.pt"
     scratch = lines(grpe)
     assert "--finetune" not in scratch[0] and " --variant scratch " in scratch[1]
-    assert " --variant mine " in flags(
-        grpe, {"VARIANT": "mine", "SAVE_DIR": "", "SMOKE": "1"}
-    )
+    mine = {"VARIANT": "mine", "SAVE_DIR": "", "SMOKE": "1"}
+    assert " --variant mine " in flags(grpe, mine)
     one.touch()
     (refused,) = lines(grpe, PRETRAINED=str(one))
     assert f"is of {grpe} scratch, seed 1" in refused and f"from {one}" in refused

@@ -74,9 +74,8 @@ def test_a_file_of_that_name_is_given_as_a_path(tmp_path, monkeypatch):
         assert models_named([DEFAULT_START]).checkpoints == [start.path]
         assert read_checkpoint(DEFAULT_START).arch == "grpe_small"
         assert TablePredictor(DEFAULT_START).checkpoint == DEFAULT_START
-        assert TablePredictor(f"./{DEFAULT_START}").checkpoint == str(
-            tmp_path / DEFAULT_START
-        )
+        path = str(tmp_path / DEFAULT_START)
+        assert TablePredictor(f"./{DEFAULT_START}").checkpoint == path
         for name in (f"./{DEFAULT_START}", Path(DEFAULT_START)):
             with pytest.raises((OSError, ValueError), match="cut off|folder"):
                 hub.load(name)

@@ -132,9 +132,7 @@ def test_layers_take_smaller_steps_below(train, tmp_path, half):
     for name, rate in [("still", 1e-12), ("step", 1e-2)]:
         metrics.reset()
         train(name, *common, "--max-update", 1, "--lr", rate)
-    change = moved(
-        tmp_path / "still/checkpoint_last.pt", tmp_path / "step/checkpoint_last.pt"
-    )
+    change = moved(*(tmp_path / n / "checkpoint_last.pt" for n in ("still", "step")))
     wanted = {
         "head.weight": 1e-2,
         "encoder.final_norm.weight": 1e-2,

@@ -95,9 +95,8 @@ def test_a_graph_means_the_same_in_another_vocabulary(arch, options, schema):
     if schema.num_node_features > 2:  # what the new column adds is not learned yet
         dims = sum(schema.node_dims[:2])
         table = new.encoder.node_encoder.embedding.weight
-        assert torch.equal(
-            table[dims:], fresh["encoder.node_encoder.embedding.weight"][dims:]
-        )
+        added = fresh["encoder.node_encoder.embedding.weight"][dims:]
+        assert torch.equal(table[dims:], added)
         table[dims:] = 0
     assert (new(batch) - wanted).abs().max() < 1e-12
 
@@ -186,9 +185,8 @@ def test_the_same_targets_keep_their_head_and_its_units(arch, options, scales):
     new = make_model(SOURCE, targets=here, seed=1, **options).double().eval()
     batch = make_batch(old, SOURCE)
     wanted = there.restore(old(batch))
-    new.load_state_dict(
-        translate(old.state_dict(), new, start(targets=there), SOURCE, here)
-    )
+    weights = translate(old.state_dict(), new, start(targets=there), SOURCE, here)
+    new.load_state_dict(weights)
     assert here.restore(new(batch)).item() == pytest.approx(wanted.item(), abs=1e-12)
 
 
@@ -198,15 +196,9 @@ def test_the_head_is_kept_on_demand():
     weights = translate(old.state_dict(), new, start(), SOURCE, targets, keep_head=True)
     assert torch.equal(weights["head.weight"], old.state_dict()["head.weight"])
     one = TargetSchema.of(["c"])
+    small = make_model(SOURCE, targets=one)
     with pytest.raises(ValueError, match="2 outputs and this run 1"):
-        translate(
-            old.state_dict(),
-            make_model(SOURCE, targets=one),
-            start(),
-            SOURCE,
-            one,
-            keep_head=True,
-        )
+        translate(old.state_dict(), small, start(), SOURCE, one, keep_head=True)
 
 
 def test_half_precision():

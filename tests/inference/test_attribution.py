@@ -110,11 +110,8 @@ def test_biased():
     module, x = attention_and_input(BiasedAttention)
     module.out_proj = torch.nn.Identity()
     bias = torch.randn(3, 2, 5, 5, dtype=x.dtype)
-    check_sum(
-        module.attention_weights(x, bias),
-        module.qkv_proj(x).chunk(3, -1)[2],
-        module(x, bias),
-    )
+    value = module.qkv_proj(x).chunk(3, -1)[2]
+    check_sum(module.attention_weights(x, bias), value, module(x, bias))
 
 
 @pytest.mark.parametrize("biased", [False, True])
@@ -137,9 +134,8 @@ def test_relative(key_from_row, biased):
 
 @pytest.mark.parametrize("kind", ["chromatic", "mono", "additive"])
 def test_chromatic(kind):
-    module, x = attention_and_input(
-        ChromaticAttention, kind=kind, output_projection="none"
-    )
+    options = {"kind": kind, "output_projection": "none"}
+    module, x = attention_and_input(ChromaticAttention, **options)
     features = torch.randn(3, 5, 5, 6, dtype=x.dtype)
     att = torch.randn(6, 2 if kind == "mono" else 8, dtype=x.dtype)
     for memory in ("plain", "lean"):

@@ -125,9 +125,8 @@ def test_ends_have_the_numbers_of_the_source(name):
         edges = molecules.ends(Level.EDGE)[number].tolist()
         assert {*map(tuple, edges)} == bonds | {(j, i) for i, j in bonds}
         pairs = molecules.ends(Level.PAIR)[number]
-        assert {*map(frozenset, pairs.tolist())} == {
-            *map(frozenset, combinations(atoms, 2))
-        }
+        found = {*map(frozenset, pairs.tolist())}
+        assert found == {*map(frozenset, combinations(atoms, 2))}
         x = molecules.chunk.x[first : first + len(atoms), 0]
         elements = np.array([atom.GetAtomicNum() - 1 for atom in mol.GetAtoms()])
         graph_pairs = np.stack(np.triu_indices(len(atoms), 1), 1)

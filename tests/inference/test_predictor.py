@@ -56,13 +56,10 @@ def as_data(smiles):
 
 def batch_of(store, predictor, rows):
     """The same graphs through the store and the training data path."""
-    columns = dict(store.columns) | load_or_compute(store, predictor.model.batch_spec)
-    collator = GraphCollator(
-        columns,
-        store.target,
-        num_bond_types=store.schema.num_bond_types,
-        spec=predictor.model.batch_spec,
-    )
+    spec = predictor.model.batch_spec
+    columns = dict(store.columns) | load_or_compute(store, spec)
+    kinds = {"num_bond_types": store.schema.num_bond_types, "spec": spec}
+    collator = GraphCollator(columns, store.target, **kinds)
     dataset = GraphDataset(rows, store.sizes, collator)
     return dataset.collater(list(range(len(rows))))["net_input"]["batch"]
 
@@ -348,13 +345,7 @@ class TestVocabulary:
 
 
 class TestMolecules:
-    SMILES = [
-        "C[C@H](N)C(=O)O",
-        "c1ccccc1C(=O)[O-].[Na+]",
-        r"C/C=C\C(F)Cl",
-        "C",
-        "[2H]O",
-    ]
+    SMILES = r"C[C@H](N)C(=O)O c1ccccc1C(=O)[O-].[Na+] C/C=C\C(F)Cl C [2H]O".split()
 
     @pytest.mark.parametrize("change", [lambda mol: mol, Chem.AddHs])
     def test_they_are_their_smiles(self, change):

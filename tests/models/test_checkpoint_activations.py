@@ -12,14 +12,9 @@ assert len(TRANSFORMERS) == 8
 def passes_of(arch, checkpoint, **options):
     """Loss, gradients and statistics after two training passes, and bytes kept."""
     torch.manual_seed(0)
-    model = tiny_model(
-        arch,
-        encoder_layers=4,
-        dropout=0.2,
-        attention_dropout=0.2,
-        checkpoint_activations=checkpoint,
-        **options,
-    ).train()
+    rates = {"dropout": 0.2, "attention_dropout": 0.2}
+    options |= {"encoder_layers": 4, "checkpoint_activations": checkpoint}
+    model = tiny_model(arch, **rates, **options).train()
     batch = make_batch(model, range(6))
     kept = {}
 

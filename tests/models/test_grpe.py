@@ -30,12 +30,8 @@ def test_sizes_of_table_1():
     for size in ("tiny", "small", "standard", "large"):
         preset = ARCHITECTURES[f"grpe_{size}"].preset
         sizes[size] = tuple(preset.values())
-        assert list(preset) == [
-            "encoder_layers",
-            "encoder_embed_dim",
-            "encoder_ffn_embed_dim",
-            "encoder_attention_heads",
-        ]
+        names = "layers embed_dim ffn_embed_dim attention_heads".split()
+        assert list(preset) == [f"encoder_{name}" for name in names]
     assert sizes == {
         "tiny": (4, 64, 64, 8),
         "small": (12, 80, 80, 8),

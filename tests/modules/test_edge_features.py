@@ -209,9 +209,8 @@ def test_pairs_of_a_full_graph_have_no_features():
 def test_columns_of_features_are_labelled():
     """For fine-tuning on edges with other features."""
     for arch in ("grpe_tiny", "graphormer_slim", "cgt_zinc", "gt_zinc", "gine"):
-        model = tiny(
-            arch, REAL, **({"node_encoding_dim": 4} if arch == "cgt_zinc" else {})
-        )
+        more = {"node_encoding_dim": 4} if arch == "cgt_zinc" else {}
+        model = tiny(arch, REAL, **more)
         labels = model_row_labels(model, REAL, model.state_dict())
         found = [rows for rows in labels.values() if rows.dim == 1]
         assert found and all(len(rows.labels) == C for rows in found), arch

@@ -112,10 +112,8 @@ def tiny_model(arch, targets=TARGETS, **options):
     beside = models.ARCHITECTURES[arch].options()["node_encoding_dim"]
     sizes = {**TINY, "node_encoding_dim": min(4, beside), "towers": 4}
     sizes = {name: size for name, size in sizes.items() if has_option(arch, name)}
-    halving = any(
-        has_option(arch, n) for n in ("full_graph", "head_layers", "local_part")
-    )
-    if halving or arch in ("gat", "graphsage"):
+    wide = any(has_option(arch, n) for n in ("full_graph", "head_layers", "local_part"))
+    if wide or arch in ("gat", "graphsage"):
         sizes["encoder_embed_dim"] = 64  # ReLU at D / 4 in its head: some units die
     return build_model(arch, SCHEMA, targets, **{**sizes, **options})
 

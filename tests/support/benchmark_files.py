@@ -203,9 +203,7 @@ def pack(folder, archive, inside=""):
 def write_peptides(root, smiles=SMILES):
     """Write LRGB's table and split of Peptides-func; return the folder."""
     folder = root / "peptides-functional"
-    labels = [
-        [(row // 10 + number) % 2 for number in range(10)] for row in range(len(smiles))
-    ]
+    labels = [[(row // 10 + n) % 2 for n in range(10)] for row in range(len(smiles))]
     rows = [[*pair, "", str(row), 0] for pair, row in zip(enumerate(smiles), labels)]
     header = ["", "smiles", "peptide_seq", "labels", "identifier"]
     path = folder / "raw" / "peptide_multi_class_dataset.csv.gz"
@@ -227,13 +225,8 @@ def write_all(root):
         temporary = root.parent / f".tmp-{root.name}"
         shutil.rmtree(temporary, ignore_errors=True)
         parts = {"train": SMILES[:32], "val": SMILES[32:40], "test": SMILES[40:]}
-        write_zinc(
-            temporary,
-            {
-                name: [(smiles, 0.5 * len(smiles)) for smiles in part]
-                for name, part in parts.items()
-            },
-        )
+        pairs = {n: [(s, 0.5 * len(s)) for s in part] for n, part in parts.items()}
+        write_zinc(temporary, pairs)
         for version in (1, 2):
             write_pcqm(temporary, version=version)
         # Alternating within each split, so that every split has both classes.

@@ -28,9 +28,8 @@ def fitted(raw, smiles, y, kind="regression", num_classes=0, **options):
     names = [f"y{at}" for at in range(y.shape[1])]
     schema = TargetSchema.of(names, kind=kind, num_classes=num_classes)
     options = {"blocks": [*raw], **options}
-    return fit_on_features(
-        raw, MoleculeFacts.of(smiles, parents=True), y, schema, **options
-    )
+    facts = MoleculeFacts.of(smiles, parents=True)
+    return fit_on_features(raw, facts, y, schema, **options)
 
 
 def measured(raw, y, bounds=None):
@@ -41,12 +40,9 @@ def measured(raw, y, bounds=None):
 
 def predictions_of(head, vectors, smiles=(), extra=None):
     """Prediction for molecules, whose features are computed."""
-    return head.predict_features(
-        {
-            name: raw_features(name, vectors, smiles, extra)
-            for name in {*head.read_blocks, "vectors"}
-        }
-    )
+    names = {*head.read_blocks, "vectors"}
+    raw = {name: raw_features(name, vectors, smiles, extra) for name in names}
+    return head.predict_features(raw)
 
 
 def labels(raw, rng):

@@ -14,8 +14,6 @@ def write_file(path, content):
 
 def rows(path="out.csv"):
     """A dictionary for each row of a CSV file, which may be packed."""
-    packed = str(path).endswith(".gz")
-    with (gzip.open if packed else open)(
-        path, "rt", newline="", encoding="utf-8"
-    ) as file:
+    opener = gzip.open if str(path).endswith(".gz") else open
+    with opener(path, "rt", newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))

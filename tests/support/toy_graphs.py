@@ -33,12 +33,8 @@ def undirected_graph(n, edges, bond=1):
     """A graph of n equal nodes with these edges, all of one bond type."""
     both = sorted([(u, v) for u, v in edges] + [(v, u) for u, v in edges])
     src, dst = np.array(both, dtype=int).reshape(-1, 2).T
-    return {
-        "x": np.zeros((n, 2), int),
-        "src": src,
-        "dst": dst,
-        "bond": np.full(len(src), bond),
-    }
+    bonds = np.full(len(src), bond)
+    return {"x": np.zeros((n, 2), int), "src": src, "dst": dst, "bond": bonds}
 
 
 def permute(graph, order):
@@ -67,13 +63,8 @@ def collate(graphs, fields, num_bond_types=4, **options):
     for name in OPTIONAL_COLUMNS:
         if name in fields:
             columns[name] = column(name, np.float32)
-    batch = build_batch(
-        columns,
-        np.arange(len(graphs)),
-        fields,
-        num_bond_types=num_bond_types,
-        **options,
-    )
+    ids = np.arange(len(graphs))
+    batch = build_batch(columns, ids, fields, num_bond_types=num_bond_types, **options)
     return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 

@@ -227,20 +227,14 @@ def command(*arguments, cwd=None, **more):
     """A started `python`, whose standard output and error come together; more variables."""
     environment = {**server_environment(), **more}
     python = shutil.which("python", path=environment["PATH"])
-    return subprocess.Popen(
-        [python, *arguments],
-        cwd=cwd,
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    streams = {"stdout": subprocess.PIPE, "text": True}
+    return subprocess.Popen([python, *arguments], cwd=cwd, env=environment, **streams)
 
 
 def forked(function, *arguments):
     """A started copy of this process, which has all imports and runs a function."""
-    process = multiprocessing.get_context("fork").Process(
-        target=function, args=arguments
-    )
+    context = multiprocessing.get_context("fork")
+    process = context.Process(target=function, args=arguments)
     process.start()
     return process
 

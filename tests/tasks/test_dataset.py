@@ -137,15 +137,8 @@ def epoch_iterator():
     made = []
 
     def make_iterator(dataset, epoch=1, workers=0, shards=1, shard=0):
-        iterator = batch_iterator(
-            dataset,
-            max_sentences=32,
-            seed=1,
-            epoch=epoch,
-            num_workers=workers,
-            num_shards=shards,
-            shard_id=shard,
-        )
+        options = dict(max_sentences=32, seed=1, epoch=epoch, num_workers=workers)
+        iterator = batch_iterator(dataset, num_shards=shards, shard_id=shard, **options)
         made.append(iterator)
         return iterator
 

@@ -77,12 +77,8 @@ def test_predictor(trained, monkeypatch, tmp_path):
         lines = [*csv.DictReader(file)]
     atoms = [(row, atom) for row in rows for atom in range(len(frames[row]))]
     assert [(int(line["row"]), int(line["node"])) for line in lines] == atoms
-    for line, force, true in zip(
-        lines,
-        np.concatenate(forces),
-        np.concatenate([frames[row].get_forces() for row in rows]),
-        strict=True,
-    ):
+    labels = np.concatenate([frames[row].get_forces() for row in rows])
+    for line, force, true in zip(lines, np.concatenate(forces), labels, strict=True):
         for axis, *numbers in zip("xyz", force, true):
             name = f"forces_{axis}"
             written = [float(line[name]), float(line[f"{name}_target"])]

@@ -60,9 +60,8 @@ def folder_with(tmp_path, y="place", names=("place",), **says):
     folder.mkdir(exist_ok=True)
     says = {"level": "node", "kind": "regression", "target_names": names} | says
     words = ", ".join(f"{name}={value!r}" for name, value in says.items())
-    (folder / "paths.py").write_text(
-        DATASET.replace("Y)", f"{y})").replace("SAYS", words)
-    )
+    code = DATASET.replace("Y)", f"{y})").replace("SAYS", words)
+    (folder / "paths.py").write_text(code)
     return {"user_data_dir": str(folder), "data_root": str(tmp_path), "progress": False}
 
 
@@ -109,25 +108,14 @@ def test_labels_of_nodes_need_their_task(tmp_path):
         _ = task.store
 
 
-# Level, labels, their kind and names, options of the training.
+# Level, labels, their kind and names, the loss.
 CASES = [
-    ("node", "place", "regression", ["place"], "l1_loss"),
-    ("node", "both", "regression", ["place", "near"], "mse_loss"),
-    (
-        "node",
-        "small",
-        "binary",
-        ["end", "near"],
-        "binary_logloss --class-weights balanced",
-    ),
-    (
-        "edge",
-        "same",
-        "multiclass",
-        ["same"],
-        "multiclass_cross_entropy --lr 1e-2 --max-epoch 8",
-    ),
+    ("node", "place", "regression", "place", "l1_loss"),
+    ("node", "both", "regression", "place near", "mse_loss"),
+    ("node", "small", "binary", "end near", "binary_logloss --class-weights balanced"),
+    ("edge", "same", "multiclass", "same", "multiclass_cross_entropy"),
 ]
+STEPS = {"node": "--lr 1e-3 --max-epoch 3", "edge": "--lr 1e-2 --max-epoch 8"}
 WORDS = ["other", "one"]
 
 
@@ -136,13 +124,14 @@ WORDS = ["other", "one"]
 @pytest.mark.parametrize("level, y, kind, names, loss", CASES)
 def test_training_and_predictions(level, y, kind, names, loss, tmp_path, monkeypatch):
     """From the folder of a user to metrics, files and predictions."""
+    names = names.split()
     classes = {"class_names": [WORDS]} if kind == "multiclass" else {}
     options = folder_with(tmp_path, y, names, level=level, kind=kind, **classes)
     shared = f"--user-dir {USER_DIR} --task {level}_prediction --cpu --num-workers 0 "
     shared += f"--log-format json --data-root {tmp_path} --user-data-dir "
     shared += f"{tmp_path}/datasets --required-batch-size-multiple 1"
-    words = f"""{shared} --dataset-name paths {TINY} --optimizer adam --lr 1e-3
-        --max-epoch 3 --dropout 0 --attention-dropout 0 --batch-size 8 --no-progress-bar
+    words = f"""{shared} --dataset-name paths {TINY} --optimizer adam {STEPS[level]}
+        --dropout 0 --attention-dropout 0 --batch-size 8 --no-progress-bar
         --no-epoch-checkpoints --save-dir {tmp_path}/run --best-checkpoint-metric loss
         --criterion {loss}"""
     log = run(fairseq_train.cli_main, words.split(), monkeypatch)

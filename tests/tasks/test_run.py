@@ -88,9 +88,8 @@ def test_limits(changes, expected):
 
 def test_a_metric_that_should_rise(data, tmp_path, train, fresh_fairseq):
     path = tmp_path / "classes.csv"
-    path.write_text(
-        "smiles,y\n" + "".join(f"{'C' * n},{n % 2}\n" for n in range(1, 31))
-    )
+    lines = "".join(f"{'C' * n},{n % 2}\n" for n in range(1, 31))
+    path.write_text("smiles,y\n" + lines)
     train(
         "run",
         *("--dataset-name", path, "--target-columns", "y", "--target-kind", "binary"),

@@ -54,11 +54,8 @@ def test_pairs_are_near_in_space_and_far_along_bonds():
 
 
 def contacts(folder, source, **options):
-    return get_store(
-        DatasetOptions(
-            "contacts", source=source, data_root=str(folder), progress=False, **options
-        )
-    )
+    given = {"source": source, "data_root": str(folder), "progress": False}
+    return get_store(DatasetOptions("contacts", **given, **options))
 
 
 def test_a_table(tmp_path, caplog):

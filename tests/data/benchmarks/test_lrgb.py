@@ -41,9 +41,7 @@ def test_a_split_with_code_is_refused(tmp_path, options, capsys):
 def test_downloads_are_checked(tmp_path, options, monkeypatch):
     """A server may send a page instead of a file."""
     folder = write_peptides(tmp_path / "server")
-    served = [
-        file._replace(url=(folder / file.name).as_uri()) for file in lrgb.PEPTIDES.apart
-    ]
+    served = [x._replace(url=(folder / x.name).as_uri()) for x in lrgb.PEPTIDES.apart]
     monkeypatch.setitem(vars(lrgb.PEPTIDES), "apart", tuple(served))
     message = "md5 is .*, expected 701eb743e899f4d793f0e13c8fa5a1b4"
     with pytest.raises(DatasetError, match=message):
@@ -63,8 +61,5 @@ def test_the_official_files(shared_data):
     for file in lrgb.PEPTIDES.apart:
         lrgb.PEPTIDES.check_md5(folder / Path(file.name).name, file.md5)
     rows = lrgb.load_pickle((folder / SPLIT).read_bytes())
-    assert {name: len(part) for name, part in rows.items()} == {
-        "train": 10_873,
-        "val": 2_331,
-        "test": 2_331,
-    }
+    sizes = {name: len(part) for name, part in rows.items()}
+    assert sizes == {"train": 10_873, "val": 2_331, "test": 2_331}

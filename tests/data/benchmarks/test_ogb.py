@@ -155,10 +155,8 @@ def test_molhiv(tmp_path, options):
     assert store.target[:, 0].tolist() == labels[:, 0].tolist()
     assert store.splits["test"].tolist() == splits_of(49)["test"].tolist()
     dims = dict(zip(("node_dims", "bond_dims"), feature_dims()))
-    source = DatasetSource(
-        smiles=smiles, targets=labels, parser=parse_any_smiles, **dims
-    )
-    again = store_of(source)
+    one = DatasetSource(smiles=smiles, targets=labels, parser=parse_any_smiles, **dims)
+    again = store_of(one)
     assert list(graphs_of(again)) == list(graphs_of(store)) and len(store) == 49
 
 

@@ -82,9 +82,8 @@ def test_the_package(package, tmp_path):
         atoms = [table.GetAtomicNumber(element) - 1 for element in elements]
         assert store.columns["x"][rows, 0].tolist() == atoms
         pos = np.array(json.loads(package[number][2].replace(".,", ".0,")))
-        np.testing.assert_allclose(
-            store.columns["pos"][rows], pos - pos.mean(0), atol=1e-5
-        )
+        found = store.columns["pos"][rows]
+        np.testing.assert_allclose(found, pos - pos.mean(0), atol=1e-5)
         edges = np.diff(store.columns["edge_offset"])[number]
         assert edges == 2 * mol.GetNumBonds()
     assert store.schema.node_dims == feature_dims()[0]

@@ -221,10 +221,7 @@ class TestCsv:
     def test_an_empty_cell_of_the_split(self, read, caplog):
         text = "smiles,y,split\nC,1,train\nCC,2,\nCCC,3,valid\nCO,4, \n"
         splits = read(text).splits
-        assert {n: r.tolist() for n, r in splits.items()} == {
-            "train": [0],
-            "valid": [2],
-        }
+        assert {n: r.tolist() for n, r in splits.items()} == dict(train=[0], valid=[2])
         (line,) = caplog.messages
         assert line.endswith("2 rows with an empty cell in 'split' are in no split")
 
@@ -302,9 +299,7 @@ class TestCsv:
         more = ["CC,,soon\n", "CCC,,\n", "C(C,3,never\n", ",4,never\n"]
         given = {"split": "time:day", "skip_invalid": True}
         text = "smiles,y,day\n" + "".join(rows)
-        stores = [
-            get_store(options(text + "".join(lines), **given)) for lines in ([], more)
-        ]
+        stores = [get_store(options(text + "".join(x), **given)) for x in ([], more)]
         for name in ("train", "valid", "test"):
             assert np.array_equal(*(store.splits[name] for store in stores))
 

@@ -305,9 +305,8 @@ class TestCodeOfUsersThatRunsLate:
         path = tmp_path / "late_parser.py"
         path.write_text('def fails(*_):\n    return {}["nothing"]\n')
         monkeypatch.syspath_prepend(tmp_path)
-        source = DatasetSource(
-            **SMILES, parser=importlib.import_module("late_parser").fails
-        )
+        module = importlib.import_module("late_parser")
+        source = DatasetSource(**SMILES, parser=module.fails)
         with pytest.raises(DatasetError, match=f"parser failed at {path}:2: "):
             store_of(source, workers=2)
 
@@ -343,13 +342,8 @@ class TestStores:
             raise PermissionError(13, "Permission denied", os.path.abspath(path))
 
         monkeypatch.chdir(tmp_path)
-        with (
-            monkeypatch.context() as patch,
-            pytest.raises(
-                DatasetError,
-                match=r"^cannot keep prepared data in r/stores \(Permission",
-            ),
-        ):
+        message = r"^cannot keep prepared data in r/stores \(Permission"
+        with monkeypatch.context() as patch, pytest.raises(DatasetError, match=message):
             patch.setattr("graphormer_plugin.data.store.build.file_lock", refuse)
             get_store(replace(rings(), data_root="r"))
 

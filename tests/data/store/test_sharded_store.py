@@ -97,9 +97,7 @@ def test_batches_are_those_of_one_store(folder, whole, shards):
     sizes = dict(max_dist=5, max_hop=3, path_length=4, lap_pe_dim=3, max_ring_size=8)
     spec = BatchSpec(frozenset(FIELDS.keys() - OTHERS), **sizes)
     several = opened(folder, shards)
-    parts = [
-        {**one.columns, **compute_columns(one.columns, spec)} for one in several.stores
-    ]
+    parts = [{**x.columns, **compute_columns(x.columns, spec)} for x in several.stores]
     one = {**whole.columns, **compute_columns(whole.columns, spec)}
     kinds = {"num_bond_types": whole.schema.num_bond_types, "spec": spec}
     ids = np.array([80, 3, 50, 51, 0, 22, 23, 89, 44])
@@ -184,10 +182,7 @@ def test_splits_do_not_depend_on_the_shards():
     for count in (1, 7):
         parts = [Shard(number, count).rows(10_000) for number in range(1, count + 1)]
         for name, rows in expected.items():
-            found = [
-                rowwise_split(first, end - first, 3)[name] + first
-                for first, end in parts
-            ]
+            found = [rowwise_split(a, b - a, 3)[name] + a for a, b in parts]
             np.testing.assert_array_equal(np.concatenate(found), rows)
     assert abs(len(expected["train"]) - 8000) < 150
     assert abs(len(expected["valid"]) - 1000) < 100

@@ -20,15 +20,9 @@ from graphormer_plugin.data.tables.formats import (
 from support.stores import csv_dataset
 from support.tables import write_file
 
+NAMES = "smiles name NR-A NR-B SR-C".split()
 ROWS = [
-    {
-        "smiles": "C" * n + "O",
-        "name": f"n{n}",
-        "NR-A": str(n),
-        "NR-B": "",
-        "SR-C": "1.5",
-    }
-    for n in range(1, 11)
+    dict(zip(NAMES, ("C" * n + "O", f"n{n}", str(n), "", "1.5"))) for n in range(1, 11)
 ]
 BROKEN = Chem.MolToMolBlock(Chem.MolFromSmiles("CO")).replace(" O ", " Xx")
 

@@ -290,10 +290,8 @@ def test_auto_goes_by_the_memory_of_a_gpu(monkeypatch):
     encoder = make_encoder()
     for nodes, lean in (250, False), (251, True):
         x = torch.empty(1, nodes, 8)
-        on_gpu = SimpleNamespace(
-            device=torch.device("cuda"), shape=x.shape, numel=x.numel
-        )
-        assert encoder.lean(on_gpu) == lean
+        gpu = SimpleNamespace(device=torch.device("cuda"), shape=x.shape, numel=x.numel)
+        assert encoder.lean(gpu) == lean
 
 
 def test_pair_features_are_mapped_once():

@@ -215,9 +215,8 @@ def test_the_worst_labels_in_units_of_each_target():
     assert [*zip(worst.row, worst.target)] == [(45, 0), (47, 0), (46, 0)]
     # A molecule that two runs test counts once, where it is worse.
     other = run_of(table, labels + 1.5 * error)
-    worst = worst_predicted(
-        predicted_labels(table, [run_of(table, labels + error), other])
-    )[:3]
+    both = [run_of(table, labels + error), other]
+    worst = worst_predicted(predicted_labels(table, both))[:3]
     assert [*zip(worst.run, worst.row)] == [(1, 45), (1, 47), (1, 46)]
 
 
@@ -302,15 +301,10 @@ def test_errors_and_the_worst_in_them():
     run = run_of(table, LABELS + error, LABELS / 100, in_domain=np.arange(60) / 60)
     tested = predicted_labels(table, [run])
     tested = tested.assign(mark=[np.nan, np.nan, 1.0] + [np.nan] * 17)
-    for name, place in {
-        "parity": (42, 45),
-        "residuals": (42 / 60, 3),
-        "errors": (0.42, 3),
-    }.items():
-        _, draw = figures.PANELS[Kind.REGRESSION][name]
-        (axis,) = figures.panel_figure(
-            table.targets, tested, draw, Kind.REGRESSION
-        ).axes
+    places = {"parity": (42, 45), "residuals": (42 / 60, 3), "errors": (0.42, 3)}
+    for name, place in places.items():
+        _, draw = figures.PANELS["regression"][name]
+        (axis,) = figures.panel_figure(table.targets, tested, draw).axes
         drawn, ring, *_ = axis.lines
         assert [x[2] for x in drawn.get_data()] == pytest.approx(place)
         assert [text.get_text() for text in axis.texts] == ["1"]

@@ -50,9 +50,8 @@ def search(tmp_path, monkeypatch):
         )
         bar = tqdm(disable=True, total=0)
         more = {} if start else {"start": None}
-        return searching.search(
-            replace(experiment, warn=search.warned.append, bar=bar, **more)
-        )
+        changed = replace(experiment, warn=search.warned.append, bar=bar, **more)
+        return searching.search(changed)
 
     search.folder, search.tried, search.warned = tmp_path, [], []
     return search

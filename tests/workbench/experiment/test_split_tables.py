@@ -243,9 +243,8 @@ def test_a_column_of_folds_is_a_cross_validation(read):
     assert len(splits) == 8
     for number, split in enumerate(splits[:4]):
         assert sorted(split.rows["test"]) == [number, number + 4, number + 8]
-        assert sorted(split.rows["valid"]) == sorted(
-            (number + 1) % 4 + np.array([0, 4, 8])
-        )
+        following = (number + 1) % 4 + np.array([0, 4, 8])
+        assert sorted(split.rows["valid"]) == sorted(following)
         assert len(split.rows["train"]) == 6
 
 

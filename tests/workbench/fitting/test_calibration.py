@@ -64,9 +64,8 @@ def test_conformal_factor(rng, coverage, count):
     scores = rng.standard_cauchy((40_000, count + 1)) ** 2
     factors = np.array([conformal_factor(row[1:], coverage) for row in scores])
     error = 4 * np.sqrt(coverage * (1 - coverage) / len(scores))
-    assert (
-        -error < (scores[:, 0] <= factors).mean() - coverage < 1 / (count + 1) + error
-    )
+    covered = (scores[:, 0] <= factors).mean() - coverage
+    assert -error < covered < 1 / (count + 1) + error
     least = least_scores(coverage)
     assert np.isfinite(conformal_factor(scores[0, :1].repeat(least), coverage))
     assert conformal_factor(scores[0, :1].repeat(least - 1), coverage) == np.inf
@@ -135,11 +134,8 @@ def test_spread_scores(rng):
     assert found["rank_of_error"] == pytest.approx(rank, rel=1e-12)
     unknown = spread_scores(np.append(errors, np.nan), np.append(std, 1))
     assert unknown == found
-    for undefined in (
-        spread_scores(errors[:1], std[:1]),
-        spread_scores(errors, 0 * std),
-    ):
-        assert np.isnan([*undefined.values()]).all()
+    for none in (spread_scores(errors[:1], std[:1]), spread_scores(errors, 0 * std)):
+        assert np.isnan([*none.values()]).all()
     assert np.isnan(spread_scores(errors, np.ones(200))["rank_of_error"])
 
 

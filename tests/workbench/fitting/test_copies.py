@@ -60,13 +60,8 @@ def test_a_copy_changes_nothing(rng, kind):
         of_rows = {name: values[rows] for name, values in extras.items()}
         features_of = {name: values[rows] for name, values in raw.items()}
         of_rows["blocks"] = [*raw]
-        head = fit_on_features(
-            features_of,
-            MoleculeFacts.of(texts, parents=True),
-            y[rows],
-            schema,
-            **of_rows,
-        )
+        facts = MoleculeFacts.of(texts, parents=True)
+        head = fit_on_features(features_of, facts, y[rows], schema, **of_rows)
         assert len(head) == COUNT
         found.append(predictions_of(head, *new))
     for other in found[1:]:
@@ -118,9 +113,8 @@ def test_which_rows_are_of_one_molecule():
     texts = ["C[C@H](O)F", "C[C@@H](O)F", "CC(O)F", "F/C=C/F", "F/C=C\\F"]
     texts += ["O=c1cc[nH]cc1", "Oc1ccncc1", "CN", "CN.Cl", "CCN"]
     texts += ["C[NH3+]", "CN.O", "[13CH3]N", "[2H]C([2H])([2H])N", "O=C1C=C[N-]C=C1"]
-    *_, found = np.unique(
-        MoleculeFacts.of(texts, parents=True).parent, return_inverse=True
-    )
+    facts = MoleculeFacts.of(texts, parents=True)
+    *_, found = np.unique(facts.parent, return_inverse=True)
     same = [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 3, 3, 3, 3, 2]
     assert np.array_equal(found[:, None] == found, np.equal.outer(same, same))
 
@@ -181,11 +175,8 @@ def test_a_label_that_stereoisomers_repeat_counts_once(rng, kind):
     for isomers in (1, 2):
         vectors = np.concatenate([raw["vectors"], near][:isomers], dtype="f4")
         of_rows = {name: np.tile(x, (isomers, 1)) for name, x in extras.items()}
-        rows = (
-            MoleculeFacts.of(smiles * isomers, parents=True),
-            np.tile(y, (isomers, 1)),
-            schema,
-        )
+        facts = MoleculeFacts.of(smiles * isomers, parents=True)
+        rows = facts, np.tile(y, (isomers, 1)), schema
         of_rows["blocks"] = ["vectors"]
         head = fit_on_features({"vectors": vectors}, *rows, **of_rows)
         found.append(predictions_of(head, new))
@@ -215,10 +206,8 @@ def test_stereoisomers_are_left_out_of_each_others_scores(rng):
         for row in range(40):
             kept = molecule[known] != molecule[row]
             inside = own[np.ix_(kept, kept)] + noise * np.eye(kept.sum())
-            expected = matrix[row, known[kept]] @ np.linalg.solve(
-                inside, standard[kept]
-            )
-            assert head.raw["scores"][row, target] == pytest.approx(expected, abs=1e-5)
+            wanted = matrix[row, known[kept]] @ np.linalg.solve(inside, standard[kept])
+            assert head.raw["scores"][row, target] == pytest.approx(wanted, abs=1e-5)
 
 
 def test_replicates(rng):

@@ -91,9 +91,8 @@ def test_columns_beside_the_molecule(tmp_path):
 def test_no_rows(predictor, table, found):
     """Engines call it with none, to know the columns."""
     assert predictor(table.slice(0, 0)).schema.equals(found.schema)
-    assert predictor(table.slice(0, 0).to_pandas()).columns.tolist() == (
-        found.column_names
-    )
+    empty = predictor(table.slice(0, 0).to_pandas())
+    assert empty.columns.tolist() == found.column_names
     assert list(predictor(iter([]))) == []
 
 
