@@ -301,10 +301,11 @@ def test_errors_and_the_worst_in_them():
     run = run_of(table, LABELS + error, LABELS / 100, in_domain=np.arange(60) / 60)
     tested = predicted_labels(table, [run])
     tested = tested.assign(mark=[np.nan, np.nan, 1.0] + [np.nan] * 17)
+    shown = table.targets, tested
     places = {"parity": (42, 45), "residuals": (42 / 60, 3), "errors": (0.42, 3)}
     for name, place in places.items():
-        _, draw = figures.PANELS["regression"][name]
-        (axis,) = figures.panel_figure(table.targets, tested, draw).axes
+        _, draw = figures.PANELS[Kind.REGRESSION][name]
+        (axis,) = figures.panel_figure(*shown, draw, Kind.REGRESSION).axes
         drawn, ring, *_ = axis.lines
         assert [x[2] for x in drawn.get_data()] == pytest.approx(place)
         assert [text.get_text() for text in axis.texts] == ["1"]
