@@ -30,6 +30,7 @@ class Level(StrEnum):
     EDGE = "edge"
     PAIR = "pair"  # of nodes, joined or not, that has a label
     MATRIX = "matrix"  # all pairs of nodes of a graph, in a row each
+    SET = "set"  # edges that a field brings, see `offset_of`
 
     __repr__ = str.__repr__  # messages show the word
 
@@ -113,6 +114,14 @@ def user_column(level: Level, name: str) -> str:
     return f"{level}.{name}"
 
 
+def offset_of(column: str, level: Level) -> str:
+    """Column with the first row of each graph in a column of a level. Every field that brings
+    edges has an offset of its own."""
+    if level is not Level.SET:
+        return level.offset
+    return f"{column.rpartition('.')[0]}.offset"
+
+
 def register_attribute(name: str) -> None:
     """Read an attribute of PyG's ``Data`` into a column; see `attribute_column`."""
     column = attribute_column(name)
@@ -133,7 +142,9 @@ def column_type(name: str) -> ColumnType:
     """The column of a name. Those of users say their level, registered or not: a store keeps
     them for a process that does not register them."""
     if name not in COLUMNS and "." in name:
-        level, _ = name.split(".")
+        level, *_, last = name.split(".")
+        if (level, last) == (Level.SET, "offset"):
+            return COLUMNS[Level.MATRIX.offset]
         return ColumnType(Level(level), _FLOAT32, is_attribute=True)
     return COLUMNS[name]
 
@@ -163,11 +174,13 @@ def ends_of(columns: Columns) -> np.ndarray:
     return np.stack([columns[name] for name in ENDS], -1).astype(np.int64)
 
 
-def rows_of_graphs(columns: Columns, graph_ids: np.ndarray, level: Level) -> np.ndarray:
-    """Rows of some graphs in columns of a level, graph after graph."""
+def rows_of_graphs(
+    columns: Columns, graph_ids: np.ndarray, level: Level, column: str = ""
+) -> np.ndarray:
+    """Rows of some graphs in columns of a level, or in one of `Level.SET`, graph after graph."""
     if level is Level.GRAPH:
         return graph_ids
-    _, rows = ranges_of_graphs(columns[level.offset], graph_ids)
+    _, rows = ranges_of_graphs(columns[offset_of(column, level)], graph_ids)
     return rows
 
 

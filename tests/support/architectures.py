@@ -11,6 +11,8 @@ from torch.overrides import TorchFunctionMode
 
 from cython_ext import build_batch
 from graphormer_plugin import models
+from graphormer_plugin.data.batches.collator import registered_field
+from graphormer_plugin.data.batches.fields import FIELDS
 from graphormer_plugin.data.batches.fields.field_cache import compute_columns
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
@@ -193,15 +195,18 @@ def check_distances_alone(model, step):
 
 def batch_of(columns, ids, spec, schema):
     """Tensors that a model reads, of stored and cached columns."""
+    ids = np.asarray(ids)
+    own = {name: FIELDS[name].column for name in spec.fields if FIELDS[name].column}
     arrays = build_batch(
         columns,
-        np.asarray(ids),
-        spec.fields - {"ends"},
+        ids,
+        spec.fields - {"ends"} - own.keys(),
         num_bond_types=schema.num_bond_types,
         max_hop=spec.max_hop,
         max_dist=spec.max_dist,
         path_length=spec.path_length,
     )
+    arrays |= {n: registered_field(columns, column, ids) for n, column in own.items()}
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 

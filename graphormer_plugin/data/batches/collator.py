@@ -22,8 +22,8 @@ from graphormer_plugin.data.columns import (
     Level,
     column_type,
     ends_of,
+    offset_of,
     rows_of_graphs,
-    user_column,
 )
 from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, node_split_number
 from graphormer_plugin.data.graphs.graph_columns import (
@@ -72,6 +72,9 @@ class GraphCollator:
         self.spec = spec
         self.negatives = negatives
         self.unreleased = 0
+        # Kept, because a worker that was spawned does not know the fields of a user.
+        known = {name: FIELDS[name].column for name in spec.fields}
+        self.registered = {name: column for name, column in known.items() if column}
 
     def __call__(
         self, graph_ids: NDArray[np.int64], split: str = "", epoch: int = 0
@@ -113,9 +116,7 @@ class GraphCollator:
             numbers = self.edge_numbers if one_store else numbered_edges(columns)
             columns = columns | {"edge_bond": numbers[0]}
             num_bond_types = numbers[1]
-        registered = {
-            name: FIELDS[name].per for name in self.spec.fields if FIELDS[name].per
-        }
+        registered = self.registered
         arrays = build_batch(
             columns,
             ids,
@@ -141,8 +142,8 @@ class GraphCollator:
         if "ends" in self.spec.fields:
             padded = {n: padded_rows(labelled, self.level, n, rows) for n in ENDS}
             arrays["ends"] = ends_of(padded)
-        for name, level in registered.items():
-            arrays[name] = padded_rows(columns, level, user_column(level, name), ids)
+        for name, column in registered.items():
+            arrays[name] = registered_field(columns, column, ids)
         if self.spec.number_edges:
             number_in_batch(arrays, columns["edge_offset"], ids)
         offsets = columns["node_offset"]
@@ -229,6 +230,20 @@ def number_in_batch(
             shape = (-1, *[1] * (numbers.ndim - 1))
             numbers += np.where(numbers, first.reshape(shape), np.int32(0))
             arrays[name] = numbers
+
+
+def registered_field(columns: Columns, column: str, ids: NDArray[np.int64]) -> NDArray:
+    """A field that a user has registered, of some graphs; nodes of edges are numbered as in
+    ``edge_index``."""
+    level = column_type(column).level
+    if level is not Level.SET:
+        return padded_rows(columns, level, column, ids)
+    values = columns[column][rows_of_graphs(columns, ids, level, column)]
+    if values.dtype.kind == "f":  # numbers of edges, not their nodes
+        return values
+    nodes, own = columns[Level.NODE.offset], columns[offset_of(column, level)]
+    first = np.cumsum([0, *(nodes[ids + 1] - nodes[ids])[:-1]])
+    return values.T + np.repeat(first, own[ids + 1] - own[ids])
 
 
 def padded_edges(columns: Columns, ids: NDArray[np.int64]) -> NDArray[np.int64]:

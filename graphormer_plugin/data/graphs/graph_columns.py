@@ -12,6 +12,7 @@ from graphormer_plugin.data.columns import (
     Columns,
     Level,
     column_type,
+    offset_of,
     ranges_of_graphs,
 )
 from graphormer_plugin.data.graphs.chunk import GraphChunk
@@ -139,16 +140,14 @@ def columns_of_graphs(
         label_level: what the labels are of, if ``target`` is among the columns.
     """
     taken = {}
-    rows = {Level.GRAPH: graph_ids}
-    for level in Level:
-        if level.offset in columns:
-            taken[level.offset], rows[level] = ranges_of_graphs(
-                columns[level.offset], graph_ids
-            )
+    rows = {Level.GRAPH.offset: graph_ids}
+    for name in columns.keys() - RING_COLUMNS:
+        if column_type(name).is_offset:
+            taken[name], rows[name] = ranges_of_graphs(columns[name], graph_ids)
     for name, column in columns.items():
         if name not in taken and name not in RING_COLUMNS:
             level = column_type(name).level or label_level
-            taken[name] = np.asarray(column)[rows[level]]
+            taken[name] = np.asarray(column)[rows[offset_of(name, level)]]
     if "ring_offset" in columns:
         taken["ring_offset"], rings = ranges_of_graphs(
             columns["ring_offset"], graph_ids

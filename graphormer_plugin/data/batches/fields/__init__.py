@@ -3,7 +3,7 @@
 ``B`` graphs, ``N`` nodes after padding (of the largest graph of the batch), ``E`` edges of
 the whole batch, ``F`` columns (of nodes in ``x``, of edges in ``edge_attr``), ``L`` path
 length, ``k`` eigenvectors, ``R`` relations that occur in the batch, ``K`` numbers of each
-graph that join the output layer.
+graph that join the output layer, ``M`` edges of the whole batch that a field brings.
 
 A model states the fields that it needs in a `BatchSpec`; the collator builds
 these and no others. In training the task adds ``seed``, int64 ``[B]``: where random
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from cython_ext.codes import MAX_HOPS
 from graphormer_plugin.components import matching
-from graphormer_plugin.data.columns import Level
 
 
 @dataclass(frozen=True)
@@ -26,14 +25,14 @@ class Field:
         dtype: NumPy names; alternatives are separated by ``|``.
         padding: value of the entries that belong to no node; None if there are none.
         meaning: one line.
-        per: what has a row of a field that a user has registered; None for the others.
+        column: stored column of a field that a user has registered; empty for the others.
     """
 
     shape: str
     dtype: str
     padding: str | None
     meaning: str
-    per: Level | None = None
+    column: str = ""
 
 
 FIELDS: dict[str, Field] = {

@@ -88,9 +88,16 @@ def compute_columns(columns: Columns, spec: BatchSpec) -> Columns:
     """Compute in memory the columns that the fields of `spec` need besides `columns`."""
     _check_columns(columns, spec)
     made = {}
-    for field in sorted(spec.fields & CACHED_FIELDS.keys()):
-        made |= CACHED_FIELDS[field].compute(columns, spec, None)
+    for cached in _cached_fields(spec):
+        made |= cached.compute(columns, spec, None)
     return made
+
+
+def _cached_fields(spec: BatchSpec) -> dict[CachedField, str]:
+    """What is computed for a spec, and a field of it each: a field that brings edges has two."""
+    return {
+        CACHED_FIELDS[name]: name for name in sorted(spec.fields & CACHED_FIELDS.keys())
+    }
 
 
 def load_or_compute(store: GraphStore, spec: BatchSpec) -> Columns:
@@ -103,8 +110,7 @@ def load_or_compute(store: GraphStore, spec: BatchSpec) -> Columns:
     """
     _check_columns(store.columns, spec)
     made = {}
-    for field in sorted(spec.fields & CACHED_FIELDS.keys()):
-        cached = CACHED_FIELDS[field]
+    for cached, field in _cached_fields(spec).items():
         folder = store.path.with_name(f"{store.path.name}.{cached.key(spec)}")
         # Fingerprint of the files: graphs do not depend on splits.
         record = {"fingerprint": store.manifest["fingerprint"]}

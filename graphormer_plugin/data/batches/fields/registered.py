@@ -1,4 +1,4 @@
-"""Batch fields of users: numbers of each graph, node or pair of nodes.
+"""Batch fields of users: numbers of each graph, node, pair of nodes or edge, and edges.
 
 A function in a folder that ``--user-dir`` or ``--user-data-dir`` names computes them from a
 graph, once per store (`field_cache`):
@@ -26,6 +26,7 @@ from graphormer_plugin.data.columns import (
     Columns,
     Level,
     attribute_column,
+    offset_of,
     register_attribute,
     user_column,
 )
@@ -42,8 +43,9 @@ _SHAPES = {
     Level.GRAPH: "[B, ...]",
     Level.NODE: "[B, N, ...]",
     Level.MATRIX: "[B, N, N, ...]",
+    Level.SET: "[M, ...]",
 }
-_LEVELS = dict(zip(("graph", "node", "pair"), _SHAPES))
+_LEVELS = dict(zip(("graph", "node", "pair", "edge"), _SHAPES))
 # Columns that the function gets if the data have them.
 _FEATURES = ("x", "pos", "edge_attr", "edge_bond")
 _functions: dict[str, Function] = {}
@@ -58,11 +60,15 @@ def register_field(
     ``[n, F]`` and, where the data have them, ``pos`` ``[n, 3]``, ``edge_attr`` (real
     features ``[E, columns]``) or ``edge_bond`` (joint type of the categories ``[E]``), and the
     attributes that it ``reads``. It returns finite numbers: ``[...]`` of the graph, ``[n, ...]``
-    of its nodes, or ``[n, n, ...]`` of pairs. The dimensions in place of the dots are the
-    same for all graphs. The results are kept beside the store, 4 bytes a number, and
-    computed again after a change of the function's file or folder.
+    of its nodes, ``[n, n, ...]`` of pairs, or ``[E, ...]`` of its edges. The dimensions in
+    place of the dots are the same for all graphs. The results are kept beside the store, 4
+    bytes a number, and computed again after a change of the function's file or folder.
 
-    A name has letters, digits and ``_``; ``per`` is ``graph``, ``node`` or ``pair``. The
+    A field per edge may bring edges: the function then returns their nodes, integers ``[2, M]``,
+    and numbers ``[M, ...]``, such as ``np.empty((M, 0))``. Its edges are the field
+    ``NAME_index``, int64 ``[2, M]`` with the numbers of nodes of ``edge_index``.
+
+    A name has letters, digits and ``_``; ``per`` is ``graph``, ``node``, ``pair`` or ``edge``. The
     attributes that a field ``reads`` are PyG's ``Data``'s, float32: with a row per edge if
     ``edge`` is in the name (``edge_weight``), else per node. Data are prepared with them while
     the field is registered.
@@ -78,23 +84,32 @@ def register_field(
     def _register(function: Function) -> Function:
         earlier = _functions.get(name)
         again = earlier is not None and is_made_again(earlier, function)
-        if name in FIELDS and not again:
-            raise ValueError(f"field {name!r} exists already")
+        brings = level is Level.SET
+        names = (name, f"{name}_index")[: 1 + brings]
+        if not again and (taken := [one for one in names if one in FIELDS]):
+            raise ValueError(f"field {taken[0]!r} exists already")
         _functions[name] = function
         for attribute in reads:
             register_attribute(attribute)
         meaning = (function.__doc__ or name).partition("\n")[0]
-        FIELDS[name] = Field(_SHAPES[level], "float32", "0", meaning, level)
         code = code_hash(function)
-        columns = [user_column(level, name)]
-        if level is Level.MATRIX:
-            columns.append(level.offset)
-        CACHED_FIELDS[name] = CachedField(
+        column = user_column(level, name)
+        columns = [column]
+        if brings:
+            columns = [f"{column}.numbers", f"{column}.ends"]
+        padding = None if brings else "0"
+        FIELDS[name] = Field(_SHAPES[level], "float32", padding, meaning, columns[0])
+        if brings:
+            FIELDS[names[1]] = Field("[2, M]", "int64", None, meaning, columns[1])
+        if level in (Level.MATRIX, Level.SET):
+            columns.append(offset_of(columns[0], level))
+        cached = CachedField(
             key=lambda spec: f"field.{name}",
             columns=tuple(columns),
             compute=partial(_compute, name, level, function, tuple(reads)),
             version=lambda spec: code,
         )
+        CACHED_FIELDS.update(dict.fromkeys(names, cached))
         return function
 
     return _register
@@ -109,11 +124,12 @@ def _compute(
     spec: BatchSpec,
     progress: str | None,
 ) -> Columns:
-    """The columns of a field, with a row for each graph, node or pair."""
-    dimensions = list(_SHAPES).index(level)
+    """The columns of a field, with a row for each graph, node, pair or edge."""
+    brings = level is Level.SET
+    dimensions = 1 if brings else list(_SHAPES).index(level)
     sizes = np.diff(columns["node_offset"])
     offset = np.cumsum([0, *sizes**dimensions], dtype=np.int64)
-    rows = None
+    rows, sets = None, []
     if lacking := [read for read in reads if attribute_column(read) not in columns]:
         raise DatasetError(
             f"the field {field} reads {lacking[0]}, which these graphs do not have; data that "
@@ -139,7 +155,11 @@ def _compute(
                 edge_index=edges_of_graph(columns, graph),
                 **attributes_of_graph,
             )
-            values = np.asarray(function(graph_object), np.float32)
+            values = function(graph_object)
+            if brings:
+                ends, values = _edges(graph, graph_object, values)
+                size = len(ends)
+            values = np.asarray(values, np.float32)
             rest = values.shape[dimensions:] if rows is None else rows.shape[1:]
             expected = (size,) * dimensions + rest
             if values.shape != expected or not np.isfinite(values).all():
@@ -148,9 +168,41 @@ def _compute(
                     f"{list(expected)} of finite numbers"
                 )
         if rows is None:
-            rows = np.empty((int(offset[-1]), *rest), np.float32)
-        rows[offset[graph] : offset[graph + 1]] = values.reshape(-1, *rest)
-    computed = {user_column(level, field): rows}
+            rows = np.empty((0 if brings else int(offset[-1]), *rest), np.float32)
+        if brings:
+            sets.append((ends, values))
+        else:
+            rows[offset[graph] : offset[graph + 1]] = values.reshape(-1, *rest)
+    column = user_column(level, field)
+    if brings:
+        ends, numbers = zip(*sets)
+        return {
+            f"{column}.ends": np.concatenate(ends),
+            f"{column}.numbers": np.concatenate(numbers),
+            f"{column}.offset": np.cumsum([0, *map(len, ends)], dtype=np.int64),
+        }
+    computed = {column: rows}
     if level is Level.MATRIX:
         computed[level.offset] = offset
     return computed
+
+
+def _edges(graph: int, of: SimpleNamespace, result: Any) -> tuple[np.ndarray, Any]:
+    """Nodes of edges, int32 [M, 2], and numbers of what a function returns for a graph."""
+    if not isinstance(result, tuple):
+        return of.edge_index.T.astype(np.int32), result
+    ends, numbers = result
+    ends = np.asarray(ends)
+    fits = ends.ndim == 2 and len(ends) == 2
+    if (
+        not fits
+        or ends.size
+        and (
+            ends.dtype.kind not in "iu" or ends.min() < 0 or ends.max() >= of.num_nodes
+        )
+    ):
+        raise ValueError(
+            f"graph {graph}: edges of shape {list(ends.shape)}, expected [2, M] of nodes "
+            f"0..{of.num_nodes - 1}"
+        )
+    return ends.T.astype(np.int32), numbers

@@ -1,5 +1,7 @@
 """Fields that a user registers: computed, kept and collated."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -20,7 +22,7 @@ from graphormer_plugin.data.graphs.graph_columns import ShardColumns, columns_of
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
 from support.stores import random_chunk, store_of, write
 
-NAMES = ("size", "degree", "product")
+NAMES = ("size", "degree", "product", "length", "cycle")
 
 
 @pytest.fixture(autouse=True)
@@ -55,13 +57,24 @@ def calls():
         places = np.arange(graph.num_nodes)
         return np.stack([places[:, None] + 0 * places, places[:, None] - places], -1)
 
+    @register_field("length", per="edge")
+    def length(graph):
+        calls["length"] += 1
+        return graph.edge_index[1] - graph.edge_index[0]
+
+    @register_field("cycle", per="edge")
+    def cycle(graph):
+        calls["cycle"] += 1
+        places = np.arange(graph.num_nodes)
+        return np.stack([places, np.roll(places, 1)]), np.stack([places, -places], 1)
+
     return calls
 
 
-def edited(name, function):
+def edited(name, function, per="node"):
     """Registers a function in place of that of the fixture, as after an edit."""
     function.__qualname__ = registered._functions[name].__qualname__
-    register_field(name, per="node")(function)
+    register_field(name, per=per)(function)
 
 
 @pytest.fixture
@@ -70,7 +83,9 @@ def store(tmp_path):
 
 
 def spec():
-    return BatchSpec(frozenset({"x", "node_mask", *NAMES}))
+    return BatchSpec(
+        frozenset({"x", "node_mask", "node_graph", "edge_index", "cycle_index", *NAMES})
+    )
 
 
 def batch_of(columns, ids, target=None):
@@ -94,6 +109,12 @@ def check(batch, store, ids):
             for j in range(N):
                 expected = [i, i - j] if i < n and j < n else [0, 0]
                 assert batch["product"][place, i, j].tolist() == expected
+    source, target = batch["edge_index"]
+    assert batch["length"].tolist() == (target - source).tolist()
+    first = np.cumsum([0, *sizes])
+    ring = [(a + i, a + (i - 1) % n) for n, a in zip(sizes, first) for i in range(n)]
+    assert batch["cycle_index"].T.tolist() == [[*pair] for pair in ring]
+    assert batch["cycle"].tolist() == [[i, -i] for n in sizes for i in range(n)]
 
 
 def test_batches(calls, store):
@@ -102,7 +123,7 @@ def test_batches(calls, store):
         check(batch_of(columns, list(ids), store.target), store, list(ids))
     assert set(calls.values()) == {6}
     field = FIELDS["product"]
-    assert field.meaning == "Products of positions." and field.per == "matrix"
+    assert field.meaning == "Products of positions."
     assert str(batch_of(columns, [0], store.target)["size"].dtype) == "torch.float32"
 
 
@@ -136,6 +157,14 @@ def test_several_stores(calls, tmp_path, store):
         assert batch["size"][place].equal(alone["size"][0])
         assert batch["degree"][place, :n].equal(alone["degree"][0])
         assert batch["product"][place, :n, :n].equal(alone["product"][0])
+        of_graph = batch["node_graph"][batch["cycle_index"][0]] == place
+        first = (batch["node_graph"] < place).sum()
+        for name in ("cycle_index", "cycle", "edge_index", "length"):
+            rows = of_graph if "cycle" in name else None
+            if rows is None:
+                rows = batch["node_graph"][batch["edge_index"][0]] == place
+            part = batch[name][..., rows] if "index" in name else batch[name][rows]
+            assert (part - first * ("index" in name)).equal(alone[name])
         assert not batch["product"][place, n:].any()
 
 
@@ -154,11 +183,42 @@ def test_wrong_results(calls, store, result, message):
         load_or_compute(store, spec())
 
 
+@pytest.mark.parametrize(
+    "ends, values, words",
+    [
+        ([[0, 1]], 2, "edges of shape [1, 2], expected [2, M] of nodes 0.."),
+        ([[0], [99]], 1, "edges of shape [2, 1]"),
+        ([[0], [-1]], 1, "edges of shape [2, 1]"),
+        ([[0.0], [1.0]], 1, "edges of shape [2, 1]"),
+        ([[0], [1]], 2, "graph 0: shape [2, 3], expected [1, 3]"),
+    ],
+)
+def test_wrong_edges(calls, store, ends, values, words):
+    edited("cycle", lambda graph: (ends, np.zeros((values, 3))), "edge")
+    with pytest.raises(ValueError, match=re.escape(words)):
+        load_or_compute(store, spec())
+
+
+def test_edges_are_computed_once_and_joined_anywhere(calls, tmp_path, store):
+    """Also where their numbers have no dimension, and in a worker that knows no field."""
+    edited("cycle", lambda graph: (np.empty((2, 0)), np.empty((0, 0))), "edge")
+    spec = BatchSpec(frozenset({"cycle", "cycle_index", "node_mask"}))
+    columns = store.columns | load_or_compute(store, spec)
+    collator = GraphCollator(columns, store.target, num_bond_types=60, spec=spec)
+    del FIELDS["cycle"], FIELDS["cycle_index"]
+    batch = collator(np.array([3, 1]))["net_input"]["batch"]
+    assert batch["cycle"].shape == (0, 0) and batch["cycle_index"].shape == (2, 0)
+
+
 def test_wrong_names(calls):
     with pytest.raises(ValueError, match="field 'dist' exists already"):
         register_field("dist", per="pair")(lambda graph: np.zeros((2, 2)))
-    with pytest.raises(ValueError, match="per 'edge': expected .* graph|node|pair"):
-        register_field("length", per="edge")
+    with pytest.raises(ValueError, match="field 'edge_index' exists already"):
+        register_field("edge", per="edge")(lambda graph: np.zeros((2, 2)))
+    with pytest.raises(
+        ValueError, match=r"per 'bond': expected .* graph\|node\|pair\|"
+    ):
+        register_field("length", per="bond")
     with pytest.raises(ValueError, match="field 'a.b'"):
         register_field("a.b", per="node")
 
