@@ -1,0 +1,48 @@
+"""Expander edges: those of the released code, and the same wherever a graph is."""
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.data.batches.fields import BatchSpec
+from graphormer_plugin.data.batches.fields.expander import (
+    expander_edges,
+    register_expander,
+    spectral_gap,
+)
+from graphormer_plugin.data.batches.fields.field_cache import compute_columns
+from support.golden import load_golden
+
+KINDS = {"random": "Random-d", "hamiltonian": "Hamiltonian"}
+FIELD = "random_expander_3"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_to_the_released_code(kind):
+    arrays = load_golden("exphormer_expander")
+    keys = [name for name in arrays if name.startswith(f"expander/{KINDS[kind]}/")]
+    assert len(keys) == 8
+    for key in keys:
+        nodes, degree = map(int, key.split("/")[2:])
+        found = expander_edges(nodes, degree, kind, np.random.default_rng(0))
+        assert np.array_equal(found.T, arrays[key]), key
+        gap = arrays[key.replace("expander", "gap", 1)]
+        assert nodes <= 10 or abs(spectral_gap(nodes, found) - gap) < 1e-9
+
+
+def edges_of(*sizes):
+    """Expander edges of cycles of these sizes."""
+    register_expander(FIELD)
+    cycles = [np.stack([np.arange(n), np.roll(np.arange(n), 1)]) for n in sizes]
+    offset = np.cumsum([0, *sizes])
+    columns = dict.fromkeys(("node_offset", "edge_offset"), offset)
+    columns |= zip(("edge_src", "edge_dst"), np.concatenate(cycles, 1))
+    made = compute_columns(columns, BatchSpec({FIELD, f"{FIELD}_index"}))
+    ends, *rest = np.split(made[f"set.{FIELD}.ends"], made[f"set.{FIELD}.offset"][1:-1])
+    return [ends, *rest]
+
+
+def test_edges_follow_from_the_graph():
+    first, small, other = edges_of(24, 4, 25)
+    assert len(first) == 2 * 3 * 24 and len(small) == 12 and len(other) == 150
+    assert all(map(np.array_equal, edges_of(25, 24), (other, first)))
+    assert len({tuple(map(tuple, edges.tolist())) for edges in edges_of(11, 12)}) == 2
