@@ -28,3 +28,13 @@ cgt() {
         "${adam[@]}" --clip-norm 1 --weight-decay 1e-5 \
         $(cosine 1e-3 "$(scaled_epochs 5)") "$@"
 }
+
+# exphormer FLAGS...: configs/Exphormer at 1b43962. Its 8 eigenvectors enter GatedGCN
+# (EquivStableLapPE), here the nodes; its rate changes per epoch, here per update.
+exphormer() {
+    ARCH="exphormer_$DATASET"
+    paper_budget 150 16
+    recipe --criterion multiclass_cross_entropy \
+        "${adam[@]}" --clip-norm 1 --weight-decay 1e-5 \
+        $(cosine 1e-3 "$(scaled_epochs 5)") "$@"
+}

@@ -13,6 +13,8 @@ from graphormer_plugin.modules.attention.compiled import plain_attention
 from graphormer_plugin.modules.attention.edge import (
     EdgeAttention,
     EdgeScores,
+    GivenEdgeAttention,
+    GivenEdges,
     ScoreOutput,
 )
 from graphormer_plugin.modules.attention.formula import RelationTables
@@ -135,6 +137,8 @@ __all__ = [
     "GatedGraphConvolution",
     "DistanceKernels",
     "GaussianKernels",
+    "GivenEdgeAttention",
+    "GivenEdges",
     "GraphTransformerEncoder",
     "GraphTransformerEncoderConfig",
     "GraphTransformerLayer",

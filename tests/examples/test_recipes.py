@@ -28,9 +28,9 @@ METRICS |= dict.fromkeys(("pcqm4mv2_subset", "qm9_gap_subset", "is2re"), "mae")
 METRICS |= {row["recipe"].split("/")[0]: row["metric"] for row in PAPERS}
 SYSTEMS = {"Ying 2021": "graphormer", "Park 2022": "grpe"}
 SYSTEMS |= {"Menegaux 2023": "csa", "Dwivedi 2021": "gt", "Tönshoff 2023": "gcn"}
-SYSTEMS |= {"Kim 2022": "tokengt", "Ma 2023": "grit"}
+SYSTEMS |= {"Kim 2022": "tokengt", "Ma 2023": "grit", "Shirzad 2023": "exphormer"}
 NOTES = {"gt": "graph_transformer.txt", "tokengt": "tokengt.md"}
-NOTES |= dict.fromkeys(("gcn", "grit"), "hybrids.md")
+NOTES |= dict.fromkeys(("gcn", "grit", "exphormer"), "hybrids.md")
 # Rows of ablations that no table prints, see the headers of the scripts.
 UNPRINTED = {
     "csa_neighbours": {("zinc/cgt_zinc_rings", name) for name in ("neighbours", "all")},

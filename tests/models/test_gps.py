@@ -53,8 +53,11 @@ def test_numbers_of_weights(
 
 
 def test_published_number_of_weights():
-    """GPS-medium has 19.4M."""
+    """GPS-medium has 19.4M, and the layers of Exphormer 435,200 on Peptides-func."""
     assert round(num_weights("gps_medium", OGB, GRAPHS) / 1e5) == 194
+    layers = build_model("exphormer_peptides_func", OGB, TEN).encoder.layers
+    unread = 2 * 64  # edges of the last layer
+    assert sum(weight.numel() for weight in layers.parameters()) + unread == 435_200
 
 
 def test_presets():
@@ -62,6 +65,11 @@ def test_presets():
         ("gps_zinc", 10, 64, 4, "gine", "sum"),
         ("gps_peptides", 4, 96, 4, "gatedgcn", "mean"),
         ("gps_medium", 10, 384, 16, "gatedgcn", "mean"),
+        ("exphormer_pattern", 4, 40, 4, "gatedgcn", "mean"),
+        ("exphormer_cluster", 20, 32, 8, "gatedgcn", "mean"),
+        ("exphormer_cifar10", 5, 40, 4, "gatedgcn", "mean"),
+        ("exphormer_mnist", 5, 40, 4, "gatedgcn", "mean"),
+        ("exphormer_peptides_func", 8, 64, 4, "gatedgcn", "mean"),
     ):
         model = build_model(arch, ZINC, GRAPHS)
         assert len(model.encoder.layers) == layers

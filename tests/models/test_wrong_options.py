@@ -73,6 +73,12 @@ gps_zinc local_part=pna towers=5 | not a multiple of 5 towers
 gps_zinc activation_fn=tanh | unknown activation_fn 'tanh', expected relu|gelu
 gps_zinc head_style=linear | unknown head_style 'linear', expected mlp|wide
 gps_zinc attention=linear | unknown attention 'linear', expected plain|bias|relations
+gps_zinc edge_sets=random_expander:5 | edge_sets and virtual_nodes only work with attention edges
+gps_zinc attention=edges edge_sets=random_expander:0 | random_expander 0: expected 1 or more
+gps_zinc attention=edges edge_sets=edge | edge_sets edge: expected random_expander:5, hamil
+gps_zinc attention=edges virtual_nodes=-1 | virtual_nodes -1: expected 0 or more
+gps_zinc attention=edges pair_encodings=random_walks | attention edges has no pairs
+gps_zinc head_style=wide head_layers=-1 | head_layers -1: expected 0 or more
 gps_zinc attention=bias multi_hop_max_dist=0 | max_steps 0
 gps_zinc attention=relations max_hop=0 | max_hop 0
 cgt_zinc pair_encodings=gaussians gaussian_types=all | gaussian_types 'all', expected none|ord

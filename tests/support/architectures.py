@@ -83,6 +83,8 @@ OPTIONS = [
     ("gt_zinc", "full_graph no_pair_features node_encodings=none"),
     ("gps_zinc", "attention=bias pair_encodings=gaussians norm=layer"),
     ("gps_zinc", "attention=relations node_encodings=none"),
+    ("gps_zinc", "attention=edges edge_sets=hamiltonian_expander:3 virtual_nodes=2"),
+    ("gps_zinc", "attention=edges local_part=gcn"),
     *(
         ("gps_zinc", f"local_part={conv}" + " no_edge_features" * (bonds == "none"))
         for conv, (_, bonds, *_) in CONVOLUTIONS.items()

@@ -1,6 +1,8 @@
 """Attention over the edges of a graph, Eq. 4-5 and 9-12 of Dwivedi & Bresson 2021
 (arXiv:2012.09699)."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -29,18 +31,26 @@ class EdgeScores(nn.Module):
         )
 
     def forward(
-        self, x: Tensor, edge_index: Tensor, edge: Tensor | None = None
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge: Tensor | None = None,
+        kind: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Nodes x [S, D], edges [2, E] from source j to target i, and edge features [E, D] ->
-        scores [E, H] in float32 at least, values of the sources [E, D], and, with edge
-        features, their terms per channel [E, D], the new edge features (Eq. 10)."""
+        """Nodes x [S, D], edges [2, E] from source j to target i, and edge features [E, D], or
+        with kinds [E] of edges those of kinds [R, D] -> scores [E, H] in float32 at least,
+        values of the sources [E, D], and, with edge features, their terms per channel [E, D],
+        the new edge features (Eq. 10)."""
         source, target = edge_index
         dim = x.shape[1]
         query, sent = self.qkv_proj(x).split([dim, 2 * dim], 1)
         key, value = sent.index_select(0, source).chunk(2, 1)
         channels = (query * self.scale).index_select(0, target) * key
         if self.edge is not None:
-            channels = channels * self.edge(edge)
+            factor = self.edge(edge)
+            if kind is not None:
+                factor = factor.index_select(0, kind)
+            channels = channels * factor
         wide = torch.promote_types(channels.dtype, torch.float32)
         scores = channels.unflatten(1, (self.num_heads, -1)).sum(-1, dtype=wide)
         return scores, value, None if self.edge is None else channels
@@ -146,6 +156,44 @@ class EdgeAttention(nn.Module):
         """The numerator is 0 without neighbours; the denominator must not be 0."""
         smallest = torch.finfo(total.dtype).tiny
         return total + self.epsilon if self.epsilon else total.clamp(min=smallest)
+
+
+class GivenEdges(NamedTuple):
+    """Edges that attention runs over.
+
+    Attributes:
+        index: [2, M], source and target, of which the first are nodes.
+        kind: [M] rows of `vectors`.
+        vectors: features of the kinds [R, D].
+        num_nodes: nodes without virtual ones.
+    """
+
+    index: Tensor
+    kind: Tensor
+    vectors: Tensor
+    num_nodes: int
+
+
+class GivenEdgeAttention(EdgeAttention):
+    """`EdgeAttention` without output map, along edges of kinds that all layers share: that of
+    Exphormer (Shirzad et al. 2023, arXiv:2303.06147)."""
+
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0) -> None:
+        super().__init__(embed_dim, num_heads, dropout, EDGE_EPSILON)
+        self.output = nn.Identity()
+        self.scores = EdgeScores(embed_dim, num_heads, edge_features=True)
+
+    def forward(self, x: Tensor, given: GivenEdges) -> Tensor:
+        """Nodes and virtual nodes [S, D] -> [S, D]."""
+        index, kind, vectors, _ = given
+        scores, value, _ = self.scores(x, index, vectors, kind)
+        return super().forward(x, scores, value, index)
+
+    def attention_weights(self, x: Tensor, given: GivenEdges) -> Tensor:
+        """See `EdgeAttention`; those of virtual nodes are left out."""
+        index, kind, vectors, N = given
+        scores, value, _ = self.scores(x, index, vectors, kind)
+        return super().attention_weights(x, scores, value, index)[..., :N, :N]
 
 
 class ScoreOutput(nn.Module):

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from cython_ext.codes import MAX_HOPS
-from graphormer_plugin.choices import check_choice
+from graphormer_plugin.choices import check_choice, check_least
 from graphormer_plugin.modules.attention.biased import BiasedAttention
+from graphormer_plugin.modules.attention.edge import GivenEdgeAttention, GivenEdges
 from graphormer_plugin.modules.attention.formula import EdgeTerms
 from graphormer_plugin.modules.attention.relative import RelativeAttention
 from graphormer_plugin.modules.encoders.base import SparseEncoder
@@ -48,7 +49,12 @@ from graphormer_plugin.modules.layers.sparse import (
 from graphormer_plugin.modules.message_passing.convolutions import Edges, LayerSettings
 from graphormer_plugin.modules.message_passing.edge_input import EdgeInput
 
-ATTENTIONS = ("plain", "bias", "relations")
+ATTENTIONS = {
+    "plain": BiasedAttention,
+    "bias": BiasedAttention,
+    "relations": RelativeAttention,
+    "edges": GivenEdgeAttention,
+}
 NORM_NAMES = ("batch", "layer")
 
 
@@ -78,9 +84,14 @@ class GPSLayer(EncoderLayer):
         self, x: Tensor, edges: Edges, layout: NodeLayout, *attention_args: Any
     ) -> tuple[Tensor, Edges]:
         """Nodes x [S, D] of all graphs, edges, and arguments of the attention for padded
-        nodes -> nodes and edges after this layer."""
+        nodes, or for nodes and virtual nodes -> nodes and edges after this layer."""
         local, _, edges = self.local(x, None, edges)
-        mixed = layout.flatten(self.attention(layout.pad(x), *attention_args))
+        if edges.virtual is None:
+            mixed = layout.flatten(self.attention(layout.pad(x), *attention_args))
+        else:
+            states = self.attention(torch.cat([x, edges.virtual]), *attention_args)
+            mixed = states[: len(x)]
+            edges = edges._replace(virtual=states[len(x) :])
         mixed = self.attention_norm(x + self.dropout(mixed))
         x = self.local_norm(local) + mixed
         return self.ffn_norm(x + self.feed_forward(x)), edges
@@ -113,8 +124,18 @@ class GPSEncoderConfig(PairTransformerConfig, SpatialEdgesConfig):
     )
     attention: str = option(
         "plain",
-        "plain, bias (distances and bonds along paths, as Graphormer) or relations "
-        "(as GRPE)",
+        "plain, bias (distances and bonds along paths, as Graphormer), relations (as GRPE) "
+        "or edges (along bonds and --edge-sets only, as Exphormer)",
+    )
+    edge_sets: str = option(
+        "",
+        "edges beside the bonds that --attention edges runs along, comma-separated: "
+        "random_expander:5 or hamiltonian_expander:5 (degree), or fields per edge that a "
+        "module in --user-dir registers",
+    )
+    virtual_nodes: int = option(
+        0,
+        "virtual nodes of --attention edges, which all nodes of a graph read and write",
     )
     multi_hop_max_dist: int = option(
         5, "edges of a path that --attention bias reads, 1..253"
@@ -160,6 +181,10 @@ class GPSEncoder(SparseEncoder):
         embed_dim = config.encoder_embed_dim
         num_heads = config.encoder_attention_heads
         owner = CONVOLUTIONS[config.local_part].bonds
+        self.sparse = config.attention == "edges"
+        self.edge_sets = edge_set_fields(config)
+        if self.sparse and owner == "none":
+            owner = "state"  # of the attention alone
         self.real = bool(vocabularies.num_edge_features)
         _check_bonds(config, vocabularies)
         self.embed_dim = embed_dim
@@ -198,6 +223,11 @@ class GPSEncoder(SparseEncoder):
         self.attn_bias = AttnBias(
             num_heads, spatial, paths, virtual_node=False, further=further
         )
+        virtual = config.virtual_nodes
+        kinds = len(self.edge_sets) + 2 * virtual
+        self.virtual = nn.Embedding(virtual, embed_dim) if virtual else None
+        # Edge sets, and edges into and out of each virtual node.
+        self.edge_kinds = nn.Embedding(kinds, embed_dim) if kinds else None
         options: dict[str, Any] = {
             "hidden_dim": embed_dim,
             "learned_share": False,
@@ -240,7 +270,7 @@ class GPSEncoder(SparseEncoder):
             linear=not whole,
             **options,
         )
-        kind = BiasedAttention if self.relations is None else RelativeAttention
+        kind = ATTENTIONS[config.attention]
         return GPSLayer(
             local,
             kind(dim, config.encoder_attention_heads, config.attention_dropout),
@@ -256,6 +286,7 @@ class GPSEncoder(SparseEncoder):
     def fields(self) -> tuple[str, ...]:
         """See `Encoder`."""
         fields = "node_graph", *self.edge_input.fields, *self.attn_bias.required_fields
+        fields += tuple(f"{name}_index" for name in self.edge_sets)
         if self.relations is not None:
             fields += ("relation_index", "relations")
             fields += tuple(PAIR_FIELDS) if self.real else ()
@@ -288,7 +319,11 @@ class GPSEncoder(SparseEncoder):
             x = x + perturb.to(x.dtype)
         x = layout.flatten(x)
         edges = self.edge_input(batch, self.bonds)
-        pairs = self.pair_arguments(batch, encoded, x.dtype)
+        pairs: tuple[Any, ...]
+        if self.sparse:
+            edges, *pairs = self.given_edges(batch, edges, layout)
+        else:
+            pairs = self.pair_arguments(batch, encoded, x.dtype)
         for layer in self.layers:
             x, edges = self.run_layer(layer, x, edges, layout, *pairs)
         return layout.pad(x)
@@ -311,6 +346,45 @@ class GPSEncoder(SparseEncoder):
         features, scale = scaled_pair_features(batch, dtype)
         edges = EdgeTerms(features, *self.relations.maps(scale))
         return tables, index, attn_bias, edges
+
+    def given_edges(
+        self, batch: dict[str, Tensor], edges: Edges, layout: NodeLayout
+    ) -> tuple[Edges, GivenEdges]:
+        """Edges with the first states of virtual nodes, and what the attention runs along."""
+        graph, bonds = layout.node_graph, self.bonds(*edges.features)
+        S, B = len(graph), layout.num_graphs
+        index = [edges.index, *(batch[f"{name}_index"] for name in self.edge_sets)]
+        nodes = torch.arange(S, device=graph.device)
+        virtual = bonds.new_zeros(0, self.embed_dim)
+        if self.virtual is not None:
+            virtual = self.virtual.weight.repeat_interleave(B, 0)
+            for number in range(self.virtual.num_embeddings):
+                joined = torch.stack([nodes, S + number * B + graph])
+                index += [joined, joined.flip(0)]
+        kinds = [edges.bond.long()]
+        for kind, part in enumerate(index[1:], len(bonds)):
+            kinds.append(part.new_full(part.shape[1:], kind))
+        if self.edge_kinds is not None:
+            bonds = torch.cat([bonds, self.edge_kinds.weight])
+        given = GivenEdges(torch.cat(index, 1), torch.cat(kinds), bonds, S)
+        return edges._replace(virtual=virtual.to(bonds.dtype)), given
+
+
+def edge_set_fields(config: GPSEncoderConfig) -> list[str]:
+    """Registered fields of a config's `edge_sets`; ValueError for options that do not fit."""
+    check_least("virtual_nodes", config.virtual_nodes, 0)
+    words = [word.strip() for word in config.edge_sets.split(",") if word.strip()]
+    if config.attention == "edges":
+        if config.pair_encodings:
+            raise ValueError(
+                f"pair_encodings {config.pair_encodings}: attention edges has no pairs"
+            )
+    elif words or config.virtual_nodes:
+        raise ValueError(
+            "edge_sets and virtual_nodes only work with attention edges, got "
+            f"{config.attention}"
+        )
+    return [word.replace(":", "_") for word in words]
 
 
 def _check_bonds(config: GPSEncoderConfig, vocabularies: Vocabularies) -> None:

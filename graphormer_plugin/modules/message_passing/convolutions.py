@@ -42,6 +42,7 @@ class Edges(NamedTuple):
         table: [K + 1, De], vectors of bond types that the layers share.
         state: [E, D], vectors of edges that layers update.
         features: the real features from which the vectors of edges are made, if any.
+        virtual: states [V B, D] of virtual nodes, which attention along edges updates.
     """
 
     index: Tensor
@@ -50,6 +51,7 @@ class Edges(NamedTuple):
     table: Tensor | None = None
     state: Tensor | None = None
     features: tuple[Tensor, ...] = ()
+    virtual: Tensor | None = None
 
     def vectors(self, bonds: EdgeVectors | None) -> Tensor:
         """[E, D]: from a layer's own vectors of bond types, or without them `state`."""

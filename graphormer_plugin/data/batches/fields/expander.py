@@ -14,8 +14,6 @@ import zlib
 from types import SimpleNamespace
 
 import numpy as np
-from scipy.sparse import csr_matrix
-from scipy.sparse.linalg import eigsh
 
 from graphormer_plugin.choices import check_least
 from graphormer_plugin.data.batches.fields.registered import register_field
@@ -46,6 +44,11 @@ FIELD = re.compile(rf"({'|'.join(KINDS)})_expander_(\d+)")
 def spectral_gap(num_nodes: int, edges: np.ndarray) -> float:
     """Second smallest eigenvalue of the Laplacian of a regular multigraph, [2, M] edges in
     both directions; self-loops add to degrees, as in the released code."""
+    from scipy.sparse import (
+        csr_matrix,
+    )  # takes as long as the rest of a command's start
+    from scipy.sparse.linalg import eigsh
+
     joined = (edges[0] != edges[1]).astype(float)
     adjacency = csr_matrix((joined, edges), (num_nodes, num_nodes))
     start = np.random.default_rng(0).normal(size=num_nodes)
@@ -56,13 +59,13 @@ def spectral_gap(num_nodes: int, edges: np.ndarray) -> float:
 def expander_edges(
     num_nodes: int, degree: int, kind: str, generator: np.random.Generator
 ) -> np.ndarray:
-    """Edges [2, M] of an expander; ValueError for a degree that is no less than the nodes."""
+    """Edges [2, M] of an expander; ValueError for a degree above the nodes."""
     if num_nodes <= COMPLETE:
         return np.argwhere(~np.eye(num_nodes, dtype=bool)).T
-    if degree >= num_nodes:
+    if degree > num_nodes:
         raise ValueError(
-            f"an expander of degree {degree} for {num_nodes} nodes, expected a degree below "
-            "the nodes"
+            f"{kind}_expander {degree}: a graph has {num_nodes} nodes, expected a degree of "
+            "at most as many"
         )
     wanted = max(0.0, 2 * degree - 2 * (2 * degree - 1) ** 0.5 - SLACK)
     best, gap = None, -1.0

@@ -45,4 +45,6 @@ def test_edges_follow_from_the_graph():
     first, small, other = edges_of(24, 4, 25)
     assert len(first) == 2 * 3 * 24 and len(small) == 12 and len(other) == 150
     assert all(map(np.array_equal, edges_of(25, 24), (other, first)))
+    with pytest.raises(ValueError, match="random_expander 13: a graph has 12 nodes"):
+        expander_edges(12, 13, "random", np.random.default_rng(0))
     assert len({tuple(map(tuple, edges.tolist())) for edges in edges_of(11, 12)}) == 2
