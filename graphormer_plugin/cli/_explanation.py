@@ -25,6 +25,15 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
     kind = output.suffix.lower().removeprefix(".")
     models = models_named([arguments.checkpoint])
     predictor = hub.load(models, arguments.user_data_dir)
+    explain = Explainer(
+        predictor,
+        arguments.target,
+        models.checkpoints,
+        arguments.attention,
+        arguments.layer,
+        numbers(arguments.channels, "--channels"),
+        numbers(arguments.atoms, "--atoms"),
+    )
     reader = predictor.reader(arguments.max_atoms)
     written = written_molecules(
         arguments.molecules, arguments.smiles_column, predictor.extra_columns
@@ -35,15 +44,6 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
         raise ValueError(f"no molecule in {', '.join(arguments.molecules)}")
     if kind != "html" and count > 1:
         raise ValueError(f"{output} is for one molecule, not {count}; use .html")
-    explain = Explainer(
-        predictor,
-        arguments.target,
-        models.checkpoints,
-        arguments.attention,
-        arguments.layer,
-        numbers(arguments.channels, "--channels"),
-        numbers(arguments.atoms, "--atoms"),
-    )
     sections = []
     for molecule, read in molecules:
         try:

@@ -179,7 +179,8 @@ def test_name_and_smiles_are_on_the_picture(checkpoint, tmp_path):
     "featuriser, factor, message",
     [
         ("zinc", 1, "in.smi, line 2: SMILES 'C[As]': atom type 'As' is not in the"),
-        ("", 1, "the checkpoint does not say how SMILES become the graphs"),
+        ("", 1, "the model reads graphs, and explanations are of SMILES; in Python, "),
+        ("atoms", 1, "the model reads atoms, and explanations are of SMILES"),
         ("mine", 1, "unknown featuriser 'mine', expected atoms|ogb|"),
         ("mine", 1, "; or give the folder that registers it as user_data_dir (--user"),
         ("ogb", np.nan, "C[As]: the prediction is not finite"),

@@ -61,6 +61,7 @@ class GraphsOnly(Featuriser):
     molecules they are."""
 
     name: str = ""
+    text: str = "graphs"
     dims: Dims | None = None
 
     @property

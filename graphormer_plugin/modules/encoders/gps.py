@@ -161,6 +161,7 @@ class GPSEncoder(SparseEncoder):
         vocabularies: values of nodes and bonds, e.g. `GraphStore.schema`.
         mean_log_degree: mean of log(d + 1) over the training nodes, None without data; called
             for local parts that scale by degree.
+        edge_input: makes the edges of a batch; None: `EdgeInput` of the config.
 
     Raises:
         ValueError: neither the local part nor the attention reads the bonds.
@@ -171,6 +172,7 @@ class GPSEncoder(SparseEncoder):
         vocabularies: Vocabularies,
         config: GPSEncoderConfig,
         mean_log_degree: Callable[[], float | None] = lambda: None,
+        edge_input: EdgeInput | None = None,
     ) -> None:
         super().__init__()
         check_layers(config)
@@ -194,7 +196,7 @@ class GPSEncoder(SparseEncoder):
         self.node_encoder = NodeEncoder(vocabularies, config)
 
         # The encoder has the vectors of bonds also for layers that have their own elsewhere.
-        self.edge_input = EdgeInput(
+        self.edge_input = edge_input or EdgeInput(
             "state" if owner == "layer" else owner, vocabularies, config
         )
         self.bonds = None

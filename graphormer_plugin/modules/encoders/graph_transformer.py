@@ -162,6 +162,7 @@ class GraphTransformerEncoder(SparseEncoder):
     Args:
         vocabularies: values of nodes and bonds, e.g. `GraphStore.schema`. Edges without
             bond columns and real features have no features (Eq. 4-8).
+        edge_input: makes the edges of a batch; None: `EdgeInput` of the config.
 
     Example:
         >>> import torch
@@ -183,7 +184,10 @@ class GraphTransformerEncoder(SparseEncoder):
     """
 
     def __init__(
-        self, vocabularies: Vocabularies, config: GraphTransformerEncoderConfig
+        self,
+        vocabularies: Vocabularies,
+        config: GraphTransformerEncoderConfig,
+        edge_input: EdgeInput | None = None,
     ) -> None:
         super().__init__()
         check_layers(config)
@@ -194,10 +198,10 @@ class GraphTransformerEncoder(SparseEncoder):
         kernels = config.length_kernels
         edge_features = bool(vocabularies.bond_dims or self.real or kernels)
         edge_features &= not config.no_edge_features
-        if full_graph and (config.radius or kernels):
+        if full_graph and (config.radius or kernels or edge_input):
             raise ValueError(
-                "full_graph: all pairs are edges, without lengths; expected radius and "
-                "length_kernels without it"
+                "full_graph: all pairs are edges, without lengths; expected radius, "
+                "length_kernels and edge_input without it"
             )
         if full_graph:
             edge_features &= not (config.no_pair_features or self.real)
@@ -219,7 +223,7 @@ class GraphTransformerEncoder(SparseEncoder):
         if edge_features:
             self.bonds = edge_encoder(vocabularies, embed_dim, num_kernels=kernels)
         owner = "state" if edge_features else "none"
-        self.edge_input = EdgeInput(owner, vocabularies, config)
+        self.edge_input = edge_input or EdgeInput(owner, vocabularies, config)
         edge_fields = () if full_graph else self.edge_input.fields
         self.fields = "node_graph", *edge_fields
         self.input_dropout = Dropout(config.input_dropout)

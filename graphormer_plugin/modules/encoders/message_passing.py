@@ -186,13 +186,14 @@ class MessagePassingEncoderConfig(LayersConfig, SpatialEdgesConfig):
 
 class MessagePassingEncoder(SparseEncoder):
     """Node vectors, and layers of message passing over the edges. Nothing has the size of
-    all node pairs."""
+    all node pairs. An `edge_input` makes the edges of a batch; None: `EdgeInput`."""
 
     def __init__(
         self,
         conv: str,
         vocabularies: Vocabularies,
         config: MessagePassingEncoderConfig,
+        edge_input: EdgeInput | None = None,
         **conv_options: Any,
     ) -> None:
         super().__init__()
@@ -210,7 +211,7 @@ class MessagePassingEncoder(SparseEncoder):
         width = conv_options.get("edge_dim", embed_dim)
         check_least("edge_dim", width, 0)
         owner = CONVOLUTIONS[conv].bonds if width else "none"
-        self.edge_input = EdgeInput(owner, vocabularies, config)
+        self.edge_input = edge_input or EdgeInput(owner, vocabularies, config)
         self.fields = "node_graph", *self.edge_input.fields
         kernels = config.length_kernels
         bonds = partial(

@@ -64,14 +64,7 @@ def powers(matrix: Tensor, count: int) -> list[Tensor]:
 
 
 class NodeEncoding(Encoding):
-    """Numbers for each node, [B, N, F]; see `Encoding`.
-
-    Attributes:
-        random: after the fields, `forward` takes the seed of each graph [B], or None, for
-            `graphormer_plugin.modules.layers.graph_random`.
-    """
-
-    random = False
+    """Numbers for each node, [B, N, F]; see `Encoding`."""
 
     def projection(self, width: int) -> nn.Module:
         """The map of the numbers to vectors, [B, N, F] -> [B, N, width]: linear."""
@@ -96,10 +89,7 @@ class NodeTerm(nn.Module):
 
     def forward(self, batch: dict[str, Tensor]) -> Tensor:
         """A batch -> [B, N, width]."""
-        fields = [batch[name] for name in self.encoding.fields]
-        if self.encoding.random:
-            fields.append(batch.get("seed"))
-        return self.projection(self.encoding(*fields))
+        return self.projection(self.encoding(*self.encoding.arguments(batch)))
 
 
 NODE_ENCODINGS: EncodingRegistry[NodeEncoding] = EncodingRegistry("node encoding")

@@ -33,9 +33,9 @@ class PairEncoding(Encoding):
 
     node_factor: float = 0.0
 
-    def hidden(self, numbers: Tensor) -> Tensor:
+    def hidden(self, numbers: Tensor, *fields: Tensor) -> Tensor:
         """What the architecture maps linearly, [B, N, N, F], of the numbers in the type of
-        its weights."""
+        its weights and of what `forward` takes."""
         return numbers
 
 
@@ -107,7 +107,7 @@ class Gaussians(PairEncoding):
         atoms = x[..., 0].long()
         return self.kernels(distances, atoms.unsqueeze(2), atoms.unsqueeze(1))
 
-    def hidden(self, numbers: Tensor) -> Tensor:
+    def hidden(self, numbers: Tensor, *fields: Tensor) -> Tensor:
         """See `PairEncoding`."""
         return F.gelu(self.linear(numbers))
 
@@ -158,13 +158,14 @@ class PairTerms(nn.ModuleList):
         nodes: Tensor | float = 0.0
         for term in self:
             encoding = term.encoding
-            numbers = encoding(*(batch[name] for name in encoding.fields))
+            arguments = encoding.arguments(batch)
+            numbers = encoding(*arguments)
             dtype = term.projection.weight.dtype
             if term.nodes is not None:
                 real = batch["node_mask"].unsqueeze(1).unsqueeze(-1)
                 total = encoding.node_factor * (numbers * real).sum(2)
                 nodes = nodes + term.nodes(total.to(dtype))
-            features.append(encoding.hidden(numbers.to(dtype)))
+            features.append(encoding.hidden(numbers.to(dtype), *arguments))
         return PairInput(features, nodes)
 
     def projected(self, pairs: PairInput) -> list[Tensor]:

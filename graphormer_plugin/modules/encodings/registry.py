@@ -29,11 +29,14 @@ class Encoding(nn.Module):
         fields: batch fields that `forward` takes, in its order.
         num_features: F, numbers per node or pair.
         options: fields of the encoder's config that the class takes by name.
+        random: after the fields, `forward` takes the seed of each graph [B], or None, for
+            `graphormer_plugin.modules.layers.graph_random`.
     """
 
     fields: tuple[str, ...]
     num_features: int
     options: tuple[str, ...] = ()
+    random = False
 
     def __init__(self, vocabularies: Vocabularies) -> None:
         super().__init__()
@@ -48,6 +51,11 @@ class Encoding(nn.Module):
     def field_options(self) -> dict[str, Any]:
         """Parameters of the fields, by their names in `BatchSpec`, e.g. `max_hop`."""
         return {}
+
+    def arguments(self, batch: dict[str, Tensor]) -> list[Tensor | None]:
+        """What `forward` takes of a batch."""
+        fields: list[Tensor | None] = [batch[name] for name in self.fields]
+        return [*fields, batch.get("seed")] if self.random else fields
 
     def forward(self, *fields: Tensor) -> Tensor:
         """The batch fields -> [..., F], finite, also at padding."""

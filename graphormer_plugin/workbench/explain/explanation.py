@@ -72,7 +72,9 @@ class Explainer:
             raise ValueError(f"--target {target}: expected one of {', '.join(names)}")
         if predictor.featuriser.text != SMILES:
             raise ValueError(
-                f"the model reads {predictor.featuriser.text}; explanations are of SMILES"
+                f"the model reads {predictor.featuriser.text}, and explanations are of "
+                "SMILES; in Python, gradient_times_input and attention of hub.load(CKPT) "
+                "take graphs"
             )
         self.name = target or names[0]
         self.target = names.index(self.name)

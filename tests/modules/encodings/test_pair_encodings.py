@@ -119,6 +119,30 @@ def test_an_encoding_may_have_weights(arch, own, registered):
         torch.testing.assert_close(difference, table.grad[row, 0], rtol=1e-4, atol=1e-9)
 
 
+@pytest.mark.parametrize("arch", [*ARCHITECTURES, "gps_zinc"])
+def test_seeds_and_fields_of_graphs_reach_both_functions(arch, registered):
+    seen = []
+
+    @register_pair_encoding("drawn")
+    class Drawn(PairEncoding):
+        fields, num_features, random = ("node_mask",), 1, True
+
+        def forward(self, mask, seed):
+            seen.append((mask, seed))
+            return mask[:, None, :, None] & mask[..., None, None]
+
+        def hidden(self, numbers, *arguments):
+            seen.append(arguments)
+            return numbers
+
+    model = tiny_model(arch, pair_encodings="drawn")
+    batch = make_batch(model, range(6)) | {"seed": torch.arange(6)}
+    model(batch)
+    for mask, seed in seen:
+        assert mask is batch["node_mask"] and seed is batch["seed"]
+    assert len(seen) == 2
+
+
 def test_random_walks_on_a_path():
     bond = torch.tensor([[[0, 1, 0], [1, 0, 2], [0, 2, 0]]])
     walks = PAIR_ENCODINGS["random_walks"](None)(bond)

@@ -1,24 +1,62 @@
 """Edges of batches by bonds and by distance, and their lengths."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
-from graphormer_plugin.modules import EdgeInput
+from graphormer_plugin.models import model_config
+from graphormer_plugin.modules import (
+    EdgeInput,
+    GPSEncoder,
+    GraphTransformerEncoder,
+    MessagePassingEncoder,
+)
 from graphormer_plugin.modules.encodings.bond_encoder import LengthEncoder
 from graphormer_plugin.modules.layers.encoder_config import SpatialEdgesConfig
 from support.architectures import (
     SCHEMA,
     check_distances_alone,
     exact_batch,
+    make_batch,
     make_columns,
     tiny_model,
 )
 
 READERS = ["gt_zinc", "gps_zinc", "gine", "gat", "gatedgcn", "pna", "mpnn"]
 LENGTHS = [{"length_kernels": 5}, {"length_kernels": 5, "radius": 1.9}]
+
+
+class NoEdges(EdgeInput):
+    """An edge input of a user."""
+
+    def forward(self, batch, bonds):
+        fields = {name: batch[name][..., :0] for name in ("edge_index", "edge_bond")}
+        return super().forward(batch | fields, bonds)
+
+
+@pytest.mark.parametrize(
+    "arch, make",
+    [
+        ("gt_zinc", GraphTransformerEncoder),
+        ("gps_zinc", GPSEncoder),
+        ("gatedgcn", partial(MessagePassingEncoder, "gatedgcn")),
+    ],
+)
+@torch.no_grad()
+def test_an_encoder_takes_its_edge_input(arch, make):
+    options = {"node_encodings": "none", "encoder_embed_dim": 64, "encoder_layers": 2}
+    config = model_config(arch, **options)
+    config.node_encoding_dim = 0
+    plain = make(SCHEMA, config).eval()
+    given = make(SCHEMA, config, edge_input=NoEdges("state", SCHEMA, config)).eval()
+    given.load_state_dict(plain.state_dict())
+    batch = make_batch(tiny_model("gatedgcn"), range(6))
+    empty = batch | {n: batch[n][..., :0] for n in ("edge_index", "edge_bond")}
+    assert torch.equal(given(batch), plain(empty))
+    assert not torch.equal(plain(batch), plain(empty))
 
 
 def make_model(arch, options):
