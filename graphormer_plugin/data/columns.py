@@ -119,7 +119,7 @@ def offset_of(column: str, level: Level) -> str:
     edges has an offset of its own."""
     if level is not Level.SET:
         return level.offset
-    return f"{column.rpartition('.')[0]}.offset"
+    return f"{column.removesuffix('.ends')}.offset"
 
 
 def register_attribute(name: str) -> None:

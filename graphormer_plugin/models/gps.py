@@ -34,7 +34,7 @@ from typing import Any
 from graphormer_plugin.choices import check_choice, check_least
 from graphormer_plugin.data.batches.fields import FIELDS
 from graphormer_plugin.data.batches.fields.expander import register_expander
-from graphormer_plugin.models._base import GraphModel, TransformerConfig
+from graphormer_plugin.models._base import GraphModel, TransformerConfig, sizes
 from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import GPSEncoder, GPSEncoderConfig, MLPHead, option
 from graphormer_plugin.modules.encoders.gps import edge_set_fields
@@ -57,28 +57,22 @@ _GATED = {"local_part": "gatedgcn", "readout": "mean", "attention_dropout": 0.0}
 
 
 def _exphormer(
-    layers: int, width: int, heads: int, dropout: float, **options: Any
+    layers: int, width: int, heads: int, dropout: float, vectors: int, **options: Any
 ) -> dict[str, Any]:
-    """Released settings of Exphormer."""
+    """Released settings of Exphormer, with a number of eigenvectors."""
+    options |= _GATED | {"dropout": dropout, "act_dropout": dropout}
+    options |= sizes(layers, width, heads) | {"encoder_ffn_embed_dim": 0}
+    options["node_encodings"] = f"laplacian:{vectors}"
     return {
-        "encoder_layers": layers,
-        "encoder_embed_dim": width,
-        "encoder_attention_heads": heads,
-        "dropout": dropout,
-        "act_dropout": dropout,
+        "node_encoding_dim": 0,
         "attention": "edges",
         "head_style": "wide",
-        "node_encoding_dim": 0,
-        **_GATED,
         **options,
     }
 
 
 _SUPERPIXELS = _exphormer(
-    *(5, 40, 4, 0.1),
-    edge_sets="random_expander:5",
-    virtual_nodes=1,
-    node_encodings="laplacian:8",
+    5, 40, 4, 0.1, 8, edge_sets="random_expander:5", virtual_nodes=1
 )
 
 
@@ -103,25 +97,20 @@ _SUPERPIXELS = _exphormer(
     exphormer_cifar10=_SUPERPIXELS,
     exphormer_mnist=_SUPERPIXELS,
     exphormer_pattern=_exphormer(
-        *(4, 40, 4, 0.0),
-        edge_sets="random_expander:7",
-        virtual_nodes=4,
-        node_encodings="laplacian:10",
-        head_layers=2,
+        4, 40, 4, 0.0, 10, edge_sets="random_expander:7", virtual_nodes=4, head_layers=2
     ),
     exphormer_cluster=_exphormer(
-        *(20, 32, 8, 0.1),
+        20,
+        32,
+        8,
+        0.1,
+        10,
         edge_sets="random_expander:3",
         virtual_nodes=3,
-        node_encodings="laplacian:10",
         head_layers=2,
     ),
     exphormer_peptides_func=_exphormer(
-        *(8, 64, 4, 0.12),
-        virtual_nodes=1,
-        node_encodings="laplacian:10",
-        node_encoding_dim=16,
-        head_layers=0,
+        8, 64, 4, 0.12, 10, virtual_nodes=1, node_encoding_dim=16, head_layers=0
     ),
 )
 class GPSModel(GraphModel):

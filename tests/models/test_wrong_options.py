@@ -74,7 +74,7 @@ gps_zinc activation_fn=tanh | unknown activation_fn 'tanh', expected relu|gelu
 gps_zinc head_style=linear | unknown head_style 'linear', expected mlp|wide
 gps_zinc attention=linear | unknown attention 'linear', expected plain|bias|relations
 gps_zinc edge_sets=random_expander:5 | edge_sets and virtual_nodes only work with attention edges
-gps_zinc attention=edges edge_sets=random_expander:0 | random_expander 0: expected 1 or more
+gps_zinc attention=edges edge_sets=random_expander:0 | edge_sets random_expander_0: expected rand
 gps_zinc attention=edges edge_sets=edge | edge_sets edge: expected random_expander:5, hamil
 gps_zinc attention=edges virtual_nodes=-1 | virtual_nodes -1: expected 0 or more
 gps_zinc attention=edges pair_encodings=random_walks | attention edges has no pairs

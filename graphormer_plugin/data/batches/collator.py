@@ -73,8 +73,9 @@ class GraphCollator:
         self.negatives = negatives
         self.unreleased = 0
         # Kept, because a worker that was spawned does not know the fields of a user.
-        known = {name: FIELDS[name].column for name in spec.fields}
-        self.registered = {name: column for name, column in known.items() if column}
+        self.registered = {
+            name: FIELDS[name].column for name in spec.fields if FIELDS[name].column
+        }
 
     def __call__(
         self, graph_ids: NDArray[np.int64], split: str = "", epoch: int = 0
@@ -116,11 +117,10 @@ class GraphCollator:
             numbers = self.edge_numbers if one_store else numbered_edges(columns)
             columns = columns | {"edge_bond": numbers[0]}
             num_bond_types = numbers[1]
-        registered = self.registered
         arrays = build_batch(
             columns,
             ids,
-            self.spec.fields - {"graph_features", "ends"} - registered.keys(),
+            self.spec.fields - {"graph_features", "ends"} - self.registered.keys(),
             num_bond_types=num_bond_types,
             max_nodes=self.max_nodes,
             max_dist=self.spec.max_dist,
@@ -142,7 +142,7 @@ class GraphCollator:
         if "ends" in self.spec.fields:
             padded = {n: padded_rows(labelled, self.level, n, rows) for n in ENDS}
             arrays["ends"] = ends_of(padded)
-        for name, column in registered.items():
+        for name, column in self.registered.items():
             arrays[name] = registered_field(columns, column, ids)
         if self.spec.number_edges:
             number_in_batch(arrays, columns["edge_offset"], ids)

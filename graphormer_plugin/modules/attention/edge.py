@@ -185,15 +185,17 @@ class GivenEdgeAttention(EdgeAttention):
 
     def forward(self, x: Tensor, given: GivenEdges) -> Tensor:
         """Nodes and virtual nodes [S, D] -> [S, D]."""
-        index, kind, vectors, _ = given
-        scores, value, _ = self.scores(x, index, vectors, kind)
-        return super().forward(x, scores, value, index)
+        return super().forward(x, *self._scored(x, given))
 
     def attention_weights(self, x: Tensor, given: GivenEdges) -> Tensor:
         """See `EdgeAttention`; those of virtual nodes are left out."""
-        index, kind, vectors, N = given
-        scores, value, _ = self.scores(x, index, vectors, kind)
-        return super().attention_weights(x, scores, value, index)[..., :N, :N]
+        N = given.num_nodes
+        maps = super().attention_weights(x, *self._scored(x, given))
+        return maps[..., :N, :N]
+
+    def _scored(self, x: Tensor, given: GivenEdges) -> tuple[Tensor, Tensor, Tensor]:
+        scores, value, _ = self.scores(x, given.index, given.vectors, given.kind)
+        return scores, value, given.index
 
 
 class ScoreOutput(nn.Module):

@@ -225,11 +225,12 @@ class GPSEncoder(SparseEncoder):
         self.attn_bias = AttnBias(
             num_heads, spatial, paths, virtual_node=False, further=further
         )
-        virtual = config.virtual_nodes
-        kinds = len(self.edge_sets) + 2 * virtual
-        self.virtual = nn.Embedding(virtual, embed_dim) if virtual else None
-        # Edge sets, and edges into and out of each virtual node.
-        self.edge_kinds = nn.Embedding(kinds, embed_dim) if kinds else None
+        if self.sparse:
+            virtual = config.virtual_nodes
+            self.virtual = nn.Parameter(torch.randn(virtual, embed_dim))
+            # Edge sets, and edges into and out of each virtual node.
+            kinds = len(self.edge_sets) + 2 * virtual
+            self.edge_kinds = nn.Parameter(torch.randn(kinds, embed_dim))
         options: dict[str, Any] = {
             "hidden_dim": embed_dim,
             "learned_share": False,
@@ -353,40 +354,35 @@ class GPSEncoder(SparseEncoder):
         self, batch: dict[str, Tensor], edges: Edges, layout: NodeLayout
     ) -> tuple[Edges, GivenEdges]:
         """Edges with the first states of virtual nodes, and what the attention runs along."""
-        graph, bonds = layout.node_graph, self.bonds(*edges.features)
+        graph, vectors = layout.node_graph, self.bonds(*edges.features)
         S, B = len(graph), layout.num_graphs
-        index = [edges.index, *(batch[f"{name}_index"] for name in self.edge_sets)]
+        parts = [edges.index, *(batch[f"{name}_index"] for name in self.edge_sets)]
         nodes = torch.arange(S, device=graph.device)
-        virtual = bonds.new_zeros(0, self.embed_dim)
-        if self.virtual is not None:
-            virtual = self.virtual.weight.repeat_interleave(B, 0)
-            for number in range(self.virtual.num_embeddings):
-                joined = torch.stack([nodes, S + number * B + graph])
-                index += [joined, joined.flip(0)]
+        for number in range(len(self.virtual)):
+            joined = torch.stack([nodes, S + number * B + graph])
+            parts += [joined, joined.flip(0)]
         kinds = [edges.bond.long()]
-        for kind, part in enumerate(index[1:], len(bonds)):
+        for kind, part in enumerate(parts[1:], len(vectors)):
             kinds.append(part.new_full(part.shape[1:], kind))
-        if self.edge_kinds is not None:
-            bonds = torch.cat([bonds, self.edge_kinds.weight])
-        given = GivenEdges(torch.cat(index, 1), torch.cat(kinds), bonds, S)
-        return edges._replace(virtual=virtual.to(bonds.dtype)), given
+        vectors = torch.cat([vectors, self.edge_kinds])
+        given = GivenEdges(torch.cat(parts, 1), torch.cat(kinds), vectors, S)
+        return edges._replace(virtual=self.virtual.repeat_interleave(B, 0)), given
 
 
 def edge_set_fields(config: GPSEncoderConfig) -> list[str]:
     """Registered fields of a config's `edge_sets`; ValueError for options that do not fit."""
     check_least("virtual_nodes", config.virtual_nodes, 0)
-    words = [word.strip() for word in config.edge_sets.split(",") if word.strip()]
-    if config.attention == "edges":
-        if config.pair_encodings:
-            raise ValueError(
-                f"pair_encodings {config.pair_encodings}: attention edges has no pairs"
-            )
-    elif words or config.virtual_nodes:
+    if config.attention == "edges" and config.pair_encodings:
+        raise ValueError(
+            f"pair_encodings {config.pair_encodings}: attention edges has no pairs"
+        )
+    if config.attention != "edges" and (config.edge_sets or config.virtual_nodes):
         raise ValueError(
             "edge_sets and virtual_nodes only work with attention edges, got "
             f"{config.attention}"
         )
-    return [word.replace(":", "_") for word in words]
+    names = config.edge_sets.replace(":", "_").split(",")
+    return [name.strip() for name in names if name.strip()]
 
 
 def _check_bonds(config: GPSEncoderConfig, vocabularies: Vocabularies) -> None:

@@ -84,10 +84,9 @@ def register_field(
     def _register(function: Function) -> Function:
         earlier = _functions.get(name)
         again = earlier is not None and is_made_again(earlier, function)
-        brings = level is Level.SET
-        names = (name, f"{name}_index")[: 1 + brings]
-        if not again and (taken := [one for one in names if one in FIELDS]):
-            raise ValueError(f"field {taken[0]!r} exists already")
+        ends = f"{name}_index"
+        if not again and (taken := {name, ends} & FIELDS.keys()):
+            raise ValueError(f"field {min(taken)!r} exists already")
         _functions[name] = function
         for attribute in reads:
             register_attribute(attribute)
@@ -95,21 +94,21 @@ def register_field(
         code = code_hash(function)
         column = user_column(level, name)
         columns = [column]
-        if brings:
-            columns = [f"{column}.numbers", f"{column}.ends"]
-        padding = None if brings else "0"
-        FIELDS[name] = Field(_SHAPES[level], "float32", padding, meaning, columns[0])
-        if brings:
-            FIELDS[names[1]] = Field("[2, M]", "int64", None, meaning, columns[1])
+        padding = None if level is Level.SET else "0"
+        FIELDS[name] = Field(_SHAPES[level], "float32", padding, meaning, column)
         if level in (Level.MATRIX, Level.SET):
-            columns.append(offset_of(columns[0], level))
-        cached = CachedField(
+            columns.append(offset_of(column, level))
+        if level is Level.SET:
+            columns.append(f"{column}.ends")
+            FIELDS[ends] = Field("[2, M]", "int64", None, meaning, columns[-1])
+        cached = CACHED_FIELDS[name] = CachedField(
             key=lambda spec: f"field.{name}",
             columns=tuple(columns),
             compute=partial(_compute, name, level, function, tuple(reads)),
             version=lambda spec: code,
         )
-        CACHED_FIELDS.update(dict.fromkeys(names, cached))
+        if level is Level.SET:
+            CACHED_FIELDS[ends] = cached
         return function
 
     return _register
@@ -176,14 +175,13 @@ def _compute(
     column = user_column(level, field)
     if brings:
         ends, numbers = zip(*sets)
-        return {
-            f"{column}.ends": np.concatenate(ends),
-            f"{column}.numbers": np.concatenate(numbers),
-            f"{column}.offset": np.cumsum([0, *map(len, ends)], dtype=np.int64),
-        }
+        rows = np.concatenate(numbers)
+        offset = np.cumsum([0, *map(len, ends)], dtype=np.int64)
     computed = {column: rows}
-    if level is Level.MATRIX:
-        computed[level.offset] = offset
+    if level in (Level.MATRIX, Level.SET):
+        computed[offset_of(column, level)] = offset
+    if brings:
+        computed[f"{column}.ends"] = np.concatenate(ends)
     return computed
 
 
@@ -193,14 +191,10 @@ def _edges(graph: int, of: SimpleNamespace, result: Any) -> tuple[np.ndarray, An
         return of.edge_index.T.astype(np.int32), result
     ends, numbers = result
     ends = np.asarray(ends)
-    fits = ends.ndim == 2 and len(ends) == 2
-    if (
-        not fits
-        or ends.size
-        and (
-            ends.dtype.kind not in "iu" or ends.min() < 0 or ends.max() >= of.num_nodes
-        )
-    ):
+    has_nodes = (
+        ends.dtype.kind in "iu" and (0 <= ends).all() and (ends < of.num_nodes).all()
+    )
+    if ends.ndim != 2 or len(ends) != 2 or ends.size and not has_nodes:
         raise ValueError(
             f"graph {graph}: edges of shape {list(ends.shape)}, expected [2, M] of nodes "
             f"0..{of.num_nodes - 1}"
