@@ -322,9 +322,9 @@ class GPSEncoder(SparseEncoder):
             x = x + perturb.to(x.dtype)
         x = layout.flatten(x)
         edges = self.edge_input(batch, self.bonds)
-        pairs: tuple[Any, ...]
         if self.sparse:
-            edges, *pairs = self.given_edges(batch, edges, layout)
+            edges, given = self.given_edges(batch, edges, layout)
+            pairs: tuple[Any, ...] = (given,)
         else:
             pairs = self.pair_arguments(batch, encoded, x.dtype)
         for layer in self.layers:
@@ -372,7 +372,7 @@ class GPSEncoder(SparseEncoder):
 def edge_set_fields(config: GPSEncoderConfig) -> list[str]:
     """Registered fields of a config's `edge_sets`; ValueError for options that do not fit."""
     check_least("virtual_nodes", config.virtual_nodes, 0)
-    if config.attention == "edges" and config.pair_encodings:
+    if config.attention == "edges" and config.pair_encodings not in ("", "none"):
         raise ValueError(
             f"pair_encodings {config.pair_encodings}: attention edges has no pairs"
         )

@@ -20,17 +20,14 @@ from graphormer_plugin.data.batches.fields.registered import register_field
 COMPLETE = 10  # nodes of the largest graph that gets all pairs
 DRAWS = 100
 SLACK = 0.1  # of the gap
-
-
 FIELD = re.compile(r"(random|hamiltonian)_expander_([1-9]\d*)")
 
 
 def spectral_gap(num_nodes: int, edges: np.ndarray) -> float:
     """Second smallest eigenvalue of the Laplacian of a regular multigraph, [2, M] edges in
     both directions; self-loops add to degrees, as in the released code."""
-    from scipy.sparse import (
-        csr_matrix,
-    )  # takes as long as the rest of a command's start
+    # Here, because it takes as long as the rest of a command's start.
+    from scipy.sparse import csr_matrix
     from scipy.sparse.linalg import eigsh
 
     joined = (edges[0] != edges[1]).astype(float)
