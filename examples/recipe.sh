@@ -200,7 +200,8 @@ smoke_flags() {
         *) smoke+=(--encoder-embed-dim 16 --encoder-ffn-embed-dim 16) ;;
     esac
     [[ $TASK != node_prediction ]] || smoke+=(--dataset-source generated:20)
-    [[ $ARCH != @(cgt_*|gps_*|gcn_peptides|exphormer_peptides_func) ]] || smoke+=(--node-encoding-dim 4)
+    [[ $ARCH != @(cgt_*|gps_*|gcn_peptides|exphormer_peptides_func) ]] ||
+        smoke+=(--node-encoding-dim 4)
     [[ " $* " != *" --relative-dim "* ]] || smoke+=(--relative-dim 4)
 }
 

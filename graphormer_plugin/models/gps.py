@@ -125,7 +125,7 @@ class GPSModel(GraphModel):
             if field is None or not field.column:
                 raise ValueError(
                     f"edge_sets {name}: expected random_expander:5, hamiltonian_expander:5 or "
-                    "a field per edge that a module in --user-dir registers"
+                    "a field per edge that a folder of yours registers"
                 )
         encoder = GPSEncoder(task.schema, cfg, task.mean_log_degree)
         check_choice("head_style", cfg.head_style, ("mlp", "wide"))

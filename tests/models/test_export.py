@@ -16,6 +16,7 @@ GAUSSIANS = {"pair_encodings": "gaussians", "gaussian_types": "sum"}
 GAUSSIANS["gaussian_node_factor"] = 1.0
 CASES += [(arch, GAUSSIANS) for arch in ("grpe_tiny", "graphormer_slim", "cgt_zinc")]
 CASES.append(("gt_zinc", {"length_kernels": 8}))
+CASES.append(("exphormer_pattern", {}))
 CASES.append(("graphormer3d_small", {}))
 CASES = [
     # examples/models/README.md, which test_readme.py runs, exports grpe_tiny.

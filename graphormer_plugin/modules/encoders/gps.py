@@ -90,8 +90,8 @@ class GPSLayer(EncoderLayer):
             mixed = layout.flatten(self.attention(layout.pad(x), *attention_args))
         else:
             states = self.attention(torch.cat([x, edges.virtual]), *attention_args)
-            mixed = states[: len(x)]
-            edges = edges._replace(virtual=states[len(x) :])
+            mixed = states[: x.shape[0]]
+            edges = edges._replace(virtual=states[x.shape[0] :])
         mixed = self.attention_norm(x + self.dropout(mixed))
         x = self.local_norm(local) + mixed
         return self.ffn_norm(x + self.feed_forward(x)), edges
@@ -355,15 +355,16 @@ class GPSEncoder(SparseEncoder):
     ) -> tuple[Edges, GivenEdges]:
         """Edges with the first states of virtual nodes, and what the attention runs along."""
         graph, vectors = layout.node_graph, self.bonds(*edges.features)
-        S, B = len(graph), layout.num_graphs
+        # Exported programs have any number of nodes and edges, unlike `len`.
+        S, R, B = graph.shape[0], vectors.shape[0], layout.num_graphs
         parts = [edges.index, *(batch[f"{name}_index"] for name in self.edge_sets)]
         nodes = torch.arange(S, device=graph.device)
         for number in range(len(self.virtual)):
             joined = torch.stack([nodes, S + number * B + graph])
             parts += [joined, joined.flip(0)]
         kinds = [edges.bond.long()]
-        for kind, part in enumerate(parts[1:], len(vectors)):
-            kinds.append(part.new_full(part.shape[1:], kind))
+        for number, part in enumerate(parts[1:]):
+            kinds.append(part.new_full(part.shape[1:], R + number))
         vectors = torch.cat([vectors, self.edge_kinds])
         given = GivenEdges(torch.cat(parts, 1), torch.cat(kinds), vectors, S)
         return edges._replace(virtual=self.virtual.repeat_interleave(B, 0)), given
