@@ -174,13 +174,11 @@ def ends_of(columns: Columns) -> np.ndarray:
     return np.stack([columns[name] for name in ENDS], -1).astype(np.int64)
 
 
-def rows_of_graphs(
-    columns: Columns, graph_ids: np.ndarray, level: Level, column: str = ""
-) -> np.ndarray:
-    """Rows of some graphs in columns of a level, or in one of `Level.SET`, graph after graph."""
+def rows_of_graphs(columns: Columns, graph_ids: np.ndarray, level: Level) -> np.ndarray:
+    """Rows of some graphs in columns of a level, graph after graph."""
     if level is Level.GRAPH:
         return graph_ids
-    _, rows = ranges_of_graphs(columns[offset_of(column, level)], graph_ids)
+    _, rows = ranges_of_graphs(columns[level.offset], graph_ids)
     return rows
 
 

@@ -23,6 +23,7 @@ from graphormer_plugin.data.columns import (
     column_type,
     ends_of,
     offset_of,
+    ranges_of_graphs,
     rows_of_graphs,
 )
 from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, node_split_number
@@ -238,12 +239,13 @@ def registered_field(columns: Columns, column: str, ids: NDArray[np.int64]) -> N
     level = column_type(column).level
     if level is not Level.SET:
         return padded_rows(columns, level, column, ids)
-    values = columns[column][rows_of_graphs(columns, ids, level, column)]
+    offset, rows = ranges_of_graphs(columns[offset_of(column, level)], ids)
+    values = columns[column][rows]
     if values.dtype.kind == "f":  # numbers of edges, not their nodes
         return values
-    nodes, own = columns[Level.NODE.offset], columns[offset_of(column, level)]
+    nodes = columns["node_offset"]
     first = np.cumsum([0, *(nodes[ids + 1] - nodes[ids])[:-1]])
-    return values.T + np.repeat(first, own[ids + 1] - own[ids])
+    return values.T + np.repeat(first, np.diff(offset))
 
 
 def padded_edges(columns: Columns, ids: NDArray[np.int64]) -> NDArray[np.int64]:

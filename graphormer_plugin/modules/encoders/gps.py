@@ -1,4 +1,5 @@
-"""Encoder of GPS: layers of message passing and attention (GraphGPS, rampasek/GraphGPS)."""
+"""Encoder of GPS: layers of message passing and attention (GraphGPS, rampasek/GraphGPS), also
+along edges alone (Exphormer, hamed1375/Exphormer)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -152,7 +153,8 @@ class GPSEncoderConfig(PairTransformerConfig, SpatialEdgesConfig):
 
 
 class GPSEncoder(SparseEncoder):
-    """Layers of message passing and attention, without a virtual node.
+    """Layers of message passing and attention. The output has no virtual nodes; those of
+    attention along edges have states beside it, which no norm or feed-forward network changes.
 
     The vectors of bonds are computed once and read by all layers. GatedGCN's last layer
     leaves the edges as they are, because nothing reads them.

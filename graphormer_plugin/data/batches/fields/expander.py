@@ -52,12 +52,11 @@ def expander_edges(
     best, largest = None, -1.0
     for _ in range(DRAWS):
         order = np.stack([generator.permutation(num_nodes) for _ in range(degree)])
-        if kind == "random":
-            forth = np.stack([np.tile(np.arange(num_nodes), degree), order.ravel()])
-            edges = np.concatenate([forth, forth[::-1]], 1)
-        else:
-            forth = np.stack([order.ravel(), np.roll(order, 1, 1).ravel()])
-            edges = np.stack([forth, forth[::-1]], -1).reshape(2, -1)
+        source = np.arange(num_nodes) + 0 * order
+        if kind == "hamiltonian":
+            source = np.roll(order, 1, 1)
+        forth = np.stack([source, order]).reshape(2, -1)
+        edges = np.concatenate([forth, forth[::-1]], 1)
         gap = spectral_gap(num_nodes, edges)
         if gap > largest:
             best, largest = edges, gap

@@ -24,7 +24,7 @@ def test_equal_to_the_released_code(kind):
     for key in keys:
         nodes, degree = map(int, key.split("/")[2:])
         found = expander_edges(nodes, degree, kind, np.random.default_rng(0))
-        assert np.array_equal(found.T, arrays[key]), key
+        assert sorted(found.T.tolist()) == sorted(arrays[key].tolist()), key
         gap = arrays[key.replace("expander", "gap", 1)]
         assert nodes <= 10 or abs(spectral_gap(nodes, found) - gap) < 1e-9
 
