@@ -12,6 +12,7 @@ graph, once per store (`field_cache`):
 A model, or a pair encoding, reads the field if its name is among its fields.
 """
 
+import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import SimpleNamespace
@@ -56,13 +57,14 @@ def register_field(
 ) -> Callable[[Function], Function]:
     """Decorator: makes numbers of graphs a batch field, float32, 0 at padding.
 
-    The function gets a graph with ``num_nodes`` n, ``edge_index`` int64 ``[2, E]``, ``x``
-    ``[n, F]`` and, where the data have them, ``pos`` ``[n, 3]``, ``edge_attr`` (real
-    features ``[E, columns]``) or ``edge_bond`` (joint type of the categories ``[E]``), and the
-    attributes that it ``reads``. It returns finite numbers: ``[...]`` of the graph, ``[n, ...]``
-    of its nodes, ``[n, n, ...]`` of pairs, or ``[E, ...]`` of its edges. The dimensions in
-    place of the dots are the same for all graphs. The results are kept beside the store, 4
-    bytes a number, and computed again after a change of the function's file or folder.
+    The function gets a graph with ``num_nodes`` n, ``edge_index`` int64 ``[2, E]``, ``seed``
+    (an int that follows from both), ``x`` ``[n, F]`` and, where the data have them, ``pos``
+    ``[n, 3]``, ``edge_attr`` (real features ``[E, columns]``) or ``edge_bond`` (joint type of
+    the categories ``[E]``), and the attributes that it ``reads``. It returns finite numbers:
+    ``[...]`` of the graph, ``[n, ...]`` of its nodes, ``[n, n, ...]`` of pairs, or ``[E, ...]``
+    of its edges. The dimensions in place of the dots are the same for all graphs. The results
+    are kept beside the store, 4 bytes a number, and computed again after a change of the
+    function's file or folder.
 
     A field per edge may bring edges: the function then returns their nodes, integers ``[2, M]``,
     and numbers ``[M, ...]``, such as ``np.empty((M, 0))``. Its edges are the field
@@ -149,9 +151,11 @@ def _compute(
             attributes_of_graph |= {
                 read: of_graph[column] for read, column in attributes.items()
             }
+            edge_index = edges_of_graph(columns, graph)
             graph_object = SimpleNamespace(
                 num_nodes=size,
-                edge_index=edges_of_graph(columns, graph),
+                edge_index=edge_index,
+                seed=zlib.crc32(edge_index.tobytes(), size),
                 **attributes_of_graph,
             )
             values = function(graph_object)
@@ -165,6 +169,7 @@ def _compute(
                 raise ValueError(
                     f"graph {graph}: shape {list(values.shape)}, expected "
                     f"{list(expected)} of finite numbers"
+                    + ", or a tuple of edges [2, M] and their numbers" * brings
                 )
         if rows is None:
             rows = np.empty((0 if brings else int(offset[-1]), *rest), np.float32)

@@ -189,10 +189,12 @@ def test_wrong_results(calls, store, result, message):
         ([[0], [-1]], 1, "edges of shape [2, 1]"),
         ([[0.0], [1.0]], 1, "edges of shape [2, 1]"),
         ([[0], [1]], 2, "graph 0: shape [2, 3], expected [1, 3]"),
+        (None, 99, "of finite numbers, or a tuple of edges [2, M] and their numbers"),
     ],
 )
 def test_wrong_edges(calls, store, ends, values, words):
-    edited("cycle", lambda graph: (ends, np.zeros((values, 3))), "edge")
+    numbers = np.zeros((values, 3))
+    edited("cycle", lambda graph: (ends, numbers) if ends else numbers, "edge")
     with pytest.raises(ValueError, match=re.escape(words)):
         load_or_compute(store, spec())
 
