@@ -86,7 +86,7 @@ def register_field(
     def _register(function: Function) -> Function:
         earlier = _functions.get(name)
         again = earlier is not None and is_made_again(earlier, function)
-        ends = f"{name}_index"
+        ends = f"{name}_index" if level is Level.SET else name
         if not again and (taken := {name, ends} & FIELDS.keys()):
             raise ValueError(f"field {min(taken)!r} exists already")
         _functions[name] = function
@@ -103,14 +103,13 @@ def register_field(
         if level is Level.SET:
             columns.append(f"{column}.ends")
             FIELDS[ends] = Field("[2, M]", "int64", None, meaning, columns[-1])
-        cached = CACHED_FIELDS[name] = CachedField(
+        CACHED_FIELDS[name] = cached = CachedField(
             key=lambda spec: f"field.{name}",
             columns=tuple(columns),
             compute=partial(_compute, name, level, function, tuple(reads)),
             version=lambda spec: code,
         )
-        if level is Level.SET:
-            CACHED_FIELDS[ends] = cached
+        CACHED_FIELDS[ends] = cached
         return function
 
     return _register

@@ -214,6 +214,7 @@ def test_wrong_names(calls):
         register_field("dist", per="pair")(lambda graph: np.zeros((2, 2)))
     with pytest.raises(ValueError, match="field 'edge_index' exists already"):
         register_field("edge", per="edge")(lambda graph: np.zeros((2, 2)))
+    register_field("edge", per="node")(lambda graph: np.zeros(2))
     with pytest.raises(
         ValueError, match=r"per 'bond': expected .* graph\|node\|pair\|"
     ):
