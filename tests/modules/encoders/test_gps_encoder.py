@@ -6,7 +6,8 @@ from functools import partial
 import pytest
 import torch
 
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules import (
     BiasedAttention,
@@ -162,7 +163,7 @@ def test_exphormer_agrees_with_the_released_code(name, request):
     encoder = build_model(
         "exphormer_peptides_func",
         FeatureSchema(24, None, [], num_edge_features=24),
-        TargetSchema(["y"]),
+        TargetSchema.of(["y"]),
         **{"encoder_layers": 3, "encoder_embed_dim": 24, "dropout": 0.0},
         **{"act_dropout": 0.0, "node_encodings": "none", "node_encoding_dim": 0},
         edge_sets="random_expander:5" * config["expander"],
