@@ -21,7 +21,6 @@ SAME_PLACE = 0.01
 NANOMETRES = 0.3
 BOHR = 1.4
 ATTEMPTS = 20  # our choice; most molecules need one or two
-FLAT_ATOMS = 4  # a smaller molecule lies in a plane
 
 
 @functools.cache
@@ -82,11 +81,15 @@ def check_unit(nearest: Sequence[float]) -> None:
         )
 
 
-def check_is_spatial(pos: np.ndarray, block: str) -> None:
-    """ValueError if a mol block has positions [n, 3] of a drawing."""
-    says = block.split("\n", 2)[1][20:22]
-    is_drawn = says == "2D" or (len(pos) >= FLAT_ATOMS and says != "3D")
-    if len(pos) > 1 and is_drawn and not pos[:, 2].any():
+def check_is_spatial(mol: Any, block: str) -> None:
+    """ValueError if a mol block has the positions of a drawing: in a plane, and marked as 2D,
+    without hydrogens that the molecule has, or with four neighbours around a carbon."""
+    flat = not mol.GetConformer().GetPositions()[:, 2].any()
+    is_drawn = block.split("\n", 2)[1][20:22] == "2D" or any(
+        atom.GetTotalNumHs() or (atom.GetSymbol(), atom.GetDegree()) == ("C", 4)
+        for atom in mol.GetAtoms()
+    )
+    if mol.GetNumAtoms() > 1 and flat and is_drawn:
         raise ValueError(
             "it is a drawing (2D, all z are 0); --positions rdkit makes conformers"
         )

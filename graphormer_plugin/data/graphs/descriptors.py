@@ -9,7 +9,7 @@ from rdkit import Chem
 from rdkit.Chem import Descriptors, rdMolDescriptors
 from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
-from graphormer_plugin.data.graphs.smiles import mol_of_smiles
+from graphormer_plugin.data.graphs.smiles import mol_of_smiles, without_isotopes
 from graphormer_plugin.data.targets import LARGEST, SMALLEST
 
 MORGAN_BITS = 2048
@@ -51,14 +51,15 @@ def morgan_counts(
     chirality: bool = True,
 ) -> np.ndarray:
     """Folded Morgan fingerprints (ECFP4): how often each environment of up to `MORGAN_RADIUS`
-    bonds occurs, uint32 [n, bits]. With ``chirality``, CIP codes tell environments apart.
+    bonds occurs, uint32 [n, bits]. With ``chirality``, CIP codes tell environments apart;
+    isotopes never do.
     """
     generator = GetMorganGenerator(
         radius=MORGAN_RADIUS, fpSize=bits, includeChirality=chirality
     )
     counts = np.zeros((len(smiles), bits), np.uint32)
     for row, text in zip(counts, smiles, strict=True):
-        row[:] = generator.GetCountFingerprintAsNumPy(parse(text))
+        row[:] = generator.GetCountFingerprintAsNumPy(without_isotopes(parse(text)))
     return counts
 
 
@@ -76,8 +77,9 @@ def rdkit_descriptors(
 
 
 def _described(mol: Chem.Mol) -> list[float]:
-    """Descriptors of a molecule as RDKit computes them, equal to the last bit."""
-    mol = Chem.Mol(mol)  # RDKit keeps what it finds out: a third of a peptide's memory
+    """Descriptors of a molecule as RDKit computes them, equal to the last bit, for the masses
+    of the elements."""
+    mol = without_isotopes(mol)  # a copy: RDKit keeps what it finds out in it
     values = []
     for function in DESCRIPTORS.values():
         values.append(np.nan)

@@ -334,6 +334,8 @@ def mol_of_smiles(smiles: str) -> Any:
         raise ValueError("no SMILES")
     if smiles.startswith(UNREADABLE):
         raise ValueError(smiles.removeprefix(UNREADABLE))
+    if smiles.startswith("'"):
+        raise ValueError("it begins with ', as text in spreadsheets does; remove it")
     if smiles.startswith("InChI="):
         mol = Chem.MolFromInchi(smiles)
     else:
@@ -370,7 +372,7 @@ def mol_of_block(text: str) -> Any:
     mol = Chem.MolFromMolBlock("\n" + block, removeHs=False)
     if mol is None:
         raise ValueError("RDKit refuses it")
-    check_is_spatial(mol.GetConformer().GetPositions(), text)
+    check_is_spatial(mol, text)
     return mol
 
 
@@ -407,6 +409,14 @@ def identity_of(mol: Any) -> int:
     return molecule_key(Chem.MolToCXSmiles(mol, Chem.SmilesWriteParams(), stereo))
 
 
+def without_isotopes(mol: Any) -> Any:
+    """A copy of a molecule whose atoms have the masses of their elements."""
+    mol = Chem.Mol(mol)
+    for atom in mol.GetAtoms():
+        atom.SetIsotope(0)
+    return mol
+
+
 def parent(mol: Any) -> Any:
     """What a compound has in common with its salts, ions, hydrates and isotopologues: the
     largest organic fragment, neutral where hydrogens make it so, without isotopes and
@@ -414,10 +424,8 @@ def parent(mol: Any) -> Any:
     mol = choose_fragment(mol)
     if mol.GetNumHeavyAtoms() < mol.GetNumAtoms():
         mol = without_hydrogens(mol)
-    mol = Chem.Mol(mol)
+    mol = without_isotopes(mol)
     Chem.RemoveStereochemistry(mol)
-    for atom in mol.GetAtoms():
-        atom.SetIsotope(0)
     # With force, an acid beside a quaternary nitrogen is equal to its anion.
     with rdBase.BlockLogs():
         rdMolStandardize.Uncharger(True, True).unchargeInPlace(mol)
