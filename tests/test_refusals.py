@@ -48,7 +48,9 @@ FILES = {
     "slope.xyz": "1\nProperties=species:S:1:pos:R:3:forces:R:3\nH 0 0 0 0 0 0\n" * 9,
     "count.xyz": "1000000000\nenergy=1\nH 0 0 0\n",
     "long.xyz": "1\nenergy=1\nH 0 0 0\n" * 2 + "2\nenergy=1\nH 0 0 0\n" * 3,
-    "twice.xyz": "1\nenergy=1 energy=2\nH 0 0 0\n" * 9,
+    "twice.xyz": "1\nenergy=1 Energy=2\nH 0 0 0\n" * 9,
+    "water.xyz": '3\nenergy=1 dipole="0 0 1"\nO 0 0 0\nH 0 0 1\nH 0 1 0\n' * 9,
+    "xtb.xyz": "1\n energy: -0.5 gnorm: 0.01\nH 0 0 0\n" * 9,
     "far.xyz": "2\nenergy=1\nH 0 0 0\nH 0 0 1e30\n" * 9,
     "Z.xyz": "1\nProperties=Z:I:1:pos:R:3 energy=1\n200 0 0 0\n" * 9,
     "many_C.xyz": "3\nenergy=1\nC 0 0 0\nC 0 0 1\nC 0 0 2\n" * 9,
@@ -170,6 +172,8 @@ preprocess --dataset-name t.csv --shard 1/2 --split scaffold | share scaffolds
 preprocess --dataset-name gone.csv | gone.csv: No such file
 preprocess --dataset-name none.txt | give --dataset-source csv
 preprocess --dataset-name t.XLS | .XLS files are not read; save it as .xlsx
+preprocess --dataset-name t.jsonl | .jsonl files are not read; save it as .csv
+preprocess --dataset-name t.traj --positions file | with positions as .xyz (ase convert)
 predict MODEL - out.csv | -: standard input is not read; save
 predict MODEL csv.smi out.csv | heading 'smiles;y'; save it with commas
 preprocess --dataset-name t.csv --dataset-source ogb | --dataset-source csv, not 'ogb'
@@ -199,7 +203,10 @@ preprocess --dataset-name few.xyz --positions file | 1 frame can be read, then X
 preprocess --dataset-name many.xyz --positions file | line 4 is 'H 0 0 1', expected the number
 preprocess --dataset-name count.xyz --positions file | ends in a frame of 1,000,000,000 at
 preprocess --dataset-name long.xyz --positions file | 2 frames can be read, then ValueError
-preprocess --dataset-name twice.xyz --positions file | energy is there twice (energy, energy)
+preprocess --dataset-name twice.xyz --positions file | energy is there twice (energy, Energy)
+preprocess --dataset-name water.xyz --positions file --target-columns dipole | molecule, not a list
+preprocess --dataset-name water.xyz --positions file --forces-column dipole | no forces 'dipole'
+preprocess --dataset-name xtb.xyz --positions file | gnorm: 0.01' name no value; write energy=NUMBER
 preprocess --dataset-name far.xyz --positions file --quiet | expected three numbers below
 preprocess --dataset-name Z.xyz --positions file | of no element (atomic number 200)
 preprocess --dataset-name many_C.xyz --positions file --quiet --max-atoms 2 | 3 atoms, above --max
@@ -210,7 +217,7 @@ preprocess --dataset-name Xx.xyz --positions file | can be read, then an unknown
 preprocess --dataset-name X.xyz --positions file | 0 frames can be read, then ValueError: an atom of
 preprocess --dataset-name 0.xyz --positions file | a frame without atoms
 preprocess --dataset-name none.xyz --positions file | none.xyz: there are no atoms
-preprocess --dataset-name word.xyz --positions file | which columns are targets? Name them with
+preprocess --dataset-name word.xyz --positions file | such as 'water' name no value; write
 preprocess --dataset-name inf.xyz --positions file | 'energy': 'inf' is not a number that fits
 preprocess --dataset-name slope.xyz --positions file | forces without energies, of which
 preprocess --dataset-name two.xyz --positions file --target-columns e | no column 'e', the
@@ -301,7 +308,7 @@ smiles;C; | | Name them with --target-columns
 smiles,y;C,1;C,high; | | row 1 (line 3), column 'y': 'high'
 smiles,y;C,1;C,inf; | | row 1 (line 3), column 'y': 'inf'
 smiles,y;C,1_0; | | is not a number
-smiles,y;C,"[1, 2]"; | | one number per molecule, not one per atom
+smiles,y;C,"[1, 2]"; | | one number per molecule, not a list
 smiles,y;C,1e99; | | fits float32
 smiles,y;C,-1e-300; | | fits float32
 smiles,y;C,1e-39; | | fits float32
@@ -385,6 +392,7 @@ smiles,y,d;C,1,2020;CC,2,2021;CO,3,04.02.2022; | --split time:d --target-columns
 smiles,y,d;C,1,2020;CC,2,04.02.2021;CO,3,04.02.2022; | --split time:d --target-columns y | '2020'
 smiles,y,z;C,1.5,0;CC,2,1; | --target-columns y,z | only 0 and 1 in z, other numbers in y
 smiles,y;C,1;CC,2;CO,3; | --folds 4 --split random | 3 rows cannot make 4 folds; give fewer --folds,
+smiles,y;'C,1;'CC,2; | | it begins with ', as text in spreadsheets does; remove it
 smiles,y;C1CC,1;CC,2; | | 1 molecule cannot be parsed (first: row 0, 'C1CC': SMILES
 smiles,y;CC,1;,2; | | no SMILES; --skip-invalid
 smiles,y;C1CC,1;C1CC,2; | --skip-invalid | none of 2 molecules can be parsed (first: row 0

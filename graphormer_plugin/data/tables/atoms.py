@@ -44,6 +44,7 @@ class AtomsTable(TextTable):
 
     texts = (ATOMS,)
     forces = ""  # array of the forces, see `give`
+    comment = ""  # second line of the first frame
     no_rows = "there are no atoms"
 
     def _read_header(self) -> Sequence[str]:
@@ -114,6 +115,11 @@ class AtomsTable(TextTable):
                 f"{self.forces} without energies, of which they are the slopes; name other "
                 "targets with --target-columns"
             )
+        if self.comment.strip() and len(self.header) == 1:
+            raise self.error(
+                f"comment lines such as {shown(self.comment.strip())} name no value; write "
+                "energy=NUMBER into each"
+            )
         return ["energy"] if "energy" in likely else likely
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
@@ -132,7 +138,7 @@ class AtomsTable(TextTable):
     def _frames(self) -> Iterator[Frame]:
         """Yield the frames of a file, which ASE reads one by one: of a whole file it believes
         counts that the file does not have, and takes ``@`` in its name for an index."""
-        from ase.io.extxyz import XYZError, read_xyz
+        from ase.io.extxyz import XYZError, per_config_properties, read_xyz
 
         for number, head, lines in self._blocks():
             if not head.strip().isdecimal():
@@ -142,13 +148,15 @@ class AtomsTable(TextTable):
                 )
             if len(lines) <= int(head):
                 raise XYZError(f"the file ends in a frame of {int(head):,} atoms")
+            self.comment = self.comment or lines[0]
             energies = ENERGY.findall(lines[0])
-            if len({*energies}) < len(energies):
+            if len({*map(str.lower, energies)}) < len(energies):
                 raise XYZError(f"an energy is there twice ({listed(energies)})")
             text = "".join([head, *lines])
             (atoms,) = read_xyz(io.StringIO(text, None), slice(None))
             results = {} if atoms.calc is None else atoms.calc.results
-            yield _frame(atoms, atoms.arrays | atoms.info | results)
+            known = atoms.arrays | atoms.info | results
+            yield _frame(atoms, known, {*atoms.info, *per_config_properties})
 
     def _blocks(self) -> Iterator[tuple[int, str, list[str]]]:
         """Yield the number of the first line of each frame, this line, and the others, which
@@ -164,13 +172,14 @@ class AtomsTable(TextTable):
     def _rows_of_database(self) -> Iterator[Frame]:
         """Yield the rows of a database."""
         import ase.db
+        from ase.io.extxyz import per_config_properties
 
         with ase.db.connect(self.path, use_lock_file=False) as database:
             for row in database.select():
                 names = ("energy", "forces", "tags")
                 known = {name: row[name] for name in names if row.get(name) is not None}
                 known |= row.key_value_pairs | row.data
-                yield _frame(row, known)
+                yield _frame(row, known, per_config_properties)
 
 
 def write_frames(
@@ -203,9 +212,10 @@ def write_frames(
         ase.io.write(out, atoms, format="extxyz", write_results=False)
 
 
-def _frame(atoms: Any, known: Mapping[str, Any]) -> Frame:
+def _frame(atoms: Any, known: Mapping[str, Any], whole: Collection[str]) -> Frame:
     """A frame of ASE's atoms, or row of a database, and of what is known of it, arrays of its
-    atoms and values of the whole."""
+    atoms and values of the ``whole``, such as the three numbers of the dipole of water.
+    """
     numbers = atoms.numbers
     if not len(numbers):
         raise ValueError("a frame without atoms")
@@ -220,7 +230,9 @@ def _frame(atoms: Any, known: Mapping[str, Any]) -> Frame:
         is_value = array.size == 1 and array.dtype != np.bool_
         if is_value and name not in ("numbers", "positions", "tags"):
             values[name] = array.item()
-        if array.ndim and len(array) == len(numbers):
+        elif name in whole and array.ndim:
+            values[name] = array.tolist()
+        if array.ndim and len(array) == len(numbers) and name not in whole:
             arrays[name] = array
     tags = arrays.get("tags")
     if tags is not None and not np.isin(tags, range(NUM_TAGS)).all():

@@ -268,7 +268,7 @@ class ParsedColumn:
             if len(units) > 1:
                 advice = f"units differ ({listed(units)}): convert all numbers to one"
         if most[0][1].startswith("["):
-            advice = "a target is one number per molecule, not one per atom"
+            advice = "a target is one number per molecule, not a list"
         return f" ({total}: {words}); {advice}"
 
     def counts(self, rows: np.ndarray) -> Counter[str]:

@@ -60,6 +60,10 @@ REFUSED = {
     **dict.fromkeys((".mol2", ".pdb", ".cif"), "convert it to .sdf"),
     **dict.fromkeys((".bz2", ".xz", ".zst", ".zip"), "unpack it, or pack it as .gz"),
     **dict.fromkeys((".xls", ".ods"), "save it as .xlsx"),
+    **dict.fromkeys(
+        ".json .jsonl .ndjson .pkl .pickle .npz .h5 .hdf5 .feather .traj".split(),
+        "save it as .csv or .parquet, atoms with positions as .xyz (ase convert)",
+    ),
 }
 
 
