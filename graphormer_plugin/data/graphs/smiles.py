@@ -19,6 +19,7 @@ from rdkit.Chem.rdMolHash import HashFunction, MolHash
 
 from cython_ext import read_molecule
 from cython_ext.molecule import CODES
+from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.graphs.chunk import MoleculeGraph, Parser
 from graphormer_plugin.data.graphs.conformers import (
     check_is_spatial,
@@ -30,6 +31,7 @@ MAP_NUMBER = re.compile(r":\d+\]")  # atom map, such as [CH3:1]
 # Kinds of texts, see `Table.give`.
 SMILES, BLOCK = "SMILES", "mol blocks with positions"
 POSITIONS = ("none", "file", "rdkit")
+CARBON = 5  # in OGB's first column of an atom
 UNREADABLE = "# "  # begins a reason in place of a SMILES, from a file of other records
 HEAVY_HYDROGEN = re.compile(r"\[[23]H|/i")  # in a SMILES, or isotopes of an InChI
 
@@ -109,6 +111,20 @@ def _ogb_codes() -> tuple[np.ndarray, np.ndarray]:
         _row("is_conjugated"),
     ]
     return np.array(atoms, np.int64), np.array(bonds, np.int64)
+
+
+def bare_carbons(x: np.ndarray) -> np.ndarray:
+    """Whether each atom of OGB's ``x`` is carbon with unpaired electrons and no hydrogen, as
+    RDKit reads those of a SMARTS."""
+    return (x[:, [0, 4]] == [CARBON, 0]).all(1) & (x[:, 5] > 0)
+
+
+def lines_about_bare(count: int) -> list[str]:
+    """A line about molecules with `bare_carbons`, if there are some."""
+    rows = counted(count, "row", "have")
+    return [f"{rows} carbon without hydrogens (radicals): are they SMARTS?"] * (
+        count > 0
+    )
 
 
 def edges_of_mol(mol: Any) -> np.ndarray:
@@ -217,8 +233,8 @@ def parse_smiles(
     """Graph of a SMILES with OGB's features; several fragments make a disconnected graph.
     Its ``extras`` have what is asked for: the Bemis-Murcko ``scaffold`` of the `parent`; or
     the `identity_of` the ``molecule``, its ``identity``, which is that of the conformer if it
-    has positions, its ``constitution``, the `molecule_key` without stereo marks, and its
-    ``parent`` (`parent_key`).
+    has positions, its ``constitution``, the `molecule_key` without stereo marks, its
+    ``parent`` (`parent_key`), and whether it has `bare_carbons`.
     """
     mol = featuriser.mol_as_written(smiles)
     extras: dict[str, Any] = {}
@@ -240,6 +256,7 @@ def parse_smiles(
     if scaffold:
         extras["scaffold"] = murcko_scaffold(parent(mol))
     graph = featuriser.graph(mol)
+    extras["bare"] = bool(bare_carbons(graph.x).any())
     return graph._replace(extras=graph.extras | extras)
 
 

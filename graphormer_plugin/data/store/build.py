@@ -26,6 +26,7 @@ from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, FeaturisedRows
 from graphormer_plugin.data.graphs.conformers import check_unit
 from graphormer_plugin.data.graphs.descriptors import FEATURES, rdkit_descriptors
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
+from graphormer_plugin.data.graphs.smiles import lines_about_bare
 from graphormer_plugin.data.sources.locate import locate
 from graphormer_plugin.data.sources.registry import (
     DatasetSource,
@@ -199,6 +200,8 @@ def _build_from_smiles(
         if writer.num_graphs == 0:
             raise ValueError("no molecule could be parsed")
         check_unit(extras.get("nearest", ()))
+        for line in lines_about_bare(sum(extras.get("bare", ()))):
+            logger.warning("%s: %s", label, line)
 
         row_of_graph = np.concatenate(rows_of_parts)  # the row of each graph
         molecules = extras.get("molecule")

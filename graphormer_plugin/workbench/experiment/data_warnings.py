@@ -13,6 +13,7 @@ from scipy.stats import ks_2samp
 
 from graphormer_plugin.data.errors import agreed, counted, listed
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, molecule_key
+from graphormer_plugin.data.splits import RATIOS, SPLITS, Ratios
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.label_warnings import warnings_about
 from graphormer_plugin.data.tables.table import SPLIT
@@ -28,6 +29,7 @@ from graphormer_plugin.workbench.predictions.scores import MAIN, is_defined
 # Labels of test lie elsewhere if their distribution function and that of train and valid are
 # farther apart than this, and chance explains it with less than this probability (our choice).
 SHIFTED, CHANCE = 0.3, 1e-3
+OTHER_SHARE = 0.15  # from that asked for (our choice)
 MOST_TAUTOMERS = 100  # of a molecule
 TAUTOMERS_A_ROW, FEWEST_TAUTOMERS = 0.5, 2000  # of a table (our choice)
 
@@ -125,6 +127,8 @@ def experiment_warnings(
             "a salt, an ion or a hydrate of a molecule in train or valid, so that "
             "metrics look better than they are; --split scaffold keeps them together",
         )
+        if not (given_split or settings.folds or table.folds):
+            texts += other_shares(of_split, settings.ratios or RATIOS)
         texts += undefined_metrics(of_split) + label_shift(of_split)
         for text in texts:
             if number > 1 and text not in lines:
@@ -132,6 +136,20 @@ def experiment_warnings(
             if text not in lines:
                 lines.append(text)
     return lines
+
+
+def other_shares(split: SplitLabels, ratios: Ratios) -> list[str]:
+    """A warning about groups that give the parts other shares of the molecules than
+    ``ratios``."""
+    counts = np.array([len(split.rows[part]) for part in SPLITS])
+    shares = counts / counts.sum()
+    if (np.abs(shares - ratios) < OTHER_SHARE).all():
+        return []
+    train, valid, test = (f"{share:.0%}" for share in shares)
+    return [
+        f"{train} of the molecules are train, {valid} valid, {test} test: few groups of "
+        f"--split {split.table.split} have most of them; --split random has the shares asked for"
+    ]
 
 
 def twins(

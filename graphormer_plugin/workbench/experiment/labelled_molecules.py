@@ -12,6 +12,7 @@ import pandas as pd
 
 from graphormer_plugin.criterions.class_weights import given_weights
 from graphormer_plugin.data.errors import DatasetError, counted, listed
+from graphormer_plugin.data.graphs.smiles import lines_about_bare
 from graphormer_plugin.data.sources.csv_file import Labels, read_labels
 from graphormer_plugin.data.sources.registry import DatasetSource
 from graphormer_plugin.data.splits import FOLD, SPLITS, Split, splits_of_graphs
@@ -211,6 +212,7 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     if bounds is not None:
         count = counted(np.count_nonzero(bounds), "label", "are")
         read.warnings.append(f"{count} bounds, which no metric counts")
+    read.warnings.extend(lines_about_bare(sum(parsed["bare"])))
     texts = [source.smiles[row] for row in rows]
     return LabelledMolecules(
         smiles=[text.split("\n", 1)[0] for text in texts],
@@ -252,7 +254,14 @@ def given_folds(
             f"{' and words' * any(len(split.get(n, ())) for n in SPLITS)}, expected three or "
             "more numbers, or train|valid|test"
         )
-    return None, [split[n] for n in sorted(names, key=lambda n: int(n[len(FOLD) :]))]
+    members = [split[n] for n in sorted(names, key=lambda n: int(n[len(FOLD) :]))]
+    sizes = [*map(len, members)]
+    if len(sizes) == len(SPLITS) and max(sizes) > 2 * min(sizes):
+        raise DatasetError(
+            f"{options.name}: --split {options.split} has folds of {listed(sizes)} rows; if they "
+            "are parts, write train, valid and test"
+        )
+    return None, members
 
 
 def read_groups(read: Labels, column: str, rows: Sequence[int]) -> list[str]:
@@ -274,7 +283,8 @@ def parse_molecules(
     """Rows whose molecules can be parsed, the extras of `parse_smiles` by their names, and
     the failures; see `LabelledMolecules`."""
     rows: list[int] = []
-    parsed: dict[str, list] = {"identity": [], "constitution": [], "parent": []}
+    names = ("identity", "constitution", "parent", "bare")
+    parsed: dict[str, list] = {name: [] for name in names}
     if scaffold:
         parsed["scaffold"] = []
     failures: list[tuple[int | str, str, str]] = []

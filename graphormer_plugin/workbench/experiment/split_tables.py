@@ -29,11 +29,15 @@ from graphormer_plugin.inference.model_folder import (
     SMILES_COLUMN,
     SPLIT_FILE,
 )
-from graphormer_plugin.workbench.experiment.labelled_molecules import LabelledMolecules
+from graphormer_plugin.workbench.experiment.labelled_molecules import (
+    FIT_SPLITS,
+    LabelledMolecules,
+)
 from graphormer_plugin.workbench.experiment.settings import Settings
 from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 
 INVALID_FILE = "invalid.csv"
+FEWEST_VALID = 0.5  # of the share of valid, which groups may leave it (our choice)
 
 
 def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
@@ -50,6 +54,7 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
         order = order[np.isin(order, train)]
     keys = [table.keys[row] for row in order]
     parents = [table.parents[row] for row in order]
+    drawn_by: Sequence[Any] = parents  # valid, where few groups leave it nearly empty
     groups: Sequence[Any] | None = None
     if table.split == "scaffold":
         groups = [table.scaffolds[row] for row in order]
@@ -63,6 +68,7 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
     if table.groups:
         check_groups(table, settings)
         named = [table.groups[row] for row in order]
+        drawn_by = joined_groups(parents, named)
         groups = named if groups is None else joined_groups(groups, named)
         if times is not None:  # a group is as late as its last row
             latest = pd.Series(times).groupby(pd.Series(table.groups))
@@ -96,6 +102,13 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
                 split = time_split(times[order], labels, shares)
             elif groups is not None:
                 split = scaffold_split(groups, shares, seed, labels, keys)
+                least = FEWEST_VALID * shares[1] * len(order)
+                if len(split["valid"]) < least and not fixed:
+                    rows = np.sort(np.concatenate([split["train"], split["valid"]]))
+                    ratio = shares[0] / (shares[0] + shares[1])
+                    units = [drawn_by[row] for row in rows]
+                    part = scaffold_split(units, (ratio, 1 - ratio, 0.0), seed)
+                    split |= {name: rows[part[name]] for name in FIT_SPLITS}
             else:
                 split = random_split(count, seed, shares)
             splits.append({**_rows_of(split, order, unit), **fixed})

@@ -20,6 +20,7 @@ from tqdm import tqdm
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.files import file_lock, file_sha256, folder_hash, home_path
 from graphormer_plugin.data.graphs.conformers import BOHR
+from graphormer_plugin.data.graphs.smiles import lines_about_bare
 from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.sources.user_code import import_user_data
 from graphormer_plugin.data.store.featurise import num_workers
@@ -39,6 +40,7 @@ from graphormer_plugin.inference.molecules import read_rows
 from graphormer_plugin.workbench.predictions.part_files import PartFiles
 from graphormer_plugin.workbench.predictions.score_predictions import TableScores
 from graphormer_plugin.workbench.predictions.table_run import (
+    BARE,
     BLOCK_ROWS,
     FAR_APART,
     PredictedRows,
@@ -204,6 +206,8 @@ def _write_parts(
     lines.result(summary)
     predictor = run.predictor
     columns = predictor.extra_columns
+    for line in lines_about_bare(outside.pop(BARE, 0)):
+        lines.warning(line)
     far = outside.pop(FAR_APART, 0)
     if far > (rows.total - failed) / 2:
         lines.warning(

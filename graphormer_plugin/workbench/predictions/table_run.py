@@ -12,7 +12,7 @@ import numpy as np
 from graphormer_plugin.data.columns import FORCES, Level
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.graphs.conformers import BOHR
-from graphormer_plugin.data.graphs.smiles import SMILES
+from graphormer_plugin.data.graphs.smiles import SMILES, OGBFeaturiser, bare_carbons
 from graphormer_plugin.data.tables.cells import number_in
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.estimators.domain import outside_domain
@@ -33,6 +33,7 @@ from graphormer_plugin.workbench.predictions.table_columns import (
 
 BLOCK_ROWS = 512  # rows that are predicted together, at least
 FAR_APART = "far apart"  # rows with nearest atoms as in bohr
+BARE = "bare"  # rows with `bare_carbons`
 REASON = "reason"  # column that says why a row has no prediction
 
 
@@ -67,7 +68,7 @@ class PredictedRows(NamedTuple):
     Attributes:
         values: predictions [rows, C], NaN in rows without one.
         vectors: float32 [rows, D], NaN in rows without one; D is `TableRun.width`.
-        outside: see `outside_domain`; `FAR_APART` is among them.
+        outside: see `outside_domain`; `FAR_APART` and `BARE` are among them.
     """
 
     cells: list[list[str]]
@@ -217,6 +218,9 @@ class TableRun:
                     self.predictor.extra_columns,
                     extra[rows],
                 )
+            if isinstance(self.reader.featuriser, OGBFeaturiser):
+                graph = np.repeat(molecules.chunk.row, molecules.chunk.num_nodes)
+                outside[BARE] = len(np.unique(graph[bare_carbons(molecules.chunk.x)]))
             outside[FAR_APART] = int((np.array(molecules.nearest) > BOHR).sum())
         lines = [
             [*self._shown(old), *added, reasons.get(row, "")]

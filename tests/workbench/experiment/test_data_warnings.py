@@ -63,6 +63,33 @@ def test_valid_is_drawn_from_train(read):
     assert not any("replicates have the split" in text for text in others)
 
 
+def test_few_scaffolds_leave_some_molecules_to_valid(write):
+    """Benzenes, chains and a naphthalene: 33 / 1 / 30 by whole scaffolds."""
+    tails = [f"{'C' * k}O" for k in range(1, 33)]
+    smiles = [*(f"c1ccccc1{tail}" for tail in tails), *tails[:30], "c1ccc2ccccc2c1"]
+    asked = settings(write([[text, len(text)] for text in smiles], ["smiles", "y"]))
+    table = read_table(asked)
+    (split,) = splits_of(table, asked)
+    assert {part: len(rows) for part, rows in split.rows.items()} == {
+        "train": 29,
+        "valid": 4,
+        "test": 30,
+    }
+    scaffolds = np.array(table.scaffolds)
+    assert not np.isin(scaffolds[split.rows["test"]], scaffolds[split.fitted]).any()
+    (text,) = experiment_warnings(table, [split], asked)
+    assert "46% of the molecules are train, 6% valid, 48% test" in text
+
+
+def test_radicals_are_counted(write):
+    """As of SMARTS; carbon monoxide, nitroxides and CH3 are none."""
+    smiles = ["[#6]-[#6]-[#8]", "[C][C]", "[C-]#[O+]", "CN(C)[O]", "[CH3]", "C=O"]
+    asked = settings(
+        write([[text, k] for k, text in enumerate(smiles)], ["smiles", "y"])
+    )
+    assert "2 rows have carbon without" in "".join(read_table(asked).warned)
+
+
 def test_salts_are_counted(write):
     rows = [[f"{'C' * at}O" + ".Cl" * (at % 3 > 0), at] for at in range(1, 61)]
     asked = settings(write(rows, ["smiles", "y"]))
