@@ -412,7 +412,7 @@ smiles,y,split;C,1,train;CC,2,train;CO,>1,valid;CN,3,test; | --censored | no exa
 smiles,y,w,split;C,1,0,train;CO,2,1,valid;CN,3,1,test; | --weight-column w | a weight above 0
 smiles,y,split;C,0,train;CC,1,train;CO,1,valid;CN,0,test; | --interval conformal | are numbers
 smiles,y,f;C,1,0;CC,2,1;CO,3,0; | --split column:f --target-columns y | has 2 folds, expected
-smiles,y,split;C,1,0;CC,2,0;CO,3,0;CN,4,1;CF,5,2; | | folds of 3, 1, 1 rows; if they are parts, write train
+smiles,y,split;C,1,0;CC,2,0;CO,3,0;CN,4,1;CF,5,2; | | folds of 3, 1, 1 rows; if
 smiles,y,f;C,1,0;CC,2,1;CO,3,x; | --split column:f --target-columns y | column 'f'
 smiles,y,g,split;C,1,a,train;CC,2,a,test; | --groups g --target-columns y | rows of 'a' are in
 smiles,y;C,1;CC,2;&smiles,z;C,1; | --test-file test.csv | test.csv: no column 'y', the header

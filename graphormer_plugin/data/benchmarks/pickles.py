@@ -32,8 +32,10 @@ class _Dtype:
     """In the place of ``numpy.dtype``, which takes pointers and any size from a file."""
 
     def __init__(self, name: str, *flags: Any) -> None:
-        if str(name) not in _DTYPES:  # a hash of tuples in tuples may end the process
-            raise pickle.UnpicklingError(f"an array of {name!r}, expected numbers")
+        # The text or the hash of tuples in tuples has no end.
+        if not isinstance(name, str) or name not in _DTYPES:
+            kind = name if isinstance(name, str) else type(name).__name__
+            raise pickle.UnpicklingError(f"an array of {kind!r}, expected numbers")
         self.plain = np.dtype(name)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
@@ -45,12 +47,16 @@ class _Array(np.ndarray):
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, shape, dtype, in_columns, content = state
-        array = _numbers(content, dtype).reshape(shape)
+        array = _numbers(content, dtype).reshape(_whole(shape))
         super().__setstate__((1, array.shape, array.dtype, bool(in_columns), content))
 
 
 def _reconstruct(*empty: Any) -> np.ndarray:
     return _Array(0, np.uint8)
+
+
+def _whole(numbers: Any) -> list[int]:
+    return [*map(operator.index, numbers)]
 
 
 def _numbers(content: Any, dtype: Any) -> np.ndarray:
@@ -60,7 +66,7 @@ def _numbers(content: Any, dtype: Any) -> np.ndarray:
 
 
 def _frombuffer(content: Any, dtype: Any, shape: Any, order: str) -> np.ndarray:
-    return _numbers(content, dtype).reshape(shape, order=order)
+    return _numbers(content, dtype).reshape(_whole(shape), order=order)
 
 
 def _scalar(dtype: _Dtype, content: bytes) -> Any:
@@ -85,7 +91,7 @@ def _tensor(
 ) -> np.ndarray:
     """The array of a tensor, which has each of the ``values`` at most once."""
     values = values.ravel()
-    size, stride = [*map(operator.index, size)], [*map(operator.index, stride)]
+    size, stride = _whole(size), _whole(stride)
     count = math.prod(size)
     ends = ((number - 1) * step for number, step in zip(size, stride, strict=True))
     end = offset + sum(ends) + 1 if count else offset

@@ -67,7 +67,22 @@ def array_with(*state):
     return pickled(Made(*EMPTY, state))
 
 
+DOUBLE = b"cnumpy\ndtype\n(X\x02\x00\x00\x00f8I00\nI01\ntR"
+MADE = b"cnumpy.core.multiarray\n_reconstruct\n)R"
+# Tuples of two equal tuples, whose text has no end.
+BOMB = b")q\0" + b"".join(b"0h%ch%c\x86q%c" % (k, k, k + 1) for k in range(60))
 HOSTILE = {
+    "a dtype without end": b"\x80\x02cnumpy\ndtype\n(" + BOMB + b"tR.",
+    "a shape without end": b"\x80\x02%b(K\x01}U\x01a%bs%bI00\nB\0\0\0\0tb."
+    % (MADE, BOMB, DOUBLE),
+    "a set without end": b"\x80\x04\x8f(" + BOMB + b"\x90.",
+    "an extension": b"\x80\x02\x82\x01.",
+    "an instance": b"(S'id'\nios\nsystem\n.",
+    "an object": b"(cos\nsystem\nS'id'\no.",
+    "two words": b"\x80\x04\x8c\x02os\x8c\x06system\x93.",
+    "a new array": b"\x80\x02cnumpy\nndarray\n)\x81.",
+    "a byte order": b"\x80\x02" + DOUBLE + b"(K\x03U\x01~tb.",
+    "an item of an array": b"\x80\x02" + MADE + b"K\0K\1s.",
     "pointers": pickled(Made(np.ndarray, ((18,), OBJECTS, b"A" * 144))),
     "a call of ndarray": pickled(Made(np.ndarray, ((2,), np.dtype("f8"), b"A" * 16))),
     "strides": pickled(
