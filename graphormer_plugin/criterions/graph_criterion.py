@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graphormer_plugin.criterions.class_weights import weight_table
 from graphormer_plugin.criterions.evaluation import Evaluation
-from graphormer_plugin.criterions.log import log_accuracy, log_mean_error
+from graphormer_plugin.criterions.log import log_accuracy, log_macro_f1, log_mean_error
 from graphormer_plugin.criterions.losses import (
     VALUE_LOSSES,
     class_losses,
@@ -299,7 +299,7 @@ class ClassCriterion(GraphCriterion):
 
     Graph labels are a float64 column ``[B, 1]`` with NaN where missing, node labels
     int64 ``[B, N, 1]`` with -1 where missing or padding. ``accuracy`` is the fraction of
-    labels that are predicted, over the whole split.
+    labels that are predicted, over the whole split; see `log_macro_f1` for ``macro_f1``.
     """
 
     target_kinds = (Kind.MULTICLASS,)
@@ -338,7 +338,8 @@ class ClassCriterion(GraphCriterion):
     ) -> None:
         """See `GraphCriterion`."""
         log_accuracy(sums["hits"].sum().view(1), sums["labelled"].sum().view(1))
+        log_macro_f1(sums["hits"], sums["labelled"], sums["predicted"])
 
     def known_metrics(self) -> list[str]:
         """See `GraphCriterion`."""
-        return [*super().known_metrics(), "accuracy"]
+        return [*super().known_metrics(), "accuracy", "macro_f1"]

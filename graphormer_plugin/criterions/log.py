@@ -135,6 +135,13 @@ def log_accuracy(hits: Tensor, labelled: Tensor) -> None:
     log_sums("accuracy", sums, {"accuracy": mean_over_columns})
 
 
+def log_macro_f1(hits: Tensor, labelled: Tensor, predicted: Tensor) -> None:
+    """Log the mean F1 of the classes that are labelled or predicted, from counts of each class,
+    as scikit-learn's macro average and LRGB's metric of PascalVOC-SP."""
+    sums = {"hits": 2 * hits, "labelled": labelled + predicted}
+    log_sums("f1", sums, {"macro_f1": mean_over_columns})
+
+
 def log_weighted_accuracy(
     hits: Tensor, labelled: Tensor, batch_total: Tensor, batches: Tensor
 ) -> None:

@@ -34,7 +34,7 @@ LINK_METRICS = tuple(
 )
 # A larger value is better; every other metric is an error or a loss.
 RISING = frozenset(
-    ("r2", "spearman", "roc_auc", "ap", "accuracy", "balanced_accuracy")
+    ("r2", "spearman", "roc_auc", "ap", "accuracy", "balanced_accuracy", "macro_f1")
     + ("weighted_accuracy", "weighted_accuracy_batch", "ewt", "force_cosine")
     + LINK_METRICS
 )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq.logging import metrics
+from sklearn.metrics import f1_score
 from torch.nn import functional as F
 
 from graphormer_plugin.criterions.binary_logloss import BinaryLogLoss
@@ -321,7 +322,11 @@ def test_cross_entropy_of_classes(targets, rng):
     expected = F.cross_entropy(flat, label, ignore_index=-1)
     assert (loss / size).item() == pytest.approx(expected.item(), rel=1e-6)
     right = (flat.argmax(1) == label)[label >= 0].double().mean().item()
-    assert reported(criterion, [logs])["accuracy"] == pytest.approx(right, abs=1e-15)
+    values = reported(criterion, [logs])
+    assert values["accuracy"] == pytest.approx(right, abs=1e-15)
+    pair = label[label >= 0], flat.argmax(1)[label >= 0]
+    expected = f1_score(*pair, average="macro")
+    assert values["macro_f1"] == pytest.approx(expected, abs=1e-15)
 
 
 def test_weights_come_from_the_batch(rng):
