@@ -14,6 +14,7 @@ OC20_ELEMENTS = (1, *range(5, 9), 11, *range(13, 18), *range(19, 35), *range(37,
 OC20_ELEMENTS += (55, *range(72, 84))
 NODE_DIMS = [64, TAGS, 2]
 CUTOFF = 8.0  # of images, in angstrom
+ON_FACE = 1e-5  # of a cell's vector
 MOST_IMAGES = 1_000_000  # that are looked at, of a system
 
 
@@ -52,7 +53,8 @@ def graph_of_system(
     the relaxed positions, 0 of images. ``y`` is the energy. There are no edges.
 
     Args:
-        every_cell: images within `CUTOFF` of any atom, in all cells (our choice). Otherwise
+        every_cell: atoms are moved into the cell, so that it is equal which of their copies
+            are given; images within `CUTOFF` of any atom, in all cells (our choice). Otherwise
             those of the released Graphormer-3D: atoms of the eight cells around in the
             plane of the first two vectors, less than 8 angstrom from an atom of tag 2,
             and no images of atoms of tag 2.
@@ -64,7 +66,12 @@ def graph_of_system(
     vectors = system.cell if every_cell else system.cell[:2]
     if np.linalg.matrix_rank(vectors) < len(vectors):
         raise ValueError(f"vectors {vectors.tolist()} span no cell")
-    shifts = _shifts(system, every_cell) @ system.cell
+    step = system.pos_relaxed - pos
+    if every_cell:
+        # An atom on a face stays there, whatever the last bits of its place are.
+        parts = pos @ np.linalg.inv(system.cell)
+        pos = pos - np.floor(parts + ON_FACE) @ system.cell
+    shifts = _shifts(pos, system.cell, every_cell) @ system.cell
     copies = pos + shifts[:, None]  # [cells, n, 3]
     centres = pos if every_cell else pos[tags > 1]
     from scipy.spatial import KDTree  # late: most data have no positions
@@ -82,20 +89,20 @@ def graph_of_system(
         x=np.concatenate([x, image]),
         edge_index=np.zeros((2, 0), np.int64),
         pos=np.concatenate([pos, copies[near]]),
-        displacement=np.concatenate([system.pos_relaxed - pos, still]),
+        displacement=np.concatenate([step, still]),
         y=np.array([system.energy], np.float64),
     )
 
 
-def _shifts(system: PeriodicSystem, every_cell: bool) -> np.ndarray:
+def _shifts(pos: np.ndarray, cell: np.ndarray, every_cell: bool) -> np.ndarray:
     """Cells with images, in units of the cell's vectors, without the cell itself [cells, 3]."""
     reach = np.array([1, 1, 0])
     if every_cell:
         # Distance between the planes of a cell, and how far the atoms go beyond one cell.
-        inverse = np.linalg.inv(system.cell)
-        spread = np.ptp(system.pos @ inverse, axis=0)
+        inverse = np.linalg.inv(cell)
+        spread = np.ptp(pos @ inverse, axis=0)
         reach = np.ceil(CUTOFF * np.linalg.norm(inverse, axis=0) + spread)
-        if np.prod(2 * reach + 1) * len(system.pos) > MOST_IMAGES:
+        if np.prod(2 * reach + 1) * len(pos) > MOST_IMAGES:
             raise ValueError(f"more than {MOST_IMAGES:,} images, the cell is too small")
     cells = itertools.product(
         *(range(-count, count + 1) for count in reach.astype(int))

@@ -172,14 +172,19 @@ def test_a_tiny_cell_has_no_end_of_images(tmp_path):
 
 
 def test_images_in_every_cell(folder):
-    """Against all cells of a large block, for a slanted cell and atoms outside of it."""
+    """Against all cells of a large block, for a slanted cell and other copies of its atoms."""
     rng = np.random.default_rng(0)
     cell = np.array([[3.0, 0, 0], [2.5, 4, 0], [1, 1, 6]])
-    pos = rng.uniform(-6, 6, (3, 3))
+    parts = np.array([[0, 0.5, 0.2], [0.7, 0, 0], [0.1, 0.9, 1e-7]])
+    pos = parts @ cell
     tags = np.array([0, 1, 2])
     numbers = np.array([29, 78, 6])
     system = PeriodicSystem(pos, cell, numbers, tags, pos + 1, 0.0)
     graph = graph_of_system(system, every_cell=True)
+    copies = pos + rng.integers(-3, 4, (3, 3)) @ cell
+    system = PeriodicSystem(copies, cell, numbers, tags, copies + 1, 0.0)
+    for name, values in vars(graph_of_system(system, every_cell=True)).items():
+        np.testing.assert_allclose(values, getattr(graph, name), atol=1e-9)
     block = np.stack(np.meshgrid(*[np.arange(-12, 13)] * 3), -1).reshape(-1, 3)
     block = block[block.any(1)]
     copies = (pos + (block @ cell)[:, None]).reshape(-1, 3)
