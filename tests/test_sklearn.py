@@ -1,5 +1,6 @@
 """Estimators of molecules, as scikit-learn and pandas use them."""
 
+import os
 import pickle
 from datetime import date
 
@@ -22,6 +23,7 @@ from graphormer_plugin.inference.checkpoint import DEFAULT_START
 from graphormer_plugin.inference.loading import load
 from graphormer_plugin.sklearn import MoleculeClassifier, MoleculeRegressor
 from graphormer_plugin.workbench.fitting.fit_head import fit_head
+from support.training import forked
 
 # The labels are computed from the molecules.
 pytestmark = pytest.mark.filterwarnings("ignore:no noise is found:UserWarning")
@@ -52,6 +54,23 @@ def test_equals_the_head_of_the_library(fitted):
     assert targets.mean == pytest.approx([Y.mean()])
     assert targets.std == pytest.approx([Y.std()])
     assert fitted.score(SMILES, Y) > 0.9
+
+
+def fit_in_fork():
+    MoleculeRegressor().fit(SMILES, Y)
+    os._exit(torch.get_num_threads())
+
+
+def test_a_fork_fits_on_one_thread(fitted):
+    """It would wait for the threads that its parent had."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    fitted.predict(NEW)
+    process = forked(fit_in_fork)
+    torch.set_num_threads(threads)
+    process.join(100)
+    process.kill()
+    assert process.exitcode == 1
 
 
 def test_trees(tmp_path):

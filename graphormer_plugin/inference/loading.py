@@ -1,5 +1,6 @@
 """Make a predictor of checkpoints and of the files beside them."""
 
+import os
 from pathlib import Path
 
 import torch
@@ -23,6 +24,9 @@ from graphormer_plugin.inference.member import Member
 from graphormer_plugin.inference.model_folder import ModelFolder, models_named
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.models import ARCHITECTURES, GraphModel, model_from_options
+
+# A fork lacks the other threads of OpenMP that its parent had started, and would wait for them.
+os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 def load(
