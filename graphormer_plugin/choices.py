@@ -1,6 +1,6 @@
 """Options: their fields, and checks of a known word, a lowest value, and heads."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -19,6 +19,16 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """Raise ValueError if a value is not among the choices."""
     if value not in choices:
         raise ValueError(f"unknown {name} {value!r}, expected {'|'.join(choices)}")
+
+
+class UnknownNameError(ValueError):
+    """A name that nothing has here, though a module of the user may."""
+
+    def __init__(self, kind: str, name: str, names: Iterable[str]) -> None:
+        super().__init__(
+            f"unknown {kind} {name!r}, expected {'|'.join(sorted(names))}; or give the folder "
+            "that registers it as user_data_dir (--user-data-dir)"
+        )
 
 
 def check_least(name: str, value: float | None, least: float) -> None:

@@ -5,20 +5,21 @@ plain containers. It always stays on, even if ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD
 set. A file that is not a checkpoint of this package is refused in one line.
 """
 
+import contextlib
 import errno
 import os
 import re
 import warnings
 import zipfile
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from graphormer_plugin.choices import UnknownNameError
 from graphormer_plugin.data.errors import is_out_of_memory, named_damage
 from graphormer_plugin.data.files import PathName, atomic_write
 from graphormer_plugin.data.schema import FeatureSchema
@@ -141,12 +142,15 @@ def read_checkpoint(path: PathName) -> Checkpoint:
     return checkpoint
 
 
-def invalid_checkpoint_errors(
-    path: PathName,
-) -> AbstractContextManager[None]:
+@contextlib.contextmanager
+def invalid_checkpoint_errors(path: PathName) -> Iterator[None]:
     """ValueError with a line for a file that has a missing or wrong part, see
-    `named_damage`."""
-    return named_damage(f"{path} is damaged, or of another version")
+    `named_damage`, or names what a module of the user registers."""
+    try:
+        with named_damage(f"{path} is damaged, or of another version"):
+            yield
+    except UnknownNameError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def write_file(state: Any, path: PathName, temporary: Path | None = None) -> None:

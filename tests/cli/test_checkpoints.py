@@ -304,6 +304,11 @@ def changed(state, place, value):
         (("cfg", "model", "_name"), "unheard_of", "'unheard_of', which is not"),
         (("cfg", "model", "encoder_layers"), 3, "is damaged, or of another version"),
         (("cfg", "model", "encoder_layers"), "x", "is damaged, or of another version"),
+        (
+            ("cfg", "model", "pair_encodings"),
+            "mine",
+            "in.pt: unknown pair .*user_data_dir",
+        ),
         (("cfg", "model", "encoder_embed_dim"), 32, "size mismatch"),
         (("task_state", "schema", "node_dims"), None, "damaged.* Missing key"),
         (("task_state", "targets"), 3, "is damaged, or of another version"),

@@ -219,7 +219,7 @@ def test_substructures_of_a_user(checkpoint, tmp_path, refused, monkeypatch):
         hub.load(path).predict(["CCO"])
     out = str(tmp_path / "out.svg")
     line = refused(main, path, "CC(C)C", out)
-    assert "give its folder as --user-data-dir" in line
+    assert "or give the folder that registers it" in line
     assert main([path, "CC(C)C", out, "--user-data-dir", str(folders[1])]) == 0
     seen = []
     predictor = hub.load(path, user_data_dir=folders[1])

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from graphormer_plugin.choices import UnknownNameError
 from graphormer_plugin.components import is_same_definition, matching
 from graphormer_plugin.data.graphs.chunk import MoleculeGraph, Parser
 from graphormer_plugin.data.graphs.conformers import (
@@ -138,11 +139,7 @@ def featuriser_named(name: str) -> Featuriser:
     if not name:
         return GraphsOnly()
     if name not in _FEATURISERS:
-        expected = "|".join(list_featurisers())
-        raise ValueError(
-            f"unknown featuriser {name!r}, expected {expected}; or give the folder that "
-            "registers it as user_data_dir (--user-data-dir)"
-        )
+        raise UnknownNameError("featuriser", name, _FEATURISERS)
     return _FEATURISERS[name]
 
 

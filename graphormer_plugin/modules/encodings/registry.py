@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from graphormer_plugin.choices import check_choice, check_least
+from graphormer_plugin.choices import UnknownNameError, check_least
 from graphormer_plugin.components import is_same_definition, matching
 from graphormer_plugin.modules.encodings.vocabulary import Vocabularies
 from graphormer_plugin.modules.layers.encoder_config import LayersConfig
@@ -120,7 +120,8 @@ class EncodingRegistry(dict[str, Callable[..., E]], Generic[E]):
         made = []
         for word in words.split(",") if words not in ("", "none") else ():
             name, *numbers = word.strip().split(":")
-            check_choice(self.kind, name, self.list_names())
+            if name not in self:
+                raise UnknownNameError(self.kind, name, self)
             if not all(number.isdecimal() for number in numbers):
                 raise ValueError(
                     f"{self.kind} {word.strip()!r}: expected {name} or {name}:NUMBER"

@@ -25,6 +25,7 @@ import numpy as np
 from tqdm import tqdm
 
 from cython_ext import chordless_cycles
+from graphormer_plugin.choices import UnknownNameError
 from graphormer_plugin.data.columns import Columns
 from graphormer_plugin.data.errors import user_code_errors
 from graphormer_plugin.data.graphs.graph_columns import edges_of_graph
@@ -70,11 +71,7 @@ def register_substructures(name: str) -> Callable[[Finder], Finder]:
 def substructures(name: str) -> Substructures:
     """A registered kind of substructures."""
     if name not in SUBSTRUCTURES:
-        raise ValueError(
-            f"unknown substructures {name!r}, expected one of {sorted(SUBSTRUCTURES)} "
-            "or one that a module of yours registers: give its folder as --user-data-dir "
-            "(in Python: hub.load(path, user_data_dir=...))"
-        )
+        raise UnknownNameError("substructures", name, SUBSTRUCTURES)
     return SUBSTRUCTURES[name]
 
 
