@@ -30,9 +30,9 @@ column and split, and a ``manifest.json``:
 Edges of a graph are sorted by (source, target, bond type). Integers take the smallest
 type that fits the whole column.
 
-Every open compares the size, dtype and shape of every file with the manifest, which takes
-milliseconds for any number of graphs. ``verify=True`` (``graphormer-preprocess --verify``)
-reads the whole store and compares checksums.
+Every open compares the size, dtype and shape of every file with the manifest, and the splits
+with the number of graphs, which takes milliseconds for any number of graphs. ``verify=True``
+(``graphormer-preprocess --verify``) reads the whole store and compares checksums.
 """
 
 import hashlib
@@ -116,7 +116,13 @@ class GraphStore:
                     splits[name[len("split_") : -len(".npy")]] = array
                 else:
                     columns[name[: -len(".npy")]] = array
-            return cls(path, manifest, columns, splits)
+            store = cls(path, manifest, columns, splits)
+            for name, ids in splits.items():
+                if len(ids) and not 0 <= ids.min() <= ids.max() < len(store):
+                    raise StoreError(
+                        f"{path}: split_{name}.npy names graphs it has not"
+                    )
+            return store
 
     def __len__(self) -> int:
         return len(self.columns["node_offset"]) - 1
