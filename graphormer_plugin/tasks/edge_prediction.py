@@ -1,6 +1,7 @@
 """Predict a class or a value for edges, or for pairs of nodes, of a graph."""
 
 import dataclasses
+import logging
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -11,8 +12,11 @@ from graphormer_plugin.choices import option
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.negatives import links_among_edges, negatives_of
 from graphormer_plugin.data.columns import OF_ENDS
+from graphormer_plugin.data.errors import counted
 from graphormer_plugin.tasks._config import GraphPredictionConfig, check_flags
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
+
+logger = logging.getLogger(__name__)
 
 SEARCHED = 1000  # graphs, for edges that are links
 
@@ -59,10 +63,21 @@ class EdgePredictionTask(GraphPredictionTask):
         return collator
 
     def edges_are_links(self, collator: GraphCollator) -> bool:
-        """Whether each split has a single graph, or `links_among_edges` of the first training
-        graphs."""
+        """Whether each split has a single graph, or the first training graphs have
+        `links_among_edges`. Warns where most links to predict are edges the other way round.
+        """
         splits = self.store.splits
-        if len(self.store) == len(splits):
-            return True
+        is_one = len(self.store) == len(splits)
         graphs = splits.get("train", np.zeros(0, np.int64))[:SEARCHED]
-        return len(graphs) > 0 and links_among_edges(collator.graphs(graphs))
+        graphs = np.arange(len(self.store)) if is_one else graphs
+        if not len(graphs):
+            return False
+        is_edge, turned = links_among_edges(collator.graphs(graphs))
+        known = int((turned & ~is_edge).sum())
+        if 2 * known > (~is_edge).sum():
+            logger.warning(
+                "%s are edges the other way round: if the graph is undirected, split it with "
+                "RandomLinkSplit(is_undirected=True)",
+                counted(known, "link"),
+            )
+        return is_one or bool(is_edge.any())

@@ -225,7 +225,20 @@ def split_graph(**more):
     graph = Data(x=torch.arange(30)[:, None], edge_index=edges)
     random.seed(0)
     torch.manual_seed(0)
-    return RandomLinkSplit(is_undirected=True, neg_sampling_ratio=0, **more)(graph)
+    options = {"is_undirected": True, "neg_sampling_ratio": 0} | more
+    return RandomLinkSplit(**options)(graph)
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+def test_links_that_are_edges_the_other_way(undirected, caplog):
+    """PyG's default is a directed graph, of which test links stay in train turned round."""
+    graphs = split_graph(is_undirected=undirected)
+    splits = {"train": [0], "valid": [1], "test": [2]}
+    store = store_of(DatasetSource(graphs, splits=splits, level="pair"))
+    options = {"dataset_name": str(store.path), "seed": 1}
+    task = EdgePredictionTask(EdgePredictionConfig(**options))
+    assert task.collator.negatives.edges_are_links
+    assert ("links are edges the other way" in caplog.text) == (not undirected)
 
 
 @pytest.mark.parametrize("apart", [0.0, 0.3])

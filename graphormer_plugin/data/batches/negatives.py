@@ -107,15 +107,16 @@ def edges_of(columns: Columns, rows: np.ndarray | slice) -> np.ndarray:
     return np.stack(ends, 1).astype(np.int64)
 
 
-def links_among_edges(columns: Columns) -> bool:
-    """Whether edges are links like those to predict, as of one graph that is split, where
-    some pairs of label 1 are edges. Contacts of atoms never are bonds."""
+def links_among_edges(columns: Columns) -> np.ndarray:
+    """Whether the pairs of label 1 [n] are edges (row 0), and would be the other way round (row
+    1). Some are in one graph that is split; contacts of atoms never are bonds."""
     nodes = columns[Level.NODE.offset]
 
     def _numbers(level: Level, ends: np.ndarray) -> np.ndarray:
         first = np.repeat(nodes[:-1], np.diff(columns[level.offset]))
-        return (first + ends[:, 0]) * nodes[-1] + first + ends[:, 1]
+        one, other = first + ends.T
+        return np.stack([one * nodes[-1] + other, other * nodes[-1] + one])
 
-    edges = _numbers(Level.EDGE, edges_of(columns, slice(None)))
+    edges, _ = _numbers(Level.EDGE, edges_of(columns, slice(None)))
     pairs = _numbers(Level.PAIR, ends_of(columns))
-    return bool(np.isin(pairs[columns["target"][:, 0] == 1], edges).any())
+    return np.isin(pairs[:, columns["target"][:, 0] == 1], edges)

@@ -92,7 +92,11 @@ def test_edges_are_never_drawn():
 
 def test_links_are_told_from_contacts():
     contacts = [[(0, 2)], [(0, 1)], [(0, 0)], [(1, 0), (1, 2)]]
-    assert not links_among_edges(columns([6, 4, 2, 9], PAIRS, contacts))
-    assert not links_among_edges(LABELLED)
-    contacts[3] += [(0, 5)]
-    assert links_among_edges(columns([6, 4, 2, 9], PAIRS, contacts))
+    assert not links_among_edges(columns([6, 4, 2, 9], PAIRS, contacts))[0].any()
+    assert not links_among_edges(LABELLED)[0].any()
+    contacts[3] = [(0, 5)]
+    found = links_among_edges(columns([6, 4, 2, 9], PAIRS, contacts))
+    assert found[:, -1].tolist() == [True, False]
+    contacts[3][-1] = (5, 0)
+    found = links_among_edges(columns([6, 4, 2, 9], PAIRS, contacts))
+    assert found[:, -1].tolist() == [False, True]
