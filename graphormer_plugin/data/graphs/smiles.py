@@ -31,6 +31,7 @@ MAP_NUMBER = re.compile(r":\d+\]")  # atom map, such as [CH3:1]
 # Kinds of texts, see `Table.give`.
 SMILES, BLOCK = "SMILES", "mol blocks with positions"
 POSITIONS = ("none", "file", "rdkit")
+METALS = rdMolStandardize.MetalDisconnector()
 CARBON = 5  # in OGB's first column of an atom
 UNREADABLE = "# "  # begins a reason in place of a SMILES, from a file of other records
 HEAVY_HYDROGEN = re.compile(r"\[[23]H|/i")  # in a SMILES, or isotopes of an InChI
@@ -437,8 +438,9 @@ def without_isotopes(mol: Any) -> Any:
 def parent(mol: Any) -> Any:
     """What a compound has in common with its salts, ions, hydrates and isotopologues: the
     largest organic fragment, neutral where hydrogens make it so, without isotopes and
-    stereo marks."""
-    mol = choose_fragment(mol)
+    stereo marks. A metal is an ion, also where it has bonds to N, O or F."""
+    with rdBase.BlockLogs():
+        mol = choose_fragment(METALS.Disconnect(mol))
     if mol.GetNumHeavyAtoms() < mol.GetNumAtoms():
         mol = without_hydrogens(mol)
     mol = without_isotopes(mol)

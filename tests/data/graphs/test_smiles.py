@@ -204,6 +204,7 @@ def test_a_scaffold_and_a_constitution_have_no_stereo_marks():
     [
         ("O=C([O-])c1ccccc1.[Na+]", "O=C(O)c1ccccc1"),
         ("C[C@H]([NH3+])C(=O)[O-].O", "CC(N)C(=O)O"),
+        ("CC(=O)O[Ca]OC(C)=O", "CC(=O)O"),
         ("C[N+](C)(C)CC(=O)[O-]", "C[N+](C)(C)CC(=O)O"),
         ("O=[N+]([O-])c1ccccc1", "O=[N+]([O-])c1ccccc1"),
         ("[2H]C([2H])([2H])[18OH]", "CO"),
