@@ -9,8 +9,6 @@ from pathlib import Path
 
 import tqdm
 
-from graphormer_plugin.choices import UnknownNameError
-
 SHARED_MEMORY = "/dev/shm"
 PACKAGE = str(Path(__file__).parents[1])
 
@@ -90,12 +88,7 @@ def error_line(error: BaseException, arguments: Sequence[str]) -> str:
 def named_damage(
     text: str,
     kind: type[ValueError] = ValueError,
-    keep: tuple[type[Exception], ...] = (
-        OSError,
-        MemoryError,
-        DatasetError,
-        UnknownNameError,
-    ),
+    keep: tuple[type[Exception], ...] = (OSError, MemoryError, DatasetError),
 ) -> Iterator[None]:
     """One line for any error that a missing or wrong part of a file causes: ``text``, which
     names the file, and the error. The errors to ``keep`` name the file themselves."""

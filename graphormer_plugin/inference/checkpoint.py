@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from graphormer_plugin.choices import UnknownNameError
-from graphormer_plugin.data.errors import is_out_of_memory, named_damage
+from graphormer_plugin.data.errors import DatasetError, is_out_of_memory, named_damage
 from graphormer_plugin.data.files import PathName, atomic_write
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
@@ -146,11 +146,11 @@ def read_checkpoint(path: PathName) -> Checkpoint:
 def invalid_checkpoint_errors(path: PathName) -> Iterator[None]:
     """ValueError with a line for a file that has a missing or wrong part, see
     `named_damage`, or names what a module of the user registers."""
-    try:
-        with named_damage(f"{path} is damaged, or of another version"):
+    with named_damage(f"{path} is damaged, or of another version"):
+        try:
             yield
-    except UnknownNameError as error:
-        raise ValueError(f"{path}: {error}") from error
+        except UnknownNameError as error:
+            raise DatasetError(f"{path}: {error}") from error
 
 
 def write_file(state: Any, path: PathName, temporary: Path | None = None) -> None:

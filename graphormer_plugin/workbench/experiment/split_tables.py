@@ -54,7 +54,6 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
         order = order[np.isin(order, train)]
     keys = [table.keys[row] for row in order]
     parents = [table.parents[row] for row in order]
-    drawn_by: Sequence[Any] = parents  # valid, where few groups leave it nearly empty
     groups: Sequence[Any] | None = None
     if table.split == "scaffold":
         groups = [table.scaffolds[row] for row in order]
@@ -68,7 +67,6 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
     if table.groups:
         check_groups(table, settings)
         named = [table.groups[row] for row in order]
-        drawn_by = joined_groups(parents, named)
         groups = named if groups is None else joined_groups(groups, named)
         if times is not None:  # a group is as late as its last row
             latest = pd.Series(times).groupby(pd.Series(table.groups))
@@ -103,10 +101,10 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
             elif groups is not None:
                 split = scaffold_split(groups, shares, seed, labels, keys)
                 least = FEWEST_VALID * shares[1] * len(order)
-                if len(split["valid"]) < least and not fixed:
+                if len(split["valid"]) < least and not (fixed or table.groups):
                     rows = np.sort(np.concatenate([split["train"], split["valid"]]))
                     ratio = shares[0] / (shares[0] + shares[1])
-                    units = [drawn_by[row] for row in rows]
+                    units = [parents[row] for row in rows]
                     part = scaffold_split(units, (ratio, 1 - ratio, 0.0), seed)
                     split |= {name: rows[part[name]] for name in FIT_SPLITS}
             else:
