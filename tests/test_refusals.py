@@ -41,11 +41,11 @@ FILES = {
     "flat.sdf": BUTANE + ">  <y>\n1\n\n$$$$\n",
     "nan.xyz": "1\nenergy=1\nH nan 0 0\n" * 9,
     "same.xyz": "2\nenergy=1\nH 0 0 0\nH 0 0 0\n" * 9,
-    "bohr.xyz": "2\nenergy=1\nC 0 0 0\nO 0 0 2.13\n" * 9,
     "nm.xyz": "2\nenergy=1\nC 0 0 0\nO 0 0 0.113\n" * 9,
     "few.xyz": "1\nenergy=1\nH 0 0 0\n3\nenergy=1\nH 0 0 0\nH 0 0 1\n",
     "many.xyz": "1\nenergy=1\nH 0 0 0\nH 0 0 1\n",
-    "slope.xyz": "1\nProperties=species:S:1:pos:R:3:forces:R:3\nH 0 0 0 0 0 0\n" * 9,
+    "slope.xyz": "1\nProperties=species:S:1:pos:R:3:forces:R:3:gradient:R:3\nH 0 0 0 0 0 0 0 0 0\n"
+    * 9,
     "count.xyz": "1000000000\nenergy=1\nH 0 0 0\n",
     "long.xyz": "1\nenergy=1\nH 0 0 0\n" * 2 + "2\nenergy=1\nH 0 0 0\n" * 3,
     "twice.xyz": "1\nenergy=1 Energy=2\nH 0 0 0\n" * 9,
@@ -197,8 +197,10 @@ preprocess --dataset-name nan.xyz | nan.xyz: has atoms, expected SMILES; --posit
 preprocess --dataset-name gone.xyz --positions file | gone.xyz: No such file
 preprocess --dataset-name nan.xyz --positions file --quiet | the first: atom 0 has position [nan
 preprocess --dataset-name same.xyz --positions file --quiet | atoms 0 and 1 are in one
-preprocess --dataset-name nm.xyz --positions file --quiet | in nanometres?; correct
-preprocess --dataset-name bohr.xyz --positions file --quiet | are they in bohr?
+preprocess --dataset-name nm.xyz --positions file --length-unit pm | pm: expected angstrom
+preprocess --dataset-name t.csv --length-unit nm | --length-unit is for --positions file
+predict MODEL in.csv out.csv --length-unit nm | --length-unit is for --positions file
+preprocess --dataset-name slope.xyz --positions file --forces-column gradient | =-gradient reads
 preprocess --dataset-name few.xyz --positions file | 1 frame can be read, then XYZError
 preprocess --dataset-name many.xyz --positions file | line 4 is 'H 0 0 1', expected the number
 preprocess --dataset-name count.xyz --positions file | ends in a frame of 1,000,000,000 at

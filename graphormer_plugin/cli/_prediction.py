@@ -44,6 +44,7 @@ def run_options(arguments: argparse.Namespace) -> run.RunOptions:
         max_atoms=arguments.max_atoms,
         dtype=arguments.dtype,
         user_data_dir=arguments.user_data_dir,
+        length_unit=arguments.length_unit,
     )
 
 

@@ -13,6 +13,7 @@ from graphormer_plugin.cli import (
     number,
 )
 from graphormer_plugin.components import paused_collector
+from graphormer_plugin.data.graphs.conformers import LENGTH_UNITS
 from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.tables.formats import WRITABLE, open_table
 from graphormer_plugin.data.tables.parquet import pyarrow_parquet
@@ -56,6 +57,13 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="FILE|none",
         help="head on the vectors of the checkpoint; none takes the checkpoint's own "
         "targets (default: head.npz beside the checkpoint, if there is one)",
+    )
+    add(
+        "--length-unit",
+        choices=tuple(LENGTH_UNITS),
+        default="",
+        help="unit of positions in the input (default: angstrom, and a line where this is "
+        "doubtful)",
     )
     _add_vectors(result)
     _add_speed(result)

@@ -151,8 +151,10 @@ class GraphPredictionTask(FairseqTask):
                     f"{name} has labels of {level}s; use --task {level.task}"
                 )
             if self.vector and self.vector not in store.columns:
-                text = f"{name} has no {self.vector}; use --task graph_prediction"
-                raise ValueError(text)
+                raise ValueError(
+                    f"{name} has no {self.vector}; name them with --forces-column, or use "
+                    "--task graph_prediction"
+                )
             if DISPLACEMENT in store.columns and self.vector != DISPLACEMENT:
                 text = f"{name} has images of periodic cells; use --task is2re"
                 raise ValueError(text)

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from fairseq_cli import train as fairseq_train
@@ -102,20 +103,29 @@ def test_predictions_in_bohr_are_doubted(trained, tmp_path, capsys):
         scaled = [ase.Atoms(a.numbers, a.positions * factor) for a in frames[:9]]
         path = tmp_path / f"{factor}.xyz"
         io.write(path, scaled)
-        assert predict.main([checkpoint, str(path), f"{path}.csv", "--quiet"]) == 0
-        assert ("in bohr?" in capsys.readouterr().err) == (factor > 1)
+        for unit in ("", "bohr") if factor > 1 else ("",):
+            words = [checkpoint, str(path), f"{path}.{unit}.csv", "--quiet"]
+            assert predict.main(words + ["--length-unit", unit] * bool(unit)) == 0
+            assert ("in bohr?" in capsys.readouterr().err) == (factor > 1 and not unit)
+    one, two = (
+        pandas.read_csv(tmp_path / name)
+        for name in ("1.xyz..csv", "1.8897.xyz.bohr.csv")
+    )
+    assert np.allclose(one.energy, two.energy, rtol=0, atol=1e-3)
 
 
-@pytest.mark.parametrize("labelled", [True, False])
+@pytest.mark.parametrize("labelled", ["energy forces", "energy", ""])
 def test_predictions_of_a_file(trained, labelled, tmp_path, monkeypatch):
-    """A table has forces as lists, and xyz the frames of the input with both."""
+    """A table has forces as lists, and xyz the frames of the input with both. Predicted
+    energies and forces are called so together, also where one of them has no label."""
     folder, frames, _ = trained
     path = folder / "springs.xyz"
     ending = "_predicted" if labelled else ""
-    if not labelled:
+    if "forces" not in labelled:
         path = tmp_path / "bare.xyz"
         for atoms in frames[:5]:
             bare = ase.Atoms(atoms.numbers, atoms.positions, cell=[9] * 3, pbc=True)
+            bare.info |= {"energy": 1.0} if labelled else {}
             io.write(path, bare, append=True)
     checkpoint = str(folder / "checkpoint_best.pt")
     monkeypatch.chdir(tmp_path)
@@ -126,7 +136,7 @@ def test_predictions_of_a_file(trained, labelled, tmp_path, monkeypatch):
     energies, forces = hub.load(checkpoint).energies_and_forces(texts)
     with open("out.csv") as file:
         lines = [*csv.DictReader(file)]
-    assert len(lines) == len(predicted) == len(frames if labelled else frames[:5])
+    assert len(lines) == len(predicted) == (64 if "forces" in labelled else 5)
     for number, (line, atoms) in enumerate(zip(lines, predicted)):
         assert (line["atoms"], line["reason"]) == (atoms.get_chemical_formula(), "")
         named = atoms.info | atoms.arrays | (atoms.calc.results if atoms.calc else {})
@@ -137,7 +147,7 @@ def test_predictions_of_a_file(trained, labelled, tmp_path, monkeypatch):
         assert np.allclose(listed, forces[number], rtol=0, atol=1e-5)
         assert np.allclose(named[f"forces{ending}"], forces[number], rtol=0, atol=1e-5)
         assert np.allclose(atoms.positions, frames[number].positions)
-        if labelled:
+        if "forces" in labelled:
             assert np.allclose(atoms.get_forces(), frames[number].get_forces())
         else:
             assert atoms.pbc.all() and atoms.cell.volume == pytest.approx(729)

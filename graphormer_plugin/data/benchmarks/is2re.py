@@ -25,7 +25,8 @@ from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.graphs.conformers import (
     NUM_ELEMENTS,
     check_size,
-    check_unit,
+    doubt_of_unit,
+    likely_units,
     nearest_distance,
 )
 from graphormer_plugin.data.graphs.periodic import (
@@ -155,7 +156,8 @@ def system_of_entry(entry: Any) -> PeriodicSystem:
     if odd.any():
         number = numbers[odd][0]
         raise ValueError(f"atomic number {number}, expected 1..{NUM_ELEMENTS - 1}")
-    check_unit([nearest_distance(numbers, pos)])
+    if doubt := doubt_of_unit(likely_units([nearest_distance(numbers, pos)])):
+        raise ValueError(doubt.partition(" --length-unit")[0])  # which it does not read
     tags = given["tags"].astype(np.int64)
     relaxed = np.full_like(pos, np.nan)
     if "pos_relaxed" in given:

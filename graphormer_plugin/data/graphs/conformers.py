@@ -3,7 +3,8 @@
 import functools
 import hashlib
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,18 @@ ATOMS = "atoms"  # kind of text, see `Table.give`
 NUM_ELEMENTS = 119  # 0 is an atom of no element
 NUM_TAGS = 3  # bulk, surface, adsorbate (OC20)
 ADSORBATE_LIKE = 1  # tag of atoms that have none
+FAR = 1_000_000  # angstrom from the origin
 # Distance of the nearest atoms in sums of their covalent radii: about 1 in angstrom, 0.1 for
 # nanometres and 1.9 for bohr. The limits are our choice.
-FAR = 1_000_000  # angstrom from the origin
 SAME_PLACE = 0.01
 NANOMETRES = 0.3
 BOHR = 1.4
+LENGTH_UNITS = {"angstrom": 1.0, "bohr": 0.529177210903, "nm": 10.0}  # in angstrom
+UNIT_MARK = "length unit: "  # begins the comment of a mol block in another unit
 ATTEMPTS = 20  # our choice; most molecules need one or two
+CARBON = 6
+# Relative ranges of lengths that are equal, and of sums of radii that are not; our choice.
+EQUAL, UNEQUAL = 0.03, 0.1
 
 
 @functools.cache
@@ -39,8 +45,8 @@ def check_size(atoms: int, max_atoms: int) -> None:
 
 def nearest_distance(numbers: np.ndarray, pos: np.ndarray) -> float:
     """Smallest distance of an atom to the nearest other one, of atoms [n] at positions [n, 3],
-    in sums of their covalent radii; NaN of a single atom. ValueError if no positions in
-    angstrom are like this.
+    in sums of their covalent radii; NaN of a single atom. ValueError if no positions are
+    like this.
     """
     wrong = ~(np.abs(pos) < FAR).all(1)
     if wrong.any():
@@ -62,37 +68,76 @@ def nearest_distance(numbers: np.ndarray, pos: np.ndarray) -> float:
     atoms = f"atoms {pair} and {other[pair]}"
     if ratios[pair] < SAME_PLACE:
         raise ValueError(f"{atoms} are in one place")
-    if ratios[pair] < NANOMETRES:
-        raise ValueError(
-            f"{atoms} are {distances[pair]:.3g} apart, expected positions in angstrom; are "
-            "they in nanometres?"
-        )
     return float(ratios[pair])
 
 
-def check_unit(nearest: Sequence[float]) -> None:
-    """ValueError if the `nearest_distance` of most molecules is like that of bohr. A single
-    molecule may have no bonded atoms."""
-    known = np.array(nearest)[~np.isnan(nearest)]
-    if len(known) and np.median(known) > BOHR:
-        raise ValueError(
-            f"nearest atoms are {np.median(known):.2g} bond lengths apart in half of the "
-            "molecules, expected positions in angstrom; are they in bohr?"
-        )
+def likely_units(nearest: Iterable[float]) -> Counter[str]:
+    """Count molecules by the unit that their `nearest_distance` is like."""
+    known = np.array([*nearest])
+    counts = Counter(bohr=int((known > BOHR).sum()), nm=int((known < NANOMETRES).sum()))
+    counts["angstrom"] = int((~np.isnan(known)).sum()) - counts.total()
+    return counts
+
+
+def doubt_of_unit(counts: Counter[str]) -> str:
+    """A line if most of some molecules are like those of another unit than angstrom, see
+    `likely_units`; else empty. A single molecule may have no bonded atoms."""
+    for unit, name, than in (
+        ("bohr", "bohr", f"more than {BOHR}"),
+        ("nm", "nanometres", f"less than {NANOMETRES}"),
+    ):
+        if counts[unit] > counts.total() / 2:
+            return (
+                f"nearest atoms are {than} bond lengths apart in {counts[unit]:,} of "
+                f"{counts.total():,} molecules, expected positions in angstrom; are they in "
+                f"{name}? --length-unit {unit} converts them, --length-unit angstrom says "
+                "that they are right"
+            )
+    return ""
 
 
 def check_is_spatial(mol: Any, block: str) -> None:
-    """ValueError if a mol block has the positions of a drawing: in a plane, and marked as 2D,
-    without hydrogens that the molecule has, or with four neighbours around a carbon."""
-    flat = not mol.GetConformer().GetPositions()[:, 2].any()
-    is_drawn = block.split("\n", 2)[1][20:22] == "2D" or any(
-        atom.GetTotalNumHs() or (atom.GetSymbol(), atom.GetDegree()) == ("C", 4)
-        for atom in mol.GetAtoms()
+    """ValueError if a mol block has the positions of a drawing. Where it does not say that,
+    all z are 0 and hydrogens are missing, four neighbours lie in a plane, or all bonds are
+    equally long although their elements differ."""
+    pos = mol.GetConformer().GetPositions()
+    if len(pos) < 2 or pos[:, 2].any():
+        return
+    atoms = [*mol.GetAtoms()]
+    is_drawn = block.split("\n", 2)[1][20:22] == "2D"
+    is_drawn |= any(
+        atom.GetTotalNumHs() or (atom.GetAtomicNum() == CARBON and atom.GetDegree() > 3)
+        for atom in atoms
     )
-    if mol.GetNumAtoms() > 1 and flat and is_drawn:
+    if not is_drawn and mol.GetNumBonds():
+        numbers = np.array([atom.GetAtomicNum() for atom in atoms])
+        ends = np.array(
+            [(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in mol.GetBonds()]
+        )
+        lengths = np.linalg.norm(pos[ends[:, 0]] - pos[ends[:, 1]], axis=1)
+        radii = _covalent_radii()[numbers[ends]].sum(1)
+        is_drawn = np.ptp(lengths) < EQUAL * lengths.mean()
+        is_drawn &= np.ptp(radii) > UNEQUAL * radii.mean()
+    if is_drawn:
         raise ValueError(
             "it is a drawing (2D, all z are 0); --positions rdkit makes conformers"
         )
+
+
+def with_length_unit(block: str, unit: str) -> str:
+    """A mol block whose first lines are a SMILES and the name of a program, marked as one in
+    another unit than angstrom, for `to_angstrom`."""
+    smiles, program, _, rest = (*block.split("\n", 3), "", "", "")[:4]
+    return "\n".join([smiles, program, UNIT_MARK + unit, rest]) if rest else block
+
+
+def to_angstrom(mol: Any) -> None:
+    """Convert the positions of a mol block that `with_length_unit` has marked."""
+    comment = mol.GetProp("_MolFileComments")
+    factor = LENGTH_UNITS.get(comment.removeprefix(UNIT_MARK), 1.0)
+    if comment.startswith(UNIT_MARK) and factor != 1:
+        conformer = mol.GetConformer()
+        conformer.SetPositions(conformer.GetPositions() * factor)
 
 
 def embedded_positions(mol: Any) -> np.ndarray:

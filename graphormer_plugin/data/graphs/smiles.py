@@ -25,6 +25,7 @@ from graphormer_plugin.data.graphs.conformers import (
     check_is_spatial,
     embedded_positions,
     nearest_distance,
+    to_angstrom,
 )
 
 MAP_NUMBER = re.compile(r":\d+\]")  # atom map, such as [CH3:1]
@@ -391,6 +392,7 @@ def mol_of_block(text: str) -> Any:
     if mol is None:
         raise ValueError("RDKit refuses it")
     check_is_spatial(mol, text)
+    to_angstrom(mol)
     return mol
 
 

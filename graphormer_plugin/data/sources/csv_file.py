@@ -44,7 +44,8 @@ class TableDataset(RegisteredDataset):
     def open(cls, options: DatasetOptions) -> "TableDataset":
         """The table that options name."""
         table = open_table(options.path)
-        table.give(options.featuriser.text, options.forces_column)
+        text, unit = options.featuriser.text, options.length_unit
+        table.give(text, unit, options.forces_column, options.target_columns)
         if options.descriptors and table.text == ATOMS:
             raise table.error(
                 "--descriptors are of molecules, not of atoms without bonds"
@@ -134,6 +135,9 @@ def read_labels(
     target, words = _labels(rows, names, of_targets, options)
     labelled = ~np.isnan(target).all(1)
     warnings = rows.notes + left_out
+    if table.forces:
+        forces = options.forces_column or table.forces
+        warnings.append(f"energies are {listed(names)}, forces {forces}")
     unit = options.target_unit
     is_molar = molar_exponent(unit) is not None
     known: list[str] = []

@@ -23,7 +23,7 @@ from graphormer_plugin.data.errors import (
 )
 from graphormer_plugin.data.files import file_lock, read_text, write_csv
 from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, FeaturisedRows
-from graphormer_plugin.data.graphs.conformers import check_unit
+from graphormer_plugin.data.graphs.conformers import doubt_of_unit, likely_units
 from graphormer_plugin.data.graphs.descriptors import FEATURES, rdkit_descriptors
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.graphs.smiles import lines_about_bare
@@ -199,9 +199,9 @@ def _build_from_smiles(
         _report_invalid(path, failures, options.skip_invalid)
         if writer.num_graphs == 0:
             raise ValueError("no molecule could be parsed")
-        check_unit(extras.get("nearest", ()))
         for line in lines_about_bare(sum(extras.get("bare", ()))):
             logger.warning("%s: %s", label, line)
+        doubt = doubt_of_unit(likely_units(extras.get("nearest", ())))
 
         row_of_graph = np.concatenate(rows_of_parts)  # the row of each graph
         molecules = extras.get("molecule")
@@ -239,6 +239,7 @@ def _build_from_smiles(
             rows=rows,
             molecules=molecules,
             texts=extras.get("identity"),
+            doubts=[doubt] if doubt and not options.length_unit else [],
         )
 
 

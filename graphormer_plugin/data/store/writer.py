@@ -152,6 +152,7 @@ class StoreWriter:
         rows: int = 0,
         molecules: Sequence[int] | None = None,
         texts: Sequence[int] | None = None,
+        doubts: Sequence[str] = (),
     ) -> None:
         """Complete the store and put it in place.
 
@@ -162,6 +163,7 @@ class StoreWriter:
             skipped: number of the ``rows`` that could not be parsed; 0 rows: all graphs.
             molecules: `molecule_key` of each graph.
             texts: the same of what a model reads of it, such as a conformer.
+            doubts: further warnings about the data.
         """
         if target is None and self._labels:
             target = np.concatenate(self._labels)
@@ -207,11 +209,12 @@ class StoreWriter:
             "targets": targets.to_dict(),
             "files": dict(sorted(self._files.items())),
         }
+        manifest["warnings"] = [*doubts]
         if molecules is not None:
             beside = np.array(molecules if texts is None else texts, float)[:, None]
             if source.graph_values is not None:
                 beside = np.hstack([beside, np.asarray(source.graph_values)])
-            manifest["warnings"] = warnings_about(
+            manifest["warnings"] += warnings_about(
                 targets, target, splits, molecules, beside
             )
         manifest["fingerprint"] = fingerprint_of(manifest)

@@ -14,6 +14,7 @@ from graphormer_plugin.data.columns import FORCES
 from graphormer_plugin.data.errors import DatasetError, counted, listed
 from graphormer_plugin.data.graphs.conformers import (
     ATOMS,
+    LENGTH_UNITS,
     NUM_ELEMENTS,
     NUM_TAGS,
     atoms_text,
@@ -21,6 +22,8 @@ from graphormer_plugin.data.graphs.conformers import (
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.table import TextTable, readable
 
+# The slope of an energy in a name, of which forces are the negative.
+GRADIENT = re.compile(r"grad|d[eu][_/]?d[rx]", re.IGNORECASE)
 ENERGY = re.compile(r"(?<!\S)(\w*energy\w*)\s*=", re.IGNORECASE)
 
 
@@ -43,7 +46,7 @@ class AtomsTable(TextTable):
     """
 
     texts = (ATOMS,)
-    forces = ""  # array of the forces, see `give`
+    sign = 1  # of the forces in their array
     comment = ""  # second line of the first frame
     no_rows = "there are no atoms"
 
@@ -78,28 +81,84 @@ class AtomsTable(TextTable):
             raise self.error(f"--smiles-column {asked}: it has atoms, not SMILES")
         return ATOMS
 
-    def give(self, kind: str, forces: str = "") -> None:
+    def give(
+        self,
+        kind: str,
+        length_unit: str = "",
+        forces: str | None = None,
+        targets: Sequence[str] = (),
+    ) -> None:
         """See `Table.give`."""
-        super().give(kind)
+        super().give(kind, length_unit)
+        if forces is not None:
+            self.forces = self._find_forces(forces, targets)
+        for number, frame in enumerate(self.frames if self.forces else ()):
+            if self.forces not in frame.arrays:
+                raise self.error(f"frame {number} has no {self.forces}, others have")
+        factor = LENGTH_UNITS.get(length_unit, 1.0)
+        if factor != 1:
+            self.notes[f"lengths and forces per {length_unit} become angstrom"] = None
+            self.frames = [self._converted(frame, factor) for frame in self.frames]
+
+    def _find_forces(self, asked: str, targets: Sequence[str]) -> str:
+        """The array of forces that is asked for, else the one that goes with the energies
+        among the targets, or with any; empty without."""
         names = {
             name: None
             for frame in self.frames
             for name, array in frame.arrays.items()
             if array.shape[1:] == (3,)
         }
-        if forces and forces not in names:
-            raise self.error(f"no forces {forces!r}, atoms have {', '.join(names)}")
-        likely = [name for name in names if "force" in name.lower()]
-        exact = [name for name in likely if name.lower() in ("forces", "force")]
-        found = [forces] if forces else exact or likely
+        name = asked if asked in names else asked.removeprefix("-")
+        self.sign = 1 if name == asked else -1
+        if name and name not in names:
+            raise self.error(f"no forces {name!r}, atoms have {', '.join(names)}")
+        if GRADIENT.search(asked) and self.sign > 0:
+            raise self.error(
+                f"--forces-column {asked}: forces are the negative of a gradient; "
+                f"--forces-column=-{asked} reads them so, or call it forces"
+            )
+        if name:
+            return name
+        energies = [n for n in self.header if "energy" in n.lower()]
+        asked_for = [n for n in energies if n in targets] or energies
+        likely = [n for n in names if "force" in n.lower()]
+        levels, others = ({*map(_level, some)} for some in (asked_for, energies))
+        found = [n for n in likely if _level(n) in levels]
+        found = found or [n for n in likely if _level(n) not in others]
+        if len(found) > 1:
+            found = [n for n in found if not _level(n)] or found
         if len(found) > 1:
             raise self.error(
                 f"which forces, {' or '.join(found)}? Name them with --forces-column"
             )
-        self.forces = found[0] if found else ""
-        for number, frame in enumerate(self.frames if found else ()):
-            if self.forces not in frame.arrays:
-                raise self.error(f"frame {number} has no {self.forces}, others have")
+        for other in likely if not found else ():
+            self.notes[
+                f"{other} of another energy than {listed(asked_for)} are not read"
+            ] = None
+        for other in filter(GRADIENT.search, names if not likely else ()):
+            self.notes[
+                f"{other} is not read: --forces-column=-{other} reads its negative, the forces"
+            ] = None
+        return found[0] if found else ""
+
+    def _converted(self, frame: Frame, factor: float) -> Frame:
+        """A frame in angstrom, with forces per angstrom."""
+        arrays = {
+            name: (
+                array / factor
+                if "force" in name.lower()
+                or GRADIENT.search(name)
+                or name == self.forces
+                else array
+            )
+            for name, array in frame.arrays.items()
+        }
+        return frame._replace(
+            positions=frame.positions * factor,
+            cell=np.asarray(frame.cell) * factor,
+            arrays=arrays,
+        )
 
     @property
     def taken(self) -> list[str]:
@@ -120,7 +179,10 @@ class AtomsTable(TextTable):
                 f"comment lines such as {shown(self.comment.strip())} name no value; write "
                 "energy=NUMBER into each"
             )
-        return ["energy"] if "energy" in likely else likely
+        for level in (_level(self.forces), ""):  # those of the forces' name first
+            if len(same := [name for name in likely if _level(name) == level]) == 1:
+                return same
+        return likely
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
         """See `Table.rows`."""
@@ -131,7 +193,7 @@ class AtomsTable(TextTable):
                     frame.numbers,
                     frame.positions,
                     frame.arrays.get("tags"),
-                    frame.arrays[self.forces] if self.forces else None,
+                    self.sign * frame.arrays[self.forces] if self.forces else None,
                 )
             yield row, row + 1, [cells.get(name, "") for name in columns]
 
@@ -210,6 +272,11 @@ def write_frames(
             elif cell:
                 atoms.info[name] = float(cell) if name in numbers else cell
         ase.io.write(out, atoms, format="extxyz", write_results=False)
+
+
+def _level(name: str) -> str:
+    """What the name of energies or forces says beside that, such as a level of theory."""
+    return re.sub("energy|forces?", "", name.lower()).strip("_-. ")
 
 
 def _frame(atoms: Any, known: Mapping[str, Any], whole: Collection[str]) -> Frame:

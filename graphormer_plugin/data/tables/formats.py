@@ -12,6 +12,7 @@ from rdkit.Chem import rdDepictor
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write, write_csv
+from graphormer_plugin.data.graphs.conformers import with_length_unit
 from graphormer_plugin.data.graphs.smiles import (
     BLOCK,
     SMILES,
@@ -157,7 +158,9 @@ class SdfTable(TextTable):
             if "smiles" in columns:
                 cells["smiles"] = smiles_of_record(record)
                 if self.text == BLOCK:
-                    cells["smiles"] = "\n".join([cells["smiles"], *record[1:]])
+                    block = "\n".join([cells["smiles"], *record[1:]])
+                    unit = self.length_unit
+                    cells["smiles"] = with_length_unit(block, unit) if unit else block
             if self._has_titles:
                 cells["title"] = title(record)
             yield row, line, [cells.get(name, "") for name in columns]

@@ -15,6 +15,7 @@ from typing import Any, Optional, get_args
 from graphormer_plugin.choices import option
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
+from graphormer_plugin.data.graphs.conformers import LENGTH_UNITS
 from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser
 from graphormer_plugin.data.graphs.smiles import POSITIONS, OGBFeaturiser
 from graphormer_plugin.data.row_ranges import Shard
@@ -104,8 +105,15 @@ class TableOptions:
     )
     forces_column: str = option(
         "",
-        "forces on atoms in a file with --positions file (default: forces, force, or the "
-        "only array with forces in its name)",
+        "forces on atoms in a file with --positions file; =-NAME reads the negative of an "
+        "array, such as a gradient (default: the array with forces in its name whose other "
+        "words are those of the energies)",
+    )
+    length_unit: str = option(
+        "",
+        "unit of positions in a file, of which forces are per unit (default: angstrom, and "
+        "a line where this is doubtful)",
+        choices=tuple(LENGTH_UNITS),
     )
     extra_columns: Sequence[str] = option(
         (),

@@ -41,11 +41,14 @@ class Table:
             it, and no column of that name can be used.
         text: the kind of the texts of molecules that rows have.
         notes: what is unusual about the way it is read, a line each.
+        forces: array of the forces of atoms that are read; empty without.
     """
 
     texts: tuple[str, ...] = (SMILES,)  # kinds of texts of molecules, see `give`
     no_smiles = "no SMILES"  # meaning of an empty cell of SMILES
     no_rows = "there are no rows below the header"
+    forces = ""
+    length_unit = ""
     no_labels = ""  # for a format without labels: what it holds, and what to do
     decimal_comma = False  # whether a comma in a number can only be the decimal one
 
@@ -82,9 +85,19 @@ class Table:
         """Columns that are the target if none is named, by their names."""
         return []
 
-    def give(self, kind: str, forces: str = "") -> None:
+    def give(
+        self,
+        kind: str,
+        length_unit: str = "",
+        forces: str | None = None,
+        targets: Sequence[str] = (),
+    ) -> None:
         """Choose the kind of the texts in the column of molecules, of which a reader sees the
-        first line, and the ``forces`` among them."""
+        first line, the unit of their positions, and the ``forces`` among them: those of a
+        name, by default (empty) those of the ``targets``, or none."""
+        if length_unit and kind == SMILES:
+            raise self.error("--length-unit is for --positions file")
+        self.length_unit = length_unit
         if forces:
             raise self.error("--forces-column is for .xyz and .db files")
         if kind not in self.texts:

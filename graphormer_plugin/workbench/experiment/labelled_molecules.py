@@ -12,6 +12,7 @@ import pandas as pd
 
 from graphormer_plugin.criterions.class_weights import given_weights
 from graphormer_plugin.data.errors import DatasetError, counted, listed
+from graphormer_plugin.data.graphs.conformers import doubt_of_unit, likely_units
 from graphormer_plugin.data.graphs.smiles import lines_about_bare
 from graphormer_plugin.data.sources.csv_file import Labels, read_labels
 from graphormer_plugin.data.sources.registry import DatasetSource
@@ -187,7 +188,7 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     do not name them."""
     tables = [open_table(path) for path in settings.tables.values()]
     for one in tables:
-        one.give(settings.featuriser.text)
+        one.give(settings.featuriser.text, settings.length_unit)
     table, *more = tables
     options = find_options(table, settings)
     read = read_labels(
@@ -198,6 +199,8 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     rows, parsed, failures = parse_molecules(
         read, settings, split == "scaffold", progress
     )
+    doubt = doubt_of_unit(likely_units(parsed["nearest"]))
+    read.warnings.extend([doubt] if doubt and not settings.length_unit else [])
     labels = np.asarray(source.targets, np.float64)[rows]
     given_split = None
     parts = source.splits if options.split.startswith("column:") else None
@@ -283,10 +286,8 @@ def parse_molecules(
     """Rows whose molecules can be parsed, the extras of `parse_smiles` by their names, and
     the failures; see `LabelledMolecules`."""
     rows: list[int] = []
-    names = ("identity", "constitution", "parent", "bare")
-    parsed: dict[str, list] = {name: [] for name in names}
-    if scaffold:
-        parsed["scaffold"] = []
+    names = ["identity", "constitution", "parent", "bare", "nearest"]
+    parsed: dict[str, list] = {name: [] for name in names + ["scaffold"] * scaffold}
     failures: list[tuple[int | str, str, str]] = []
     parser = settings.featuriser.plain().row_parser(scaffold)
     for piece in featurise(
@@ -304,7 +305,7 @@ def parse_molecules(
         if piece.chunk is not None:
             rows += piece.chunk.row.tolist()
             for name, values in parsed.items():
-                values += piece.extras[name]
+                values += piece.extras.get(name, ())
     if failures and not (settings.skip_invalid and rows):
         row, text, reason = failures[0]
         count = f"none of {counted(len(failures), 'molecule')} can"

@@ -130,7 +130,7 @@ def prepare(
             "--positions: trees, and heads of such a start, do not read them; --model scratch "
             "trains a model that does"
         )
-        settings = dataclasses.replace(settings, positions="none")
+        settings = dataclasses.replace(settings, positions="none", length_unit="")
     table = learned_targets(read_table(settings, progress), settings)
     folds = {"folds": len(table.folds), "fold_column": True} if table.folds else {}
     settings = dataclasses.replace(settings, split=table.split, **folds)

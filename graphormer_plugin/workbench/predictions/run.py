@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.files import file_lock, file_sha256, folder_hash, home_path
-from graphormer_plugin.data.graphs.conformers import BOHR
+from graphormer_plugin.data.graphs.conformers import LENGTH_UNITS, doubt_of_unit
 from graphormer_plugin.data.graphs.smiles import lines_about_bare
 from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.sources.user_code import import_user_data
@@ -42,7 +42,6 @@ from graphormer_plugin.workbench.predictions.score_predictions import TableScore
 from graphormer_plugin.workbench.predictions.table_run import (
     BARE,
     BLOCK_ROWS,
-    FAR_APART,
     PredictedRows,
     RowBlock,
     RowRange,
@@ -65,6 +64,7 @@ class RunOptions:
         max_atoms: atoms of the largest molecule; None: the limit of the training.
         dtype: ``bf16`` multiplies matrices in bfloat16; None does not.
         user_data_dir: folder with modules of the user.
+        length_unit: unit of positions; empty: angstrom, which may be doubted.
     """
 
     smiles_column: str = ""
@@ -75,6 +75,7 @@ class RunOptions:
     max_atoms: int | None = None
     dtype: str | None = None
     user_data_dir: str | None = None
+    length_unit: str = ""
 
     def digest(self, models: ModelFolder, table: Table, rows: RowRange) -> str:
         """Digest of all that the parts of a run depend on: this, models, input and rows."""
@@ -208,12 +209,9 @@ def _write_parts(
     columns = predictor.extra_columns
     for line in lines_about_bare(outside.pop(BARE, 0)):
         lines.warning(line)
-    far = outside.pop(FAR_APART, 0)
-    if far > (rows.total - failed) / 2:
-        lines.warning(
-            f"nearest atoms are more than {BOHR} bond lengths apart in {counted(far, 'row')}, "
-            "expected positions in angstrom; are they in bohr?"
-        )
+    units = Counter({unit: outside.pop(unit, 0) for unit in LENGTH_UNITS})
+    if (doubt := doubt_of_unit(units)) and not options.length_unit:
+        lines.warning(doubt)
     for line in domain_warnings(outside, predictor.domains, rows.total, columns):
         lines.warning(line)
     if failed == rows.total > 0:
@@ -276,5 +274,6 @@ def _table_run(
         max_atoms=options.max_atoms,
         layers=layers,
         fingerprint=options.fingerprint,
+        length_unit=options.length_unit,
         numbers_in={name: read[name].number for name in read},
     )

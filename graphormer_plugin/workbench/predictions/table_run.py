@@ -11,7 +11,7 @@ import numpy as np
 
 from graphormer_plugin.data.columns import FORCES, Level
 from graphormer_plugin.data.errors import is_out_of_memory
-from graphormer_plugin.data.graphs.conformers import BOHR
+from graphormer_plugin.data.graphs.conformers import likely_units
 from graphormer_plugin.data.graphs.smiles import SMILES, OGBFeaturiser, bare_carbons
 from graphormer_plugin.data.tables.cells import number_in
 from graphormer_plugin.data.tables.table import Table
@@ -32,7 +32,6 @@ from graphormer_plugin.workbench.predictions.table_columns import (
 )
 
 BLOCK_ROWS = 512  # rows that are predicted together, at least
-FAR_APART = "far apart"  # rows with nearest atoms as in bohr
 BARE = "bare"  # rows with `bare_carbons`
 REASON = "reason"  # column that says why a row has no prediction
 
@@ -68,7 +67,7 @@ class PredictedRows(NamedTuple):
     Attributes:
         values: predictions [rows, C], NaN in rows without one.
         vectors: float32 [rows, D], NaN in rows without one; D is `TableRun.width`.
-        outside: see `outside_domain`; `FAR_APART` and `BARE` are among them.
+        outside: see `outside_domain`, `likely_units` and `BARE`.
     """
 
     cells: list[list[str]]
@@ -97,6 +96,7 @@ class TableRun:
         max_atoms: atoms of the largest molecule; None: the smallest limit of the models.
         layers: last layers whose vectors are computed, too, see `Predictor.embed`; None: no
             vectors.
+        length_unit: unit of positions in the table.
         numbers_in: functions that read the cells of columns as numbers, by name; by default
             `number_in`.
 
@@ -116,6 +116,7 @@ class TableRun:
         max_atoms: int | None = None,
         layers: int | None = None,
         fingerprint: bool = False,
+        length_unit: str = "",
         numbers_in: Mapping[str, Callable[[str], float]] = MappingProxyType({}),
     ) -> None:
         self.predictor = predictor
@@ -125,7 +126,7 @@ class TableRun:
         self.layers = layers
         self.fingerprint = fingerprint
         self.reader = predictor.reader(max_atoms)
-        table.give(self.reader.featuriser.text)
+        table.give(self.reader.featuriser.text, length_unit)
         self.width = 0 if layers is None else predictor.member.vector_width(layers)
         if layers:
             check_layers(predictor.model, layers, fingerprint=fingerprint)
@@ -155,7 +156,14 @@ class TableRun:
         if self.level is not Level.GRAPH:
             columns = [parts_column(self.level, [])]
         names = [*(column.name for column in columns), REASON]
-        self.names = free_names(names, table.taken)
+        taken = table.taken
+        if predictor.targets.vector == FORCES and {*names[:1], FORCES} & {*taken}:
+            taken = [
+                *taken,
+                names[0],
+                FORCES,
+            ]  # renamed together: labels are a pair, too
+        self.names = free_names(names, taken)
         self.numbers = [*(column.is_number for column in columns), False]
 
     def smiles(self, block: RowBlock) -> list[str]:
@@ -221,7 +229,7 @@ class TableRun:
             if isinstance(self.reader.featuriser, OGBFeaturiser):
                 graph = np.repeat(molecules.chunk.row, molecules.chunk.num_nodes)
                 outside[BARE] = len(np.unique(graph[bare_carbons(molecules.chunk.x)]))
-            outside[FAR_APART] = int((np.array(molecules.nearest) > BOHR).sum())
+            outside += likely_units(molecules.nearest)
         lines = [
             [*self._shown(old), *added, reasons.get(row, "")]
             for row, (old, added) in enumerate(zip(block.cells, cells.tolist()))

@@ -2,18 +2,20 @@
 
 import contextlib
 import json
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 from rdkit import Chem
-from rdkit.Chem import rdDepictor, rdDistGeom
+from rdkit.Chem import rdDepictor, rdDistGeom, rdMolTransforms
 from scipy.spatial.distance import pdist
 
 from graphormer_plugin.data.graphs import conformers
 from graphormer_plugin.data.graphs.conformers import (
     atoms_text,
-    check_unit,
+    doubt_of_unit,
     embedded_positions,
+    likely_units,
     nearest_distance,
 )
 from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser, featuriser_named
@@ -22,12 +24,14 @@ from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 WATER = np.array([[0.0, 0, 0.1], [0.76, 0, -0.48], [-0.76, 0, -0.48]])
 
 
-def block_of(smiles):
-    """Text of a conformer with its hydrogens, and its positions."""
+def block_of(smiles, factor=1):
+    """Text of a conformer with its hydrogens in another unit, and its positions."""
     mol = Chem.AddHs(Chem.MolFromSmiles(smiles))
     rdDistGeom.EmbedMolecule(mol, randomSeed=1)
+    positions = mol.GetConformer().GetPositions()
+    mol.GetConformer().SetPositions(positions * factor)
     _, block = Chem.MolToMolBlock(mol).split("\n", 1)
-    return f"{smiles}\n{block}", mol.GetConformer().GetPositions()
+    return f"{smiles}\n{block}", positions
 
 
 def test_conformers_are_equal_for_all_spellings():
@@ -115,17 +119,47 @@ def test_distances_of_nearest_atoms():
     bond = pdist(WATER)[0] / (0.66 + 0.31)
     assert nearest_distance(numbers, WATER) == pytest.approx(bond, abs=0.02)
     assert np.isnan(nearest_distance(numbers[:1], WATER[:1]))
-    check_unit([1.0, np.nan, 1.9, 1.1])  # a pair of far atoms is not wrong
-    check_unit([np.nan])
+    for likes in (
+        [1.0, np.nan, 1.9, 1.1],
+        [np.nan],
+        [],
+    ):  # a pair of far atoms is right
+        assert not doubt_of_unit(likely_units(likes))
     for change, words in (
         (WATER * np.nan, "atom 0 has position"),
-        (WATER / 10, "are they in nanometres?"),
         (WATER[[0, 1, 1]], "atoms 1 and 2 are in one place"),
     ):
         with pytest.raises(ValueError, match=words):
             nearest_distance(numbers, change)
-    with pytest.raises(ValueError, match="in bohr"):
-        check_unit([1.8, 1.9, np.nan, 1.0, 1.9])
+    assert "bohr conv" in doubt_of_unit(likely_units([1.8, 1.9, np.nan, 1.0, 1.9]))
+    assert "nm conv" in doubt_of_unit(
+        likely_units([nearest_distance(numbers, WATER / 10)])
+    )
+
+
+@pytest.mark.parametrize("unit", ["bohr", "nm"])
+def test_a_block_in_another_unit(unit):
+    text, positions = block_of("CCO", 1 / conformers.LENGTH_UNITS[unit])
+    read = featuriser_named("ogb_file").read(conformers.with_length_unit(text, unit))
+    np.testing.assert_allclose(read.pos, positions, atol=1e-3)
+
+
+@pytest.mark.parametrize("smiles", ["c1ccccc1", "O=CC=O", "O=C=O", "FC(F)=C(Cl)Cl"])
+@pytest.mark.parametrize("drawn", ["", "with hydrogens", "without"])
+@pytest.mark.parametrize("says", ["3D", "  "])
+def test_flat_molecules_and_drawings(smiles, drawn, says):
+    """A planar molecule has its hydrogens, and bonds of several lengths."""
+    mol = Chem.MolFromSmiles(smiles)
+    mol = mol if drawn == "without" else Chem.AddHs(mol)
+    rdDistGeom.EmbedMolecule(mol, randomSeed=1)
+    rdMolTransforms.CanonicalizeConformer(mol.GetConformer(), ignoreHs=False)
+    mol.GetConformer().SetPositions(mol.GetConformer().GetPositions() * [1.0, 1.0, 0.0])
+    if drawn:
+        rdDepictor.Compute2DCoords(mol)
+    block = Chem.MolToMolBlock(mol).replace("2D", says).replace("3D", says)
+    refused = pytest.raises(ValueError, match="a drawing")
+    with refused if drawn and smiles != "O=C=O" else nullcontext():
+        featuriser_named("ogb_file").read(smiles + block)
 
 
 def test_nearest_atoms_of_many():

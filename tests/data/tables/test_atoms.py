@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.graphs.conformers import LENGTH_UNITS
 from graphormer_plugin.data.store.build import get_store
 from graphormer_plugin.data.tables.atoms import AtomsTable
 from graphormer_plugin.data.tables.formats import open_table
@@ -91,6 +92,76 @@ def test_other_names_are_options(tmp_path):
     store = prepare(path, target_columns="e", forces_column="slope")
     check(store, "e")
     assert "forces" not in prepare(path, target_columns="e").columns
+
+
+@pytest.mark.parametrize(
+    "energies, forces, asked, taken",
+    [
+        ("REF_energy", "forces REF_forces", {}, "REF_energy REF_forces"),
+        ("energy dft_energy", "forces", {}, "energy forces"),
+        ("energy dft_energy", "forces", {"target_columns": "dft_energy"}, "dft_energy"),
+        (
+            "b_energy a_energy",
+            "b_forces a_forces",
+            {"target_columns": "a_energy"},
+            "a_energy a_forces",
+        ),
+        (
+            "b_energy a_energy",
+            "b_forces a_forces",
+            {"forces_column": "b_forces"},
+            "b_energy b_forces",
+        ),
+        ("TotEnergy", "forces", {}, "TotEnergy forces"),
+        ("energy", "gradient", {"forces_column": "-gradient"}, "energy -gradient"),
+        ("energy", "gradient", {}, "energy"),
+    ],
+)
+def test_energies_and_forces_of_one_level(
+    tmp_path, caplog, energies, forces, asked, taken
+):
+    """Those whose names match; a gradient is turned round."""
+    frames = [atoms_of(number) for number in range(FRAMES)]
+    for number, atoms in enumerate(frames):
+        atoms.info |= {name: float(len(name)) for name in energies.split()}
+        for name in forces.split():
+            atoms.arrays[name] = forces_of(number) + len(name)
+    io.write(tmp_path / "a.xyz", frames, format="extxyz")
+    store = prepare(tmp_path / "a.xyz", **asked)
+    energy, *names = taken.split()
+    assert store.targets.names == [energy] and ("forces" in store.columns) == bool(
+        names
+    )
+    for name in names:
+        assert f"energies are {energy}, forces {name}" in caplog.text
+        sign = -1 if name[0] == "-" else 1
+        expected = sign * (forces_of(0) + len(name.removeprefix("-")))
+        assert np.array_equal(store.columns["forces"][:3], expected)
+
+
+@pytest.mark.parametrize("unit", ["bohr", "nm"])
+def test_another_unit_of_length(tmp_path, caplog, unit):
+    """Positions and forces as of the file in angstrom, and without --length-unit a line."""
+    path = tmp_path / "a.xyz"
+    write_xyz(path)
+    frames = io.read(path, ":")
+    for atoms in frames:
+        forces = atoms.get_forces() * LENGTH_UNITS[unit]
+        atoms.positions /= LENGTH_UNITS[unit]
+        atoms.calc = None
+        atoms.info["energy"] = 0.0
+        atoms.arrays["forces"] = forces
+    io.write(tmp_path / "b.xyz", frames, format="extxyz")
+    expected = prepare(path)
+    assert not expected.warnings
+    store = prepare(tmp_path / "b.xyz", length_unit=unit)
+    for name in ("pos", "forces"):
+        np.testing.assert_allclose(
+            store.columns[name], expected.columns[name], atol=1e-6
+        )
+    assert not store.warnings
+    assert f"--length-unit {unit} converts" in prepare(tmp_path / "b.xyz").warnings[0]
+    assert not prepare(tmp_path / "b.xyz", length_unit="angstrom").warnings
 
 
 @pytest.mark.parametrize("place", ["calculator", "data"])
