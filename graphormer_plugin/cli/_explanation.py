@@ -1,6 +1,7 @@
 """The run of ``graphormer-explain``: molecules of the command line and of files, drawn."""
 
 import argparse
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import NamedTuple
 from graphormer_plugin import hub
 from graphormer_plugin.cli import print_line, print_warning
 from graphormer_plugin.data.files import atomic_write, home_path
+from graphormer_plugin.data.graphs.seen import unseen_line
 from graphormer_plugin.data.graphs.smiles import SMILES
 from graphormer_plugin.data.tables.cells import point, shown
 from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
@@ -45,7 +47,9 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
     if kind != "html" and count > 1:
         raise ValueError(f"{output} is for one molecule, not {count}; use .html")
     sections = []
+    unseen: Counter[str] = Counter()
     for molecule, read in molecules:
+        unseen += predictor.unseen(read)
         try:
             section = explain(read, molecule.extra)
             sections.append(replace(section, title=molecule.title))
@@ -66,8 +70,9 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
         file.write(content)
     for section in sections:
         print_line(f"{section.title}\t{section.text}")
-    for section in refused:
-        print_warning(f"left out: {section.text}")
+    warnings = [f"left out: {section.text}" for section in refused]
+    for text in filter(None, [*warnings, unseen_line(unseen)]):
+        print_warning(text)
     print_line(str(output))
 
 

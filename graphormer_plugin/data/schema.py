@@ -41,6 +41,8 @@ class FeatureSchema:
             descriptors (`descriptors.PREFIX`).
         graph_mean: their means over the training split [K].
         graph_std: their population standard deviations; 1 for a constant feature.
+        seen: categories that the training graphs of a model have, of each column of nodes
+            and last the types of edges; empty where they are not known.
 
     Example:
         >>> schema = FeatureSchema(2, [119, 5], [5, 6, 2])
@@ -58,6 +60,7 @@ class FeatureSchema:
     graph_features: list[str] = field(default_factory=list)
     graph_mean: list[float] = field(default_factory=list)
     graph_std: list[float] = field(default_factory=list)
+    seen: list[list[int]] = field(default_factory=list)
 
     @property
     def num_bond_types(self) -> int:
@@ -113,11 +116,21 @@ class FeatureSchema:
         return table
 
     def unscaled(self) -> "FeatureSchema":
-        """This schema with the graph features as they are."""
+        """This schema without what training graphs say: graph features are as they are."""
         count = len(self.graph_features)
         return dataclasses.replace(
-            self, graph_mean=[0.0] * count, graph_std=[1.0] * count
+            self, graph_mean=[0.0] * count, graph_std=[1.0] * count, seen=[]
         )
+
+    def as_trained(self, x: np.ndarray) -> np.ndarray:
+        """Columns of nodes [n, F]. Those but the first that never varied in the training, such
+        as tags of atoms, have their only value: weights of any other were never trained.
+        """
+        for column, values in enumerate(self.seen[1:-1], 1):
+            if len(values) == 1 and (x[:, column] != values[0]).any():
+                x = np.array(x)
+                x[:, column] = values[0]
+        return x
 
     def scale_graph_features(self, values: Any) -> np.ndarray:
         """Standardised numbers of graphs, cut at +-`MAX_SCALED`, 0 where missing."""

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rdkit import Chem
 
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.files import PathName
+from graphormer_plugin.data.graphs.conformers import symbol_of
+from graphormer_plugin.data.graphs.seen import unseen_line
 from graphormer_plugin.estimators.array_file import Contents, reading, write_arrays
 from graphormer_plugin.estimators.kernels import (
     Floats,
@@ -194,7 +195,6 @@ def outside_domain(
         - that have a number outside of the range of all models (`COLUMN` and its name);
         - whose score is below `OUTSIDE_QUANTILE` for another reason (`OUTSIDE`).
     """
-    symbol = Chem.GetPeriodicTable().GetElementSymbol
     far = in_domain < OUTSIDE_QUANTILE
     far = far if far.ndim == 1 else far.all(1)
     counts: Counter[str] = Counter()
@@ -210,7 +210,7 @@ def outside_domain(
     of_elements = facts.elements.sum(0)
     of_elements[seen] = 0
     for number in np.flatnonzero(of_elements).tolist():
-        counts[symbol(number)] = int(of_elements[number])
+        counts[symbol_of(number)] = int(of_elements[number])
     return counts
 
 
@@ -234,13 +234,10 @@ def domain_warnings(
                 f"{name} beyond the trained range {ends[:, 0].min():g} to "
                 f"{ends[:, 1].max():g} in {counted(count, 'row')}"
             )
-    elements = [
-        f"{symbol} (in {counted(count, 'molecule')})"
-        for symbol, count in counts.most_common()
-        if symbol not in (OUTSIDE, SIZE, FITTED) and not symbol.startswith(COLUMN)
-    ]
-    if elements:
-        lines.append(f"no training molecule has {', '.join(elements)}")
+    known = {OUTSIDE, SIZE, FITTED, *(COLUMN + name for name in columns)}
+    unseen = {name: count for name, count in counts.items() if name not in known}
+    if line := unseen_line(Counter(unseen)):
+        lines.append(line)
     if counts[SIZE]:
         low = min(domain.atoms[0] for domain in domains)
         high = max(domain.atoms[1] for domain in domains)

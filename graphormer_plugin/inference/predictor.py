@@ -1,5 +1,9 @@
 """Trained models that predict, embed and explain SMILES or graphs."""
 
+import functools
+import operator
+import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +13,9 @@ import torch
 
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.graphs.chunk import GraphChunk
+from graphormer_plugin.data.graphs.graph_columns import columns_of_chunk
 from graphormer_plugin.data.graphs.pyg_graphs import edge_kind_of
+from graphormer_plugin.data.graphs.seen import unseen_categories, unseen_line
 from graphormer_plugin.data.targets import LOG
 from graphormer_plugin.estimators.domain import Domain, is_fitted
 from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
@@ -155,9 +161,22 @@ class Predictor:
             return inputs
         edge_kind = edge_kind_of(self.members[0].schema)
         molecules = read(inputs, self.featuriser, edge_kind, self.targets.level)
+        if line := unseen_line(self.unseen(molecules)):
+            warnings.warn(line, stacklevel=3)
         if smiles is None:
             return molecules
         return replace(molecules, sources=smiles, parsed=())
+
+    def unseen(self, molecules: Molecules) -> Counter[str]:
+        """Number of molecules with each category that the training of no member had; the
+        domain of a head knows what it learned."""
+        chunk, ids = molecules.chunk, np.arange(len(molecules))
+        each = []
+        for member in self.members if len(ids) else ():
+            seen = member.schema if member.head is None else member.schema.unscaled()
+            columns = columns_of_chunk(chunk, seen.unscaled()) if seen.seen else {}
+            each.append(unseen_categories(columns, ids, seen, self.featuriser))
+        return functools.reduce(operator.and_, each or [Counter()])
 
     @torch.no_grad()
     def predict(

@@ -1,7 +1,9 @@
 """fairseq's view of a split: true sizes, size buckets, seeded shuffling."""
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +22,16 @@ from graphormer_plugin.data.batches.buckets import (
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.columns import is_missing
 from graphormer_plugin.data.errors import SHARED_MEMORY, counted
+from graphormer_plugin.data.graphs.featurisers import featuriser_named
+from graphormer_plugin.data.graphs.seen import (
+    seen_categories,
+    unseen_categories,
+    unseen_line,
+)
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.sharded_store import ShardedStore
+from graphormer_plugin.data.store.translate import translate_columns
 
 logger = logging.getLogger(__name__)
 
@@ -190,6 +200,31 @@ def molecules_of(store: GraphStore | ShardedStore, split: str) -> NDArray[np.uin
         if "molecule" in part.columns and split in part.splits
     ]
     return np.concatenate([np.empty(0, np.uint64), *parts])
+
+
+def seen_by(store: GraphStore | ShardedStore, schema: FeatureSchema) -> FeatureSchema:
+    """The schema of a store with what its training split has, see `FeatureSchema.seen`."""
+    none = np.zeros(0, np.int64)
+    each = [
+        seen_categories(part.columns, part.splits.get("train", none), part.schema)
+        for part in store.stores
+    ]
+    seen = [sorted(set.union(*of_parts)) for of_parts in zip(*each)]
+    return replace(schema, seen=seen)
+
+
+def warn_of_unseen(
+    store: GraphStore | ShardedStore, split: str, schema: FeatureSchema, name: str
+) -> None:
+    """Warn of graphs of a split with categories that no training graph has."""
+    counts: Counter[str] = Counter()
+    for part in store.stores:
+        ids = part.splits.get(split, np.zeros(0, np.int64))
+        columns = translate_columns(part, schema.unscaled(), name)
+        reader = featuriser_named(store.featuriser)
+        counts += unseen_categories(columns, ids, schema, reader)
+    if line := unseen_line(counts):
+        logger.warning("split %s: %s", split, line)
 
 
 def warn_of_fitted(

@@ -24,7 +24,7 @@ from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields import BatchSpec
 from graphormer_plugin.data.batches.fields.degrees import mean_log_degree
 from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
-from graphormer_plugin.data.columns import DISPLACEMENT, Level
+from graphormer_plugin.data.columns import DISPLACEMENT, FORCES, Level
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser
 from graphormer_plugin.data.schema import FeatureSchema
@@ -71,7 +71,9 @@ from graphormer_plugin.tasks._dataset import (
     GraphDataset,
     dataset_of_split,
     molecules_of,
+    seen_by,
     warn_of_fitted,
+    warn_of_unseen,
 )
 from graphormer_plugin.tasks._iterator import GraphBatchIterator, batch_iterator
 from graphormer_plugin.tasks._run import (
@@ -151,10 +153,11 @@ class GraphPredictionTask(FairseqTask):
                     f"{name} has labels of {level}s; use --task {level.task}"
                 )
             if self.vector and self.vector not in store.columns:
-                raise ValueError(
-                    f"{name} has no {self.vector}; name them with --forces-column, or use "
-                    "--task graph_prediction"
+                advice = "name them with --forces-column, or " * (self.vector == FORCES)
+                text = (
+                    f"{name} has no {self.vector}; {advice}use --task graph_prediction"
                 )
+                raise ValueError(text)
             if DISPLACEMENT in store.columns and self.vector != DISPLACEMENT:
                 text = f"{name} has images of periodic cells; use --task is2re"
                 raise ValueError(text)
@@ -171,7 +174,9 @@ class GraphPredictionTask(FairseqTask):
     @property
     def schema(self) -> FeatureSchema:
         """Vocabularies of nodes and bonds: the checkpoint's, else the dataset's."""
-        return self._schema or self.store.schema
+        if self._schema is None:
+            self._schema = seen_by(self.store, self.store.schema)
+        return self._schema
 
     @property
     def targets(self) -> TargetSchema:
@@ -212,6 +217,8 @@ class GraphPredictionTask(FairseqTask):
     def load_split(self, split: str) -> GraphDataset:
         """The dataset of a split; see `dataset_of_split`."""
         warn_of_fitted(self.store, split, self._trained_on or {})
+        if self._trained_on or split != "train":
+            warn_of_unseen(self.store, split, self.schema, self.cfg.dataset_name)
         return dataset_of_split(
             self.store,
             split,

@@ -14,6 +14,7 @@ from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
 from graphormer_plugin.data.benchmarks import sbm
+from graphormer_plugin.data.graphs.conformers import atoms_text
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.data.graphs.smiles import (
     OGBFeaturiser,
@@ -294,6 +295,32 @@ def test_graphs_without_edges():
 def test_wrong_inputs(inputs, message):
     with pytest.raises(ValueError, match=message):
         predictor().predict(inputs)
+
+
+def test_what_no_training_graph_had():
+    """It is named; a column that never varied in the training changes nothing."""
+    water = np.array([[0.0, 0, 0.1], [0.8, 0, -0.5], [-0.8, 0, -0.5]])
+    texts = [
+        atoms_text(np.array([8, 1, 1]), water, np.full(3, tag)) for tag in range(3)
+    ]
+    schema = FeatureSchema(
+        2, *featuriser_named("atoms").dims, seen=[[1, 6, 8], [1], []]
+    )
+    encodings = {"pair_encodings": "gaussians", "gaussian_kernels": 8}
+    trained = predictor("grpe_tiny", schema, TARGETS, "atoms", **encodings)
+    with pytest.warns(match=r"has tag 0 \(in 1 molecule\), tag 2 \(in 1 mol"):
+        assert len(np.unique(trained.predict(texts))) == 1
+    seen = [list(range(size)) for size in [*OGB.node_dims, OGB.num_bond_types + 1]]
+    seen[0].remove(15)
+    seen[3].remove(6)
+    other = predictor(schema=replace(OGB, seen=seen))
+    with pytest.warns(match=r"S \(in 2 molecules\), formal_charge 1 \(in 1 molecule"):
+        values = other.predict(["CS", "C[SH+]C", "CO"])
+    assert np.array_equal(values, predictor().predict(["CS", "C[SH+]C", "CO"]))
+    both = hub.Predictor(
+        [*other.members, *predictor(schema=replace(OGB, seen=seen[:0])).members]
+    )
+    assert not both.unseen(both.read(["CS"]))
 
 
 def test_large_graphs_make_small_batches(monkeypatch):

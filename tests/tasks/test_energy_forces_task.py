@@ -96,6 +96,27 @@ def test_predictor(trained, monkeypatch, tmp_path):
     assert (low - high) / 2e-3 == pytest.approx(forces[0][1, 2], abs=1e-3)
 
 
+def test_what_the_training_had_not(trained, tmp_path, monkeypatch, capsys, caplog):
+    """It is named by graphormer-predict and by fairseq-validate."""
+    folder, frames, _ = trained
+    checkpoint = str(folder / "checkpoint_best.pt")
+    path = str(tmp_path / "tags.xyz")
+    for atoms in frames[:20]:
+        numbers = [16 if number == 8 else number for number in atoms.numbers]
+        other = ase.Atoms(numbers, atoms.positions, tags=[0] * len(atoms))
+        other.info["energy"] = 0.0
+        other.arrays["forces"] = atoms.get_forces()
+        io.write(path, other, append=True)
+    predict.main([checkpoint, path, str(tmp_path / "o.csv"), "--quiet"])
+    line = "no training molecule has S (in 20 molecules), tag 0 (in 20 molecules)"
+    assert line in capsys.readouterr().err
+    words = f"--user-dir {USER_DIR} --task energy_forces --path {checkpoint} --cpu"
+    words += f" --dataset-name {path} --positions file --split random --batch-size 4"
+    words += f" --valid-subset train --num-workers 0 --data-root {tmp_path}"
+    run(fairseq_validate.cli_main, words.split(), monkeypatch)
+    assert f"split train: {line.replace('20', '16')}" in caplog.text
+
+
 def test_predictions_in_bohr_are_doubted(trained, tmp_path, capsys):
     folder, frames, _ = trained
     checkpoint = str(folder / "checkpoint_best.pt")

@@ -37,6 +37,11 @@ def _covalent_radii() -> np.ndarray:
     return np.array([radii[0], *radii])
 
 
+def symbol_of(number: int) -> str:
+    """Symbol of an element."""
+    return Chem.GetPeriodicTable().GetElementSymbol(number)
+
+
 def check_size(atoms: int, max_atoms: int) -> None:
     """ValueError for a molecule of more atoms than ``max_atoms``."""
     if atoms > max_atoms:
@@ -177,9 +182,8 @@ def atoms_text(
     forces: np.ndarray | None = None,
 ) -> str:
     """Atoms as the text of an `AtomsFeaturiser`: the formula, and the arrays as JSON."""
-    symbol = Chem.GetPeriodicTable().GetElementSymbol
     elements, counts = np.unique(numbers, return_counts=True)
-    parts = sorted(zip(map(symbol, elements.tolist()), counts.tolist()))
+    parts = sorted(zip(map(symbol_of, elements.tolist()), counts.tolist()))
     formula = "".join(f"{name}{count if count > 1 else ''}" for name, count in parts)
     tags = np.full(len(numbers), ADSORBATE_LIKE) if tags is None else tags
     arrays = {"x": np.stack([numbers, tags], 1), "pos": pos}

@@ -14,6 +14,7 @@ from graphormer_plugin.data.graphs.conformers import (
     NUM_ELEMENTS,
     NUM_TAGS,
     nearest_distance,
+    symbol_of,
 )
 from graphormer_plugin.data.graphs.smiles import SMILES, OGBFeaturiser
 
@@ -46,6 +47,10 @@ class Featuriser(Protocol):
     def part(self, mol: Any) -> Any:
         """The part of a molecule that becomes a graph, atoms in their order; by default all."""
         return mol
+
+    def category(self, column: int, value: int) -> str:
+        """Name of a category of a column of nodes."""
+        return f"{value} in column {column}"
 
     def plain(self) -> "Featuriser":
         """Its form without canonical order: nodes have the order of the text."""
@@ -107,6 +112,10 @@ class AtomsFeaturiser(Featuriser):
             arrays["pos"],
             arrays.get("forces"),
         )
+
+    def category(self, column: int, value: int) -> str:
+        """See `Featuriser`."""
+        return f"tag {value}" if column else symbol_of(value)
 
     def row_parser(self, scaffold: bool) -> Parser:
         """See `OGBFeaturiser`."""

@@ -47,7 +47,9 @@ def flat_columns(chunk: GraphChunk, bond: np.ndarray, schema: FeatureSchema) -> 
     columns = {
         "node_offset": np.cumsum([0, *chunk.num_nodes], dtype=np.int64),
         "edge_offset": np.cumsum([0, *chunk.num_edges], dtype=np.int64),
-        "x": chunk.x.astype(np.int32 if schema.categorical else np.float32),
+        "x": schema.as_trained(chunk.x).astype(
+            np.int32 if schema.categorical else np.float32
+        ),
         "edge_src": source[order].astype(np.int32),
         "edge_dst": target[order].astype(np.int32),
         "edge_bond": bond[order].astype(bond_dtype(schema.num_bond_types)),

@@ -25,6 +25,7 @@ from graphormer_plugin.data.graphs.conformers import (
     check_is_spatial,
     embedded_positions,
     nearest_distance,
+    symbol_of,
     to_angstrom,
 )
 
@@ -35,6 +36,18 @@ POSITIONS = ("none", "file", "rdkit")
 METALS = rdMolStandardize.MetalDisconnector()
 CARBON = 5  # in OGB's first column of an atom
 UNREADABLE = "# "  # begins a reason in place of a SMILES, from a file of other records
+# OGB's columns of atoms, and RDKit's types of their values where these are no numbers.
+ATOM_COLUMNS = {
+    "atomic_num": None,
+    "chirality": Chem.ChiralType,
+    "degree": None,
+    "formal_charge": None,
+    "numH": None,
+    "number_radical_e": None,
+    "hybridization": Chem.HybridizationType,
+    "is_aromatic": None,
+    "is_in_ring": None,
+}
 HEAVY_HYDROGEN = re.compile(r"\[[23]H|/i")  # in a SMILES, or isotopes of an InChI
 
 
@@ -96,17 +109,7 @@ def _ogb_codes() -> tuple[np.ndarray, np.ndarray]:
         other = len(allowed) - 1 if "misc" in allowed else -1
         return [allowed.index(name) if name in allowed else other for name in names]
 
-    atoms = [
-        _row("atomic_num"),
-        _row("chirality", Chem.ChiralType),
-        _row("degree"),
-        _row("formal_charge"),
-        _row("numH"),
-        _row("number_radical_e"),
-        _row("hybridization", Chem.HybridizationType),
-        _row("is_aromatic"),
-        _row("is_in_ring"),
-    ]
+    atoms = [_row(name, kind) for name, kind in ATOM_COLUMNS.items()]
     bonds = [
         _row("bond_type", Chem.BondType),
         _row("bond_stereo", Chem.BondStereo),
@@ -216,6 +219,12 @@ class OGBFeaturiser:
     def part(self, mol: Any) -> Any:
         """See `Featuriser`."""
         return choose_fragment(mol) if self.largest_fragment else mol
+
+    def category(self, column: int, value: int) -> str:
+        """See `Featuriser`."""
+        name = [*ATOM_COLUMNS][column]
+        found = _ogb_features().allowable_features[f"possible_{name}_list"][value]
+        return f"{name} {found}" if column or found == "misc" else symbol_of(found)
 
     def plain(self) -> "OGBFeaturiser":
         """See `Featuriser`."""

@@ -52,7 +52,7 @@ def _require_same(name: str, what: str, of_data: Any, trained: Any) -> None:
 
 def translate_columns(store: GraphStore, schema: FeatureSchema, name: str) -> Columns:
     """Columns of a store with the bond types of another schema, see `translate_stores`."""
-    columns = dict(store.columns)
+    columns = {**store.columns, "x": schema.as_trained(store.columns["x"])}
     schema_of_data = store.schema
     joined = (schema_of_data.graph_features, schema.graph_features)
     _require_same(name, "--extra-columns and --descriptors", *joined)

@@ -229,6 +229,7 @@ class TableRun:
             if isinstance(self.reader.featuriser, OGBFeaturiser):
                 graph = np.repeat(molecules.chunk.row, molecules.chunk.num_nodes)
                 outside[BARE] = len(np.unique(graph[bare_carbons(molecules.chunk.x)]))
+            outside |= self.predictor.unseen(molecules)
             outside += likely_units(molecules.nearest)
         lines = [
             [*self._shown(old), *added, reasons.get(row, "")]
