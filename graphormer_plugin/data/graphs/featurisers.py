@@ -16,7 +16,7 @@ from graphormer_plugin.data.graphs.conformers import (
     nearest_distance,
     symbol_of,
 )
-from graphormer_plugin.data.graphs.smiles import SMILES, OGBFeaturiser
+from graphormer_plugin.data.graphs.smiles import SMILES, OGBFeaturiser, molecule_key
 
 Dims = tuple[list[int], list[int]]
 
@@ -123,7 +123,13 @@ class AtomsFeaturiser(Featuriser):
             raise ValueError(
                 "atoms without bonds have no scaffold; give --split random"
             )
-        return self.read
+        return self.read_row
+
+    def read_row(self, text: str) -> MoleculeGraph:
+        """The graph of a text, and as its ``molecule`` the key of its atoms and positions."""
+        graph = self.read(text)
+        key = molecule_key(text.partition('"forces"')[0])  # which are labels
+        return graph._replace(extras=graph.extras | {"molecule": key})
 
     def mols(self, text: str) -> list[Any]:
         """See `Featuriser`."""

@@ -124,7 +124,8 @@ def read_labels(
         )
     part = (0, None) if whole else options.shard.rows(table.count())
     others = [n for n in table.header if n not in (roles.smiles, roles.split)]
-    rows = TableRows([table, *more], roles, options, part, others if explore else ())
+    kept = others if explore or options.positions == "file" else []
+    rows = TableRows([table, *more], roles, options, part, kept, explore)
     judged = rows.columns
     if roles.names_all and not whole:
         reading = options.missing_labels, (), options.censored
@@ -164,7 +165,13 @@ def read_labels(
         splits = _splits(rows, roles, options, needed)
     else:
         splits = time_split(times, target)
+    read_by_models = {*names, *roles.extras, *roles.weight}
     source = DatasetSource(
+        unread={
+            name: cells
+            for name, *cells in zip(kept, *rows.cells)
+            if name not in read_by_models
+        },
         smiles=rows.smiles,
         targets=target,
         splits=splits,

@@ -25,7 +25,7 @@ import os
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,7 @@ class DatasetSource:
             Not for graphs.
         label: name for humans; empty selects the dataset's.
         first_row: row of the table at which a shard starts; messages count from it.
+        unread: cells [rows] of columns that no option reads, by name, for warnings.
     """
 
     graphs: Iterable[Any] | None = None
@@ -103,6 +104,7 @@ class DatasetSource:
     exclude: Iterable[int] = ()
     label: str = ""
     first_row: int = 0
+    unread: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -267,6 +267,7 @@ def _kept_rows(
         bounds=bounds,
         graph_features=names,
         graph_values=numbers,
+        unread={n: np.array(cells)[row_of_graph] for n, cells in source.unread.items()},
         target_names=source.target_names or default_names(width),
     )
 

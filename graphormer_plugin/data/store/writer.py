@@ -22,6 +22,7 @@ from graphormer_plugin.data.files import (
     npy_header,
 )
 from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, FeaturisedRows, GraphChunk
+from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser
 from graphormer_plugin.data.graphs.graph_columns import chunk_bonds, flat_columns
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.sources.registry import DatasetSource
@@ -215,7 +216,13 @@ class StoreWriter:
             if source.graph_values is not None:
                 beside = np.hstack([beside, np.asarray(source.graph_values)])
             manifest["warnings"] += warnings_about(
-                targets, target, splits, molecules, beside
+                targets,
+                target,
+                splits,
+                molecules,
+                beside,
+                drawn=source.featuriser != AtomsFeaturiser.name,
+                unread=source.unread,
             )
         manifest["fingerprint"] = fingerprint_of(manifest)
         with atomic_write(self._store / MANIFEST, "w", encoding="utf-8") as file:

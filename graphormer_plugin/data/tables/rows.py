@@ -38,6 +38,7 @@ class TableRows:
     Args:
         part: first row, and the row after the last; None: to the end.
         others: columns whose cells are kept as text, with decimal points in numbers.
+        folds: whether the column of the split may have numbers of folds.
 
     Attributes:
         starts: first row of each table.
@@ -52,6 +53,7 @@ class TableRows:
         options: DatasetOptions,
         part: tuple[int, int | None] = (0, None),
         others: Sequence[str] = (),
+        folds: bool = False,
     ) -> None:
         self.tables = tables
         self.first = part[0]
@@ -59,7 +61,7 @@ class TableRows:
         self.smiles: list[str] = []
         self.cells: list[list[str]] = []
         self.splits: dict[str, list[int]] = {}
-        self.folds = bool(others)  # only a whole experiment reads a column of folds
+        self.folds = folds
         self.unsplit = 0
         self.lines = array.array("q")
         columns = [

@@ -139,6 +139,19 @@ def test_energies_and_forces_of_one_level(
         assert np.array_equal(store.columns["forces"][:3], expected)
 
 
+def test_a_geometry_with_two_charges(tmp_path):
+    """It is in two splits with other energies, and a line names the column that says why."""
+    frames = [atoms_of(number // 2) for number in range(40)]
+    for number, atoms in enumerate(frames):
+        atoms.info |= {"energy": 9.0 * number, "charge": number % 2, "step": number}
+        atoms.arrays["forces"] = forces_of(number)
+    io.write(tmp_path / "a.xyz", frames, format="extxyz")
+    contradicting, shared = prepare(tmp_path / "a.xyz").warnings
+    assert "20 molecules with several rows" in contradicting
+    assert "differ in 'charge', which the model does not read" in contradicting
+    assert "are molecules that train has too" in shared and "scaffold" not in shared
+
+
 @pytest.mark.parametrize("unit", ["bohr", "nm"])
 def test_another_unit_of_length(tmp_path, caplog, unit):
     """Positions and forces as of the file in angstrom, and without --length-unit a line."""
