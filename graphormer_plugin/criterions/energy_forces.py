@@ -62,12 +62,11 @@ class EnergyForces(L1Loss):
         atoms = batch["node_mask"].sum(1, keepdim=True)
         std = self.targets.std[0] if self.targets.std else 1.0
         offset = self.targets.atoms_output(batch)
-        target = sample["target"] - std * offset
-        loss, size, log = self.output_loss(energies, {**sample, "target": target})
+        loss, size, log = self.output_loss(energies, sample)
         if "outputs" in log:
-            outputs = energies.detach() + offset, std * forces.detach()
-            targets = sample["target"], sample["forces"]
-            log["outputs"] = beside_forces(*outputs), beside_forces(*targets)
+            total, target = log["outputs"]
+            of_atoms = beside_forces(total, std * forces.detach())
+            log["outputs"] = of_atoms, beside_forces(target, sample["forces"])
         present = sample["forces"].isfinite().all(-1)
         true = sample["forces"].where(present.unsqueeze(-1), 0)
         share = present / present.sum(1, keepdim=True).clamp(min=1)
@@ -79,8 +78,9 @@ class EnergyForces(L1Loss):
         log["loss"] = loss.detach().double()
         moved = present & (true != 0).any(-1)
         cosines = cosine_similarity(forces.detach(), true, dim=-1)
-        known = target.isfinite()
-        energy_error = (std * energies.detach() - target).abs() / atoms
+        known = sample["target"].isfinite()
+        total = self.targets.restore(energies.detach().double() + offset)
+        energy_error = (total - sample["target"]).abs() / atoms
         sums = {
             "energy_error": energy_error.where(known, 0).sum(),
             "energies": known.sum(),

@@ -125,7 +125,12 @@ class GraphCriterion(FairseqCriterion):
         # The loss and its sum are float32 at least, even for bfloat16 and float16 outputs.
         half = output.dtype == torch.float16
         output = output.to(torch.promote_types(output.dtype, torch.float32))
-        labels, present = self.labels(sample["target"])
+        target = sample["target"]
+        offset: Tensor | float = 0.0
+        if self.targets.atom_energies:  # subtracted in float64
+            offset = self.targets.atoms_output(sample["net_input"]["batch"])
+            target = target - self.targets.std[0] * offset
+        labels, present = self.labels(target)
         if list(output.shape) != self.output_shape(labels):
             raise ValueError(
                 f"model output has shape {list(output.shape)}, "
@@ -177,7 +182,7 @@ class GraphCriterion(FairseqCriterion):
             output = output.detach()
             logging_output.update(self.batch_metrics(output, labels, exact))
             if self.keeps_outputs and not self.training:
-                logging_output["outputs"] = (output, sample["target"])
+                logging_output["outputs"] = (output + offset, sample["target"])
         return loss, sample_size, logging_output
 
     @classmethod

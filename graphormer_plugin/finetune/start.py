@@ -10,6 +10,7 @@ from typing import Any
 from graphormer_plugin.data.files import claim_folder
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.data.tables.options import flag_of
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.finetune.resume import check_weights, read_last
 from graphormer_plugin.finetune.transfer import translate
@@ -125,6 +126,7 @@ def training_identity(cfg: Any, store: GraphStore) -> dict[str, Any]:
         "dataset_name": cfg.dataset_name,
         "fingerprint": store.fingerprint,
         "target_scale": cfg.target_scale,
+        "element_energies": cfg.element_energies,
     }
 
 
@@ -144,10 +146,11 @@ def check_same_training(state: dict[str, Any], cfg: Any, store: GraphStore) -> N
             f"{cfg.dataset_name} ({store.fingerprint[:12]}); resume with the same data, "
             "or start from its weights with --finetune-from-model or --reset-dataloader"
         )
-    scale = state["target_scale"]
-    if scale != cfg.target_scale:
-        raise ValueError(
-            f"the checkpoint was trained with --target-scale {scale}, this run has "
-            f"--target-scale {cfg.target_scale}; resume with the same, or start from its "
-            "weights with --finetune-from-model, which changes the head to the new scale"
-        )
+    for name in ("target_scale", "element_energies"):
+        flag, before, now = flag_of(name), state.get(name), getattr(cfg, name)
+        if before != now:
+            raise ValueError(
+                f"the checkpoint was trained with {flag} {before or 'by default'}, this run "
+                f"has {flag} {now or 'by default'}; resume with the same, or start from its "
+                "weights with --finetune-from-model, which changes the head to the new scale"
+            )

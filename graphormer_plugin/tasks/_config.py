@@ -39,6 +39,12 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
         "1 over the training split), or none (as they are, which the published codes "
         "do); metrics and predictions have the target's unit",
     )
+    element_energies: Optional[str] = option(
+        None,
+        "energies of the elements, fitted to the training split, are subtracted from the "
+        "target: yes or no (default: yes for energies with forces, and for a target of a file "
+        "with positions if that lowers its spread by more than half)",
+    )
     max_pairs: Optional[int] = option(
         None,
         "padded pairs of nodes of a batch, graphs x nodes of the largest squared, >= "
@@ -91,5 +97,7 @@ def check_options(cfg: GraphPredictionConfig) -> None:
     """Check values, and log an option without effect."""
     check_flags(cfg, num_classes=1, max_nodes=1, prepare_workers=1, bucket_ratio=0)
     check_choice("--target-scale", cfg.target_scale, TARGET_SCALES)
+    if cfg.element_energies is not None:
+        check_choice("--element-energies", cfg.element_energies, ("yes", "no"))
     if cfg.train_epoch_shuffle:
         logger.info("--train-epoch-shuffle has no effect: every epoch has new batches")

@@ -17,6 +17,7 @@ from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.inference.split_predictions import write_predictions
 from graphormer_plugin.tasks._config import GraphPredictionConfig
+from graphormer_plugin.tasks._elements import fit_elements
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
 
 logger = logging.getLogger(__name__)
@@ -32,11 +33,6 @@ class EnergyForcesTask(GraphPredictionTask):
     """
 
     vector = FORCES
-
-    @property
-    def targets(self) -> TargetSchema:
-        """See `GraphPredictionTask`."""
-        return self._targets or self.fitted_targets
 
     def build_model(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
         """See `GraphPredictionTask`."""
@@ -91,11 +87,7 @@ class EnergyForcesTask(GraphPredictionTask):
             )
         if self.cfg.target_scale == "none":
             return targets
-        elements = self.schema.node_dims[0] if self.schema.categorical else 0
-        parts = [atom_counts(part, elements) for part in self.store.stores]
-        counts, energies, forces = map(np.concatenate, zip(*parts))
-        labelled = np.isfinite(energies)
-        atom_energies = np.linalg.lstsq(counts[labelled], energies[labelled])[0]
+        forces = np.concatenate([training_forces(part) for part in self.store.stores])
         known = forces[np.isfinite(forces).all(1)]
         if not len(known):
             raise ValueError(
@@ -103,8 +95,11 @@ class EnergyForcesTask(GraphPredictionTask):
                 "--task graph_prediction"
             )
         scale = float(np.sqrt(np.mean(np.square(known)))) or 1.0
-        energies = dataclasses.replace(targets, atom_energies=atom_energies.tolist())
-        return energies.scaled([0.0], [scale])
+        if self.cfg.element_energies == "no":
+            return targets.scaled(self.store.targets.mean, [scale])
+        energies = fit_elements(self.store)[0]
+        targets = dataclasses.replace(targets, atom_energies=energies)
+        return targets.scaled([0.0], [scale])
 
 
 def has_kinks(model: nn.Module) -> bool:
@@ -115,16 +110,8 @@ def has_kinks(model: nn.Module) -> bool:
     )
 
 
-def atom_counts(
-    store: GraphStore, elements: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Atoms of each element, energies and forces of the graphs of the training split: [n,
-    elements], [n] and [atoms, 3]."""
+def training_forces(store: GraphStore) -> NDArray[np.float64]:
+    """Forces on the atoms of the training split [atoms, 3]."""
     ids = store.splits.get("train", np.zeros(0, np.int64))
     rows = rows_of_graphs(store.columns, ids, Level.NODE)
-    counts = np.zeros((len(ids), elements))
-    if elements:
-        graphs = np.repeat(np.arange(len(ids)), store.sizes[ids])
-        np.add.at(counts, (graphs, store.columns["x"][rows, 0]), 1)
-    forces = np.asarray(store.columns["forces"][rows], np.float64)
-    return counts, np.asarray(store.target[ids, 0], np.float64), forces
+    return np.asarray(store.columns["forces"][rows], np.float64)

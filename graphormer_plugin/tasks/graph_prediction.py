@@ -2,6 +2,7 @@
 
 import logging
 import math
+from functools import cached_property
 from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
@@ -75,6 +76,7 @@ from graphormer_plugin.tasks._dataset import (
     warn_of_fitted,
     warn_of_unseen,
 )
+from graphormer_plugin.tasks._elements import targets_of_task
 from graphormer_plugin.tasks._iterator import GraphBatchIterator, batch_iterator
 from graphormer_plugin.tasks._run import (
     check_common,
@@ -181,10 +183,16 @@ class GraphPredictionTask(FairseqTask):
     @property
     def targets(self) -> TargetSchema:
         """Targets: the checkpoint's, else the dataset's, at the scale of training."""
-        if self._targets is not None:
-            return self._targets
-        targets = self.store.targets
-        return targets.raw() if self.cfg.target_scale == "none" else targets
+        return self._targets or self.fitted_targets
+
+    @cached_property
+    def fitted_targets(self) -> TargetSchema:
+        """The targets of the dataset, at the scale of training."""
+        if self.cfg.target_scale == "none":
+            return self.store.targets.raw()
+        if self.vector:
+            return self.store.targets
+        return targets_of_task(self.store, self.cfg.element_energies or "")
 
     def mean_log_degree(self) -> float | None:
         """Mean log degree of the training split (PNA); None with a checkpoint."""

@@ -96,7 +96,7 @@ def test_predictor(trained, monkeypatch, tmp_path):
     assert (low - high) / 2e-3 == pytest.approx(forces[0][1, 2], abs=1e-3)
 
 
-def test_what_the_training_had_not(trained, tmp_path, monkeypatch, capsys, caplog):
+def test_what_the_training_had_not(trained, tmp_path, monkeypatch, capsys):
     """It is named by graphormer-predict and by fairseq-validate."""
     folder, frames, _ = trained
     checkpoint = str(folder / "checkpoint_best.pt")
@@ -113,8 +113,8 @@ def test_what_the_training_had_not(trained, tmp_path, monkeypatch, capsys, caplo
     words = f"--user-dir {USER_DIR} --task energy_forces --path {checkpoint} --cpu"
     words += f" --dataset-name {path} --positions file --split random --batch-size 4"
     words += f" --valid-subset train --num-workers 0 --data-root {tmp_path}"
-    run(fairseq_validate.cli_main, words.split(), monkeypatch)
-    assert f"split train: {line.replace('20', '16')}" in caplog.text
+    log = run(fairseq_validate.cli_main, words.split(), monkeypatch)
+    assert f"split train: {line.replace('20', '16')}" in log
 
 
 def test_predictions_in_bohr_are_doubted(trained, tmp_path, capsys):

@@ -225,8 +225,11 @@ def test_option_target_scale(make, error, tmp_path, csv):
     (state,) = raw.get_checkpoint_dict().values()
     raw.set_checkpoint_dict(state)
     assert "--target-scale none" in error(task.set_checkpoint_dict, state)
-    with pytest.raises(ValueError, match="unknown --target-scale 'std'"):
-        GraphPredictionTask(csv_config(tmp_path, csv, target_scale="std"))
+    raw.cfg.element_energies = "no"
+    assert "--element-energies no" in error(raw.set_checkpoint_dict, state)
+    for wrong in ({"target_scale": "std"}, {"element_energies": "all"}):
+        with pytest.raises(ValueError, match="unknown --"):
+            GraphPredictionTask(csv_config(tmp_path, csv, **wrong))
 
 
 @pytest.mark.parametrize(
