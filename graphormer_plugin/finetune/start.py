@@ -147,7 +147,9 @@ def check_same_training(state: dict[str, Any], cfg: Any, store: GraphStore) -> N
             "or start from its weights with --finetune-from-model or --reset-dataloader"
         )
     for name in ("target_scale", "element_energies"):
-        flag, before, now = flag_of(name), state.get(name), getattr(cfg, name)
+        flag = flag_of(name)
+        before = state.get(name)
+        now = getattr(cfg, name)
         if before != now:
             raise ValueError(
                 f"the checkpoint was trained with {flag} {before or 'by default'}, this run "

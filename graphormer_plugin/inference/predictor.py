@@ -170,11 +170,13 @@ class Predictor:
     def unseen(self, molecules: Molecules) -> Counter[str]:
         """Number of molecules with each category that the training of no member had; the
         domain of a head knows what it learned."""
-        chunk, ids = molecules.chunk, np.arange(len(molecules))
+        ids = np.arange(len(molecules))
         each = []
         for member in self.members if len(ids) else ():
             seen = member.schema if member.head is None else member.schema.unscaled()
-            columns = columns_of_chunk(chunk, seen.unscaled()) if seen.seen else {}
+            columns = (
+                columns_of_chunk(molecules.chunk, seen.unscaled()) if seen.seen else {}
+            )
             each.append(unseen_categories(columns, ids, seen, self.featuriser))
         return functools.reduce(operator.and_, each or [Counter()])
 

@@ -32,7 +32,8 @@ def fit_elements(
     """
     schema = store.schema
     types = schema.node_dims[0] if schema.categorical else 0
-    counts, labels = [], []
+    counts = []
+    labels = []
     for part in store.stores:
         ids = part.splits.get("train", np.zeros(0, np.int64))
         rows = rows_of_graphs(part.columns, ids, Level.NODE)
@@ -42,8 +43,9 @@ def fit_elements(
             np.add.at(of_graphs, (graphs, part.columns["x"][rows, 0]), 1)
         counts.append(of_graphs)
         labels.append(np.asarray(part.target[ids, 0], np.float64))
-    x, y = np.concatenate(counts), np.concatenate(labels)
-    x, y = x[np.isfinite(y)], y[np.isfinite(y)]
+    y = np.concatenate(labels)
+    x = np.concatenate(counts)[np.isfinite(y)]
+    y = y[np.isfinite(y)]
     energies, _, rank, _ = np.linalg.lstsq(x, y)
     rest = y - x @ energies
     free = len(y) - int(rank)

@@ -33,13 +33,6 @@ def prepared(folder, target):
     return get_store(options)
 
 
-def test_several_targets_keep_theirs(waters, tmp_path):
-    store = prepared(tmp_path, ["energy", "gap"])
-    with pytest.raises(ValueError, match="energy, gap, expected one number"):
-        targets_of_task(store, "yes")
-    assert targets_of_task(store, "") == store.targets
-
-
 @pytest.mark.parametrize(
     "target, choice, subtracts",
     [
@@ -58,6 +51,10 @@ def test_targets(waters, tmp_path, target, choice, subtracts):
         energies = targets.atom_energies
         assert energies[8] + 2 * energies[1] == pytest.approx(-2020, abs=1)
         assert targets.std[0] < store.targets.std[0] / 20
+    both = prepared(tmp_path, ["energy", "gap"])
+    assert targets_of_task(both, "") == both.targets
+    with pytest.raises(ValueError, match="energy, gap, expected one number"):
+        targets_of_task(both, "yes")
 
 
 def test_a_training(waters, tmp_path, monkeypatch):

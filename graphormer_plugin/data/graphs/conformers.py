@@ -132,17 +132,16 @@ def check_is_spatial(mol: Any, block: str) -> None:
 def with_length_unit(block: str, unit: str) -> str:
     """A mol block whose first lines are a SMILES and the name of a program, marked as one in
     another unit than angstrom, for `to_angstrom`."""
-    smiles, program, _, rest = (*block.split("\n", 3), "", "", "")[:4]
-    return "\n".join([smiles, program, UNIT_MARK + unit, rest]) if rest else block
+    lines = block.split("\n")
+    lines[2:3] = [UNIT_MARK + unit]
+    return "\n".join(lines)
 
 
 def to_angstrom(mol: Any) -> None:
     """Convert the positions of a mol block that `with_length_unit` has marked."""
-    comment = mol.GetProp("_MolFileComments")
-    factor = LENGTH_UNITS.get(comment.removeprefix(UNIT_MARK), 1.0)
-    if comment.startswith(UNIT_MARK) and factor != 1:
-        conformer = mol.GetConformer()
-        conformer.SetPositions(conformer.GetPositions() * factor)
+    *_, unit = mol.GetProp("_MolFileComments").partition(UNIT_MARK)
+    conformer = mol.GetConformer()
+    conformer.SetPositions(conformer.GetPositions() * LENGTH_UNITS.get(unit, 1.0))
 
 
 def embedded_positions(mol: Any) -> np.ndarray:

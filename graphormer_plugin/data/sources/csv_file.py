@@ -44,8 +44,12 @@ class TableDataset(RegisteredDataset):
     def open(cls, options: DatasetOptions) -> "TableDataset":
         """The table that options name."""
         table = open_table(options.path)
-        text, unit = options.featuriser.text, options.length_unit
-        table.give(text, unit, options.forces_column, options.target_columns)
+        table.give(
+            options.featuriser.text,
+            options.length_unit,
+            options.forces_column,
+            options.target_columns,
+        )
         if options.descriptors and table.text == ATOMS:
             raise table.error(
                 "--descriptors are of molecules, not of atoms without bonds"

@@ -126,8 +126,7 @@ class AtomsTable(TextTable):
         levels, others = ({*map(_level, some)} for some in (asked_for, energies))
         found = [n for n in likely if _level(n) in levels]
         found = found or [n for n in likely if _level(n) not in others]
-        if len(found) > 1:
-            found = [n for n in found if not _level(n)] or found
+        found = [n for n in found if not _level(n)] or found
         if len(found) > 1:
             raise self.error(
                 f"which forces, {' or '.join(found)}? Name them with --forces-column"
@@ -144,20 +143,15 @@ class AtomsTable(TextTable):
 
     def _converted(self, frame: Frame, factor: float) -> Frame:
         """A frame in angstrom, with forces per angstrom."""
-        arrays = {
-            name: (
-                array / factor
-                if "force" in name.lower()
-                or GRADIENT.search(name)
-                or name == self.forces
-                else array
-            )
+        slopes = {
+            name: array / factor
             for name, array in frame.arrays.items()
+            if "force" in name.lower() or GRADIENT.search(name) or name == self.forces
         }
         return frame._replace(
             positions=frame.positions * factor,
             cell=np.asarray(frame.cell) * factor,
-            arrays=arrays,
+            arrays=frame.arrays | slopes,
         )
 
     @property
