@@ -10,7 +10,7 @@ from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.sharded_store import ShardedStore
-from graphormer_plugin.data.targets import TargetSchema
+from graphormer_plugin.data.targets import Kind, TargetSchema
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +61,8 @@ def targets_of_task(store: GraphStore | ShardedStore, choice: str) -> TargetSche
     """The targets of a dataset, without energies of the elements where ``choice`` (yes, no, or
     empty for extensive targets of files with positions) wants that."""
     targets = store.targets
-    is_number = targets.kind == "regression" and targets.level is Level.GRAPH
-    possible = is_number and len(targets.names) == 1 and "bound" not in store.columns
+    possible = targets.kinds == [Kind.REGRESSION] and targets.level is Level.GRAPH
+    possible &= "bound" not in store.columns
     possible &= store.featuriser.startswith(
         (AtomsFeaturiser.name, OGBFeaturiser().name)
     )
@@ -87,9 +87,5 @@ def targets_of_task(store: GraphStore | ShardedStore, choice: str) -> TargetSche
         left,
         targets.names[0],
     )
-    return dataclasses.replace(
-        targets,
-        mean=[float(rest.mean())],
-        std=[float(rest.std()) or 1.0],
-        atom_energies=energies,
-    )
+    targets = targets.scaled([float(rest.mean())], [float(rest.std()) or 1.0])
+    return dataclasses.replace(targets, atom_energies=energies)
