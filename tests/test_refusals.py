@@ -355,7 +355,6 @@ smiles,y;C,1;C,2; | | 2 rows cannot be split
 smiles,y;C,1; | | 1 row cannot be split
 smiles,y;C,2; | --target-kind binary | 2 is not a label
 smiles,y;C,1.5; | --target-kind multiclass | 1.5 is not a label
-smiles,y,z;C,1,1; | --target-kind binary,binary,binary --target-columns y,z | one for each
 id,smiles;7,C;9,CC; | | other column, 'id', looks like an identifier
 smiles,;C,7;CC,8; | | the only other column, '', looks like
 smiles,y,split;C,1,train; | | no rows in split valid
@@ -392,7 +391,8 @@ smiles,y;C,5 nM;CC,2 uM;CO,7 nM;CN,1e3 uM;CF,4 nM; | | units differ (nM, uM): co
 smiles,y;C,92%;CC,0.9;CO,91%;CN,7%; | | units differ (%, none): convert
 smiles,y,d;C,1,2020;CC,2,2021;CO,3,04.02.2022; | --split time:d --target-columns y | '04.02.2022'
 smiles,y,d;C,1,2020;CC,2,04.02.2021;CO,3,04.02.2022; | --split time:d --target-columns y | '2020'
-smiles,y,z;C,1.5,0;CC,2,1; | --target-columns y,z | only 0 and 1 in z, other numbers in y
+smiles,y,z;C,1,1;CC,2,0; | --target-kind binary,binary,binary --target-columns y,z | one for each
+smiles,y,z;C,3,0;N,2,1;O,1,0; | --target-columns y,z --model scratch --split random | kinds
 smiles,y;C,1;CC,2;CO,3; | --folds 4 --split random | 3 rows cannot make 4 folds; give fewer --folds,
 smiles,y;'C,1;'CC,2; | | it begins with ', as text in spreadsheets does; remove it
 smiles,y;C1CC,1;CC,2; | | 1 molecule cannot be parsed (first: row 0, 'C1CC': SMILES

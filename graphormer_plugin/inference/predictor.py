@@ -245,13 +245,21 @@ class Predictor:
             float64 [len(inputs)], in the target's unit, and an array [N, 3] per graph, in
             that unit per angstrom.
         """
+        prediction, forces = self.estimate_with_forces(inputs, batch_size)
+        return prediction.values[:, 0], forces
+
+    def estimate_with_forces(
+        self, inputs: Inputs, batch_size: int = 128
+    ) -> tuple[Prediction, list[np.ndarray]]:
+        """`energies_and_forces`, the energies with the spread of several models."""
         if self.logs:
             raise ValueError("forces of a logarithm are not those of its value")
         molecules = self.read(inputs)
         each = [one.energies_and_forces(molecules, batch_size) for one in self.members]
         energies, forces = zip(*each)
         means = [np.mean(of_models, 0) for of_models in zip(*forces)]
-        return np.mean(energies, 0), molecules.to_source_order(means, [0])
+        prediction = combined([Prediction(values[:, None]) for values in energies])
+        return prediction, molecules.to_source_order(means, [0])
 
     @torch.no_grad()
     def estimate(

@@ -177,6 +177,8 @@ class Experiment:
                 f"{self.start.path} reads other features than those of OGB, which a head "
                 "needs; give another --start, or --model finetune"
             )
+        if self.trainings():
+            self.metric(0)  # an error for targets of several kinds
         if self.settings.interval == CONFORMAL:
             if not self.table.targets.is_number.all():
                 raise DatasetError(

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphormer_plugin.data.columns import FORCES, Level
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.graphs.conformers import likely_units
 from graphormer_plugin.data.graphs.smiles import SMILES, OGBFeaturiser, bare_carbons
@@ -17,18 +16,12 @@ from graphormer_plugin.data.tables.cells import number_in
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.estimators.domain import outside_domain
 from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
-from graphormer_plugin.estimators.prediction import Prediction
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import Molecules, read_rows
-from graphormer_plugin.inference.prediction_columns import (
-    OutputColumn,
-    prediction_columns,
-)
 from graphormer_plugin.inference.predictor import Predictor
+from graphormer_plugin.workbench.predictions.answers import answers_of
 from graphormer_plugin.workbench.predictions.table_columns import (
-    forces_column,
     free_names,
-    parts_column,
 )
 
 BLOCK_ROWS = 512  # rows that are predicted together, at least
@@ -141,28 +134,10 @@ class TableRun:
             (table.header.index(name), numbers_in.get(name, number_in))
             for name in extra_columns
         ]
-        none = np.empty((0, predictor.targets.num_outputs))
-        per_target = any(domain.labelled is not None for domain in predictor.domains)
-        columns = self._columns(
-            Prediction(
-                none,
-                none if predictor.has_spread else None,
-                (none if per_target else none[:, 0]) if predictor.domains else None,
-            )
-        )
-        if predictor.targets.vector == FORCES:
-            columns.append(forces_column([]))
-        self.level = predictor.targets.level
-        if self.level is not Level.GRAPH:
-            columns = [parts_column(self.level, [])]
+        self.answers = answers_of(predictor)
+        columns = self.answers.columns(self.answers.empty)
         names = [*(column.name for column in columns), REASON]
-        taken = table.taken
-        if predictor.targets.vector == FORCES and {*names[:1], FORCES} & {*taken}:
-            taken = [
-                *taken,
-                names[0],
-                FORCES,
-            ]  # renamed together: labels are a pair, too
+        taken = self.answers.taken(table.taken)
         self.names = free_names(names, taken)
         self.numbers = [*(column.is_number for column in columns), False]
 
@@ -188,33 +163,21 @@ class TableRun:
         if len(molecules):
             rows = molecules.chunk.row
             try:
-                prediction, parts_of_each = self._estimate(molecules, extra[rows])
+                answer = self.answers(molecules, self.batch_size, extra[rows])
                 embedded = self._embed(molecules)
-                forces = self._forces(molecules)
             except (RuntimeError, MemoryError) as error:
                 raise self._too_large(block, molecules, error) from error
-            parts = [np.c_[part] for part in prediction if part is not None]
-            finite = np.isfinite(np.concatenate(parts, 1)).all(1)
-            for of_each in (forces, parts_of_each):
-                for number, of_atoms in enumerate(of_each):
-                    finite[number] &= np.isfinite(of_atoms).all()
-            for row in rows[~finite].tolist():
+            for row in rows[~answer.is_finite].tolist():
                 reasons.setdefault(row, "the prediction is not finite")
             is_predicted = np.array(
                 [row not in reasons for row in rows.tolist()], np.bool_
             )
-            prediction = Prediction(
-                *(None if part is None else part[is_predicted] for part in prediction)
-            )
+            answer = answer.select(is_predicted)
+            prediction = answer.prediction
             rows = rows[is_predicted]
             values[rows] = prediction.values
             vectors[rows] = embedded[is_predicted]
-            columns = self._columns(prediction)
-            if forces:
-                columns.append(forces_column(itertools.compress(forces, is_predicted)))
-            if self.level is not Level.GRAPH:
-                parts = itertools.compress(parts_of_each, is_predicted)
-                columns = [parts_column(self.level, parts)]
+            columns = self.answers.columns(answer)
             cells[rows] = np.array([c.cells for c in columns], object).T
             if prediction.in_domain is not None:
                 mols = list(itertools.compress(molecules.described, is_predicted))
@@ -255,39 +218,12 @@ class TableRun:
                 reasons.setdefault(row, str(error))
         return extra
 
-    def _estimate(
-        self, molecules: Molecules, extra: np.ndarray
-    ) -> tuple[Prediction, list[np.ndarray]]:
-        """Predictions of molecules, and those of their parts; a model has the one or the other,
-        and zeros in place of the predictions of molecules."""
-        options = {"batch_size": self.batch_size, "extra": extra}
-        if self.level is Level.GRAPH:
-            return self.predictor.estimate(molecules, **options), []
-        zeros = np.zeros((len(molecules), self.predictor.targets.num_outputs))
-        return Prediction(zeros), self.predictor.predicted_parts(molecules, **options)
-
     def _embed(self, molecules: Molecules) -> np.ndarray:
         """Vectors of molecules [n, `width`]."""
         if self.layers is None:
             return np.empty((len(molecules), 0))
         options = {"batch_size": self.batch_size, "fingerprint": self.fingerprint}
         return self.predictor.embed(molecules, self.layers, **options)
-
-    def _forces(self, molecules: Molecules) -> list[np.ndarray]:
-        """Forces on the atoms of each molecule [N, 3], of a model that was trained on some."""
-        if self.predictor.targets.vector != FORCES:
-            return []
-        return self.predictor.energies_and_forces(molecules, self.batch_size)[1]
-
-    def _columns(self, prediction: Prediction) -> list[OutputColumn]:
-        """The new columns without the reason."""
-        predictor = self.predictor
-        return prediction_columns(
-            predictor.targets,
-            *prediction,
-            logs=predictor.logs,
-            interval=predictor.interval,
-        )
 
     def _too_large(
         self, block: RowBlock, molecules: Molecules, error: Exception

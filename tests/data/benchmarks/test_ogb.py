@@ -189,7 +189,8 @@ def test_refused_molecules_are_parsed_without_sanitisation(shared_data):
     assert len(np.intersect1d(REFUSED_ROWS, test)) == 2
     # what sanitisation accepts stays as it is
     for string in smiles[:100]:
-        for one, other in zip(parse_any_smiles(string), parse_smiles(string)):
+        pair = parse_any_smiles(string)[:3], parse_smiles(string)[:3]  # without extras
+        for one, other in zip(*pair):
             assert np.array_equal(one, other)
     with pytest.raises(ValueError):
         parse_any_smiles("C1CC(")

@@ -1,0 +1,118 @@
+"""What a model answers for molecules, by its level: predictions, and arrays of their parts."""
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphormer_plugin.data.columns import FORCES, Level
+from graphormer_plugin.estimators.prediction import Prediction
+from graphormer_plugin.inference.molecules import Molecules
+from graphormer_plugin.inference.prediction_columns import (
+    OutputColumn,
+    prediction_columns,
+)
+from graphormer_plugin.inference.predictor import Predictor
+from graphormer_plugin.workbench.predictions.table_columns import (
+    forces_column,
+    parts_column,
+)
+
+
+class Answer(NamedTuple):
+    """What is predicted for n molecules.
+
+    Attributes:
+        of_parts: array of the atoms, edges or pairs of each molecule; empty without.
+    """
+
+    prediction: Prediction
+    of_parts: list[NDArray]
+
+    @property
+    def is_finite(self) -> NDArray[np.bool_]:
+        """Whether all numbers of a molecule are finite [n]."""
+        parts = [np.c_[part] for part in self.prediction if part is not None]
+        finite = np.isfinite(np.concatenate(parts, 1)).all(1)
+        for number, of_one in enumerate(self.of_parts):
+            finite[number] &= np.isfinite(of_one).all()
+        return finite
+
+    def select(self, mask: NDArray[np.bool_]) -> "Answer":
+        """The answer for some of the molecules."""
+        chosen = (None if part is None else part[mask] for part in self.prediction)
+        return Answer(Prediction(*chosen), [*itertools.compress(self.of_parts, mask)])
+
+
+@dataclass(frozen=True)
+class OfMolecules:
+    """Answers of a model of molecules."""
+
+    predictor: Predictor
+
+    def __call__(self, molecules: Molecules, batch_size: int, extra: NDArray) -> Answer:
+        """Predict molecules, at the numbers of further columns [n, columns]."""
+        return Answer(self.predictor.estimate(molecules, batch_size, extra=extra), [])
+
+    def columns(self, answer: Answer) -> list[OutputColumn]:
+        """New columns of a table."""
+        predictor = self.predictor
+        options = {"logs": predictor.logs, "interval": predictor.interval}
+        return prediction_columns(predictor.targets, *answer.prediction, **options)
+
+    @property
+    def empty(self) -> Answer:
+        """The answer for no molecule."""
+        none = np.empty((0, self.predictor.targets.num_outputs))
+        domains = self.predictor.domains
+        per_target = any(domain.labelled is not None for domain in domains)
+        likeness = none if per_target else none[:, 0]
+        std = none if self.predictor.has_spread else None
+        return Answer(Prediction(none, std, likeness if domains else None), [])
+
+    def taken(self, names: Iterable[str]) -> list[str]:
+        """Names that new columns cannot have, those of a table."""
+        return [*names]
+
+
+class WithForces(OfMolecules):
+    """Answers of a model of energies and forces."""
+
+    def __call__(self, molecules: Molecules, batch_size: int, extra: NDArray) -> Answer:
+        """See `OfMolecules`; one pass of the model gives both."""
+        return Answer(*self.predictor.estimate_with_forces(molecules, batch_size))
+
+    def columns(self, answer: Answer) -> list[OutputColumn]:
+        """See `OfMolecules`."""
+        return [*super().columns(answer), forces_column(answer.of_parts)]
+
+    def taken(self, names: Iterable[str]) -> list[str]:
+        """See `OfMolecules`: energies and forces are renamed together, as labels are a pair."""
+        pair = (self.predictor.targets.names[0], FORCES)
+        return [*names, *(pair if {*pair} & {*names} else ())]
+
+
+class OfParts(OfMolecules):
+    """Answers of a model of nodes, edges or pairs; molecules have zeros."""
+
+    def __call__(self, molecules: Molecules, batch_size: int, extra: NDArray) -> Answer:
+        """See `OfMolecules`."""
+        options = {"batch_size": batch_size, "extra": extra}
+        zeros = np.zeros((len(molecules), self.predictor.targets.num_outputs))
+        parts = self.predictor.predicted_parts(molecules, **options)
+        return Answer(Prediction(zeros), parts)
+
+    def columns(self, answer: Answer) -> list[OutputColumn]:
+        """See `OfMolecules`."""
+        return [parts_column(self.predictor.targets.level, answer.of_parts)]
+
+
+def answers_of(predictor: Predictor) -> OfMolecules:
+    """The answers of a predictor."""
+    if predictor.targets.level is not Level.GRAPH:
+        return OfParts(predictor)
+    has_forces = predictor.targets.vector == FORCES
+    return WithForces(predictor) if has_forces else OfMolecules(predictor)
