@@ -11,7 +11,6 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import print_line, print_warning
 from graphormer_plugin.data.files import atomic_write, home_path
 from graphormer_plugin.data.graphs.seen import unseen_line
-from graphormer_plugin.data.graphs.smiles import SMILES
 from graphormer_plugin.data.tables.cells import point, shown
 from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
 from graphormer_plugin.data.tables.rows import whole_columns
@@ -120,7 +119,7 @@ def written_molecules(
         # An empty path is the current folder.
         if is_text or argument and is_table(path):
             table = SmilesTable(path) if is_text else open_table(path)
-            table.give(SMILES)
+            table.select_format(str)
             is_list = isinstance(table, SmilesTable)
             columns = [table.find_smiles("" if is_list else column)]
             takes_column |= not is_list or column == columns[0]

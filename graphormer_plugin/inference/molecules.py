@@ -12,19 +12,18 @@ from rdkit import Chem
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.errors import user_code_errors
 from graphormer_plugin.data.graphs.chunk import GraphChunk, MoleculeGraph
-from graphormer_plugin.data.graphs.conformers import atoms_text
 from graphormer_plugin.data.graphs.descriptors import rdkit_descriptors
-from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser, Featuriser
+from graphormer_plugin.data.graphs.featurisers import Featuriser
 from graphormer_plugin.data.graphs.graph_columns import check_features
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.graphs.smiles import (
-    BLOCK,
     HEAVY_HYDROGEN,
     captured_rdkit_log,
     from_canonical,
     mol_of_any_smiles,
     without_hydrogens,
 )
+from graphormer_plugin.data.graphs.sources import FORMATS, Atoms, MolBlock, Source
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.store.featurise import LimitedParser, joined_graphs, parse
 from graphormer_plugin.estimators.kernels import as_mol, raw_features, rounded
@@ -81,7 +80,7 @@ class Molecules:
             return self.texts
         parsed = self.parsed
         read_again = self.is_partial and not self.is_canonical
-        read_again |= self.featuriser.text == BLOCK
+        read_again |= self.featuriser.reads is MolBlock
         if read_again or not parsed:
             parsed = [None] * len(self)
         if None not in parsed:
@@ -107,7 +106,7 @@ class Molecules:
     def mol(self, number: int) -> Chem.Mol:
         """The molecule of a graph, its atoms in the order of the source."""
         mol = self.sources[number]
-        if isinstance(mol, str):
+        if isinstance(mol, str | MolBlock):
             return _mol_as_written(mol, self.featuriser)
         return self.featuriser.part(without_hydrogens(mol))
 
@@ -151,9 +150,9 @@ class Molecules:
         return self._features[block]
 
 
-def _mol_as_written(text: str, featuriser: Featuriser) -> Chem.Mol:
-    """The molecule of a text, its atoms in the order of the text."""
-    (mol,) = featuriser.plain().mols(text)
+def _mol_as_written(source: Source, featuriser: Featuriser) -> Chem.Mol:
+    """The molecule of a source, its atoms in the order of the source."""
+    (mol,) = featuriser.plain().mols(source)
     return mol
 
 
@@ -186,18 +185,15 @@ def read(
         for number, item in enumerate(inputs):
             mol = None
             try:
-                if isinstance(item, str):
-                    of_atoms = featuriser.name == AtomsFeaturiser.name
-                    kind = (
-                        f"atoms {number}" if of_atoms else f"SMILES {number}, {item!r}"
-                    )
+                if hasattr(item, "get_atomic_numbers"):  # ASE's
+                    tags = item.get_tags() if item.has("tags") else None
+                    item = Atoms.of(item.numbers, item.positions, tags)
+                if isinstance(item, Source):
+                    form = FORMATS[type(item)]
+                    text = f", {item!r}" if isinstance(item, str) else ""
+                    kind = f"{form} {number}{text}"
                     graph = parse(item, featuriser.read, messages)
                     mol = graph.extras.pop("mol", None)
-                elif hasattr(item, "get_atomic_numbers"):  # ASE's
-                    kind = f"atoms {number}"
-                    tags = item.get_tags() if item.has("tags") else None
-                    text = atoms_text(item.numbers, item.positions, tags)
-                    graph = parse(text, featuriser.read, messages)
                 elif isinstance(item, Chem.Mol):
                     kind = f"molecule {number}"
                     graph = graph_of_molecule(item, featuriser, messages)
@@ -221,7 +217,7 @@ def read(
 
 
 def read_rows(
-    reader: "RowReader", smiles: Sequence[str]
+    reader: "RowReader", smiles: Sequence[Source]
 ) -> tuple[Molecules, dict[int, str]]:
     """Read the SMILES of rows of a table, in this process or in a worker.
 
@@ -250,7 +246,7 @@ def graph_of_molecule(
     unless the featuriser is canonical; without explicit hydrogens, and with its positions only
     for a featuriser of such."""
     messages.clear()
-    if featuriser.text == BLOCK:
+    if featuriser.reads is MolBlock:
         return featuriser.graph(mol)
     plain = featuriser.plain()  # the molecule's SMILES is canonical
     parser = plain.read
@@ -303,7 +299,7 @@ def smiles_of(inputs: Sequence[Any], featuriser: Featuriser) -> list[str]:
         text = item if isinstance(item, str) else getattr(item, "smiles", None)
         if not isinstance(text, str):
             raise ValueError(f"input {number} does not say which molecule it is")
-        texts.append(text.split("\n", 1)[0])
+        texts.append(text)
     is_written = featuriser == featuriser.plain().whole()
     return [
         (
@@ -331,9 +327,9 @@ class RowReader:
         dims = featuriser.dims
         self.schemas = [s for s in schemas if (s.node_dims, s.bond_dims) != dims]
 
-    def __call__(self, smiles: str) -> MoleculeGraph:
+    def __call__(self, source: Source) -> MoleculeGraph:
         """Raise ValueError with the reason why there is no graph."""
-        graph = self.parser(smiles)
+        graph = self.parser(source)
         for schema in self.schemas:
             edges = graph.edge_index.shape[1]
             check_features(graph.x, graph.edge_attr, edges, schema)

@@ -14,13 +14,13 @@ from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
 from graphormer_plugin.data.benchmarks import sbm
-from graphormer_plugin.data.graphs.conformers import atoms_text
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.data.graphs.smiles import (
     OGBFeaturiser,
     feature_dims,
     parse_smiles,
 )
+from graphormer_plugin.data.graphs.sources import Atoms
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.domain import Domain
@@ -300,9 +300,7 @@ def test_wrong_inputs(inputs, message):
 def test_what_no_training_graph_had():
     """It is named; a column that never varied in the training changes nothing."""
     water = np.array([[0.0, 0, 0.1], [0.8, 0, -0.5], [-0.8, 0, -0.5]])
-    texts = [
-        atoms_text(np.array([8, 1, 1]), water, np.full(3, tag)) for tag in range(3)
-    ]
+    texts = [Atoms.of(np.array([8, 1, 1]), water, np.full(3, tag)) for tag in range(3)]
     schema = FeatureSchema(
         2, *featuriser_named("atoms").dims, seen=[[1, 6, 8], [1], []]
     )

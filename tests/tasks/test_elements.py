@@ -8,7 +8,6 @@ from fairseq_cli import train as fairseq_train
 
 from graphormer_plugin import hub
 from graphormer_plugin.data import DatasetOptions, get_store
-from graphormer_plugin.data.graphs.conformers import atoms_text
 from graphormer_plugin.tasks._elements import targets_of_task
 from support.springs import write_waters
 from support.training import TINY, USER_DIR, logged, run
@@ -69,7 +68,8 @@ def test_a_training(waters, tmp_path, monkeypatch):
     )
     predictor = hub.load(tmp_path / "m" / "checkpoint_best.pt")
     frames = [waters[row] for row in prepared(tmp_path, "energy").splits["valid"]]
-    texts = [atoms_text(atoms.numbers, atoms.positions) for atoms in frames]
-    errors = predictor.predict(texts)[:, 0] - [a.get_potential_energy() for a in frames]
+    errors = predictor.predict(frames)[:, 0] - [
+        a.get_potential_energy() for a in frames
+    ]
     assert np.abs(errors).mean() == pytest.approx(valid["valid_mae"], abs=1e-3)
     assert valid["valid_mae"] < 2

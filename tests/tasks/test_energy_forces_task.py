@@ -15,7 +15,7 @@ from fairseq_cli import validate as fairseq_validate
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import predict
-from graphormer_plugin.data.graphs.conformers import atoms_text
+from graphormer_plugin.data.graphs.sources import Atoms
 from support.springs import write_waters
 from support.training import TINY, USER_DIR, error, logged, run, run_once  # noqa: F401
 
@@ -67,7 +67,7 @@ def test_predictor(trained, monkeypatch, tmp_path):
         lines = [*csv.DictReader(file)]
     predictor = hub.load(checkpoint).double()
     rows = [int(line["row"]) for line in lines]
-    texts = [atoms_text(frames[row].numbers, frames[row].positions) for row in rows]
+    texts = [Atoms.of(frames[row].numbers, frames[row].positions) for row in rows]
     energies, forces = predictor.energies_and_forces(texts, batch_size=2)
     assert np.allclose(predictor.predict(texts)[:, 0], energies, rtol=0, atol=1e-9)
     true = [frames[row].get_potential_energy() for row in rows]
@@ -92,7 +92,7 @@ def test_predictor(trained, monkeypatch, tmp_path):
     steps = [pos.copy(), pos.copy()]
     steps[0][1, 2] += 1e-3
     steps[1][1, 2] -= 1e-3
-    high, low = predictor.predict([atoms_text(numbers, step) for step in steps])[:, 0]
+    high, low = predictor.predict([Atoms.of(numbers, step) for step in steps])[:, 0]
     assert (low - high) / 2e-3 == pytest.approx(forces[0][1, 2], abs=1e-3)
 
 
@@ -153,7 +153,7 @@ def test_predictions_of_a_file(trained, labelled, tmp_path, monkeypatch):
     for output in ("out.csv", "out.xyz"):
         predict.main([checkpoint, str(path), output, "--quiet", "--batch-size", "3"])
     predicted = io.read("out.xyz", ":")
-    texts = [atoms_text(atoms.numbers, atoms.positions) for atoms in predicted]
+    texts = [Atoms.of(atoms.numbers, atoms.positions) for atoms in predicted]
     energies, forces = hub.load(checkpoint).energies_and_forces(texts)
     with open("out.csv") as file:
         lines = [*csv.DictReader(file)]

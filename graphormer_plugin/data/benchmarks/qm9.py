@@ -16,7 +16,8 @@ from graphormer_plugin.data.benchmarks.official import BenchmarkFiles, SingleFil
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.graphs.chunk import MoleculeGraph
-from graphormer_plugin.data.graphs.smiles import BLOCK, OGBFeaturiser
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
+from graphormer_plugin.data.graphs.sources import MolBlock
 from graphormer_plugin.data.sources.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.splits import Split
 from graphormer_plugin.data.tables.formats import SdfTable
@@ -176,14 +177,14 @@ def _pyg(options: DatasetOptions) -> tuple[Sequence[str], Any]:
         left_out = [int(line.split()[0]) - 1 for line in lines]
         table = pandas.read_csv(folder / "gdb9.sdf.csv").drop(index=left_out)
         sdf = SdfTable(folder / "gdb9.sdf")
-        sdf.give(BLOCK)
+        sdf.select_format(MolBlock)
         cells = [cells[0] for _, _, cells in sdf.rows(["smiles"])]
-    texts = [cells[row] for row in table.index]
+    blocks = [cells[row] for row in table.index]
     for element in ELEMENTS:
         symbol = re.compile(rf"^(?:\s+[-\d.]+){{3}} {element}\s", re.MULTILINE)
-        table[element] = [len(symbol.findall(text)) for text in texts]
-    RAW.check_count(len(texts))
-    return texts, table
+        table[element] = [len(symbol.findall(one.block)) for one in blocks]
+    RAW.check_count(len(blocks))
+    return blocks, table
 
 
 def parse_placed(text: str) -> MoleculeGraph:

@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from rdkit import Chem
 from rdkit.Chem import rdDistGeom
 
-ATOMS = "atoms"  # kind of text, see `Table.give`
+ATOMS = "atoms"  # column of a file of atoms
 NUM_ELEMENTS = 119  # 0 is an atom of no element
 NUM_TAGS = 3  # bulk, surface, adsorbate (OC20)
 ADSORBATE_LIKE = 1  # tag of atoms that have none
@@ -22,7 +21,6 @@ SAME_PLACE = 0.01
 NANOMETRES = 0.3
 BOHR = 1.4
 LENGTH_UNITS = {"angstrom": 1.0, "bohr": 0.529177210903, "nm": 10.0}  # in angstrom
-UNIT_MARK = "length unit: "  # begins the comment of a mol block in another unit
 ATTEMPTS = 20  # our choice; most molecules need one or two
 CARBON = 6
 # Relative ranges of lengths that are equal, and of sums of radii that are not; our choice.
@@ -109,7 +107,7 @@ def check_is_spatial(mol: Any, block: str) -> None:
     if len(pos) < 2 or pos[:, 2].any():
         return
     atoms = [*mol.GetAtoms()]
-    is_drawn = block.split("\n", 2)[1][20:22] == "2D"
+    is_drawn = block[20:22] == "2D"
     is_drawn |= any(
         atom.GetTotalNumHs() or (atom.GetAtomicNum() == CARBON and atom.GetDegree() > 3)
         for atom in atoms
@@ -127,21 +125,6 @@ def check_is_spatial(mol: Any, block: str) -> None:
         raise ValueError(
             "it is a drawing (2D, all z are 0); --positions rdkit makes conformers"
         )
-
-
-def with_length_unit(block: str, unit: str) -> str:
-    """A mol block whose first lines are a SMILES and the name of a program, marked as one in
-    another unit than angstrom, for `to_angstrom`."""
-    lines = block.split("\n")
-    lines[2:3] = [UNIT_MARK + unit]
-    return "\n".join(lines)
-
-
-def to_angstrom(mol: Any) -> None:
-    """Convert the positions of a mol block that `with_length_unit` has marked."""
-    *_, unit = mol.GetProp("_MolFileComments").partition(UNIT_MARK)
-    conformer = mol.GetConformer()
-    conformer.SetPositions(conformer.GetPositions() * LENGTH_UNITS.get(unit, 1.0))
 
 
 def embedded_positions(mol: Any) -> np.ndarray:
@@ -172,21 +155,3 @@ def embedded_positions(mol: Any) -> np.ndarray:
     pos = np.empty((len(order), 3))
     pos[order] = canonical.GetConformer().GetPositions()[: len(order)]
     return pos
-
-
-def atoms_text(
-    numbers: np.ndarray,
-    pos: np.ndarray,
-    tags: np.ndarray | None = None,
-    forces: np.ndarray | None = None,
-) -> str:
-    """Atoms as the text of an `AtomsFeaturiser`: the formula, and the arrays as JSON."""
-    elements, counts = np.unique(numbers, return_counts=True)
-    parts = sorted(zip(map(symbol_of, elements.tolist()), counts.tolist()))
-    formula = "".join(f"{name}{count if count > 1 else ''}" for name, count in parts)
-    tags = np.full(len(numbers), ADSORBATE_LIKE) if tags is None else tags
-    arrays = {"x": np.stack([numbers, tags], 1), "pos": pos}
-    if forces is not None:
-        arrays["forces"] = forces
-    lists = {name: array.tolist() for name, array in arrays.items()}
-    return f"{formula}\n{json.dumps(lists)}"

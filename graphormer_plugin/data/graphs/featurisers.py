@@ -1,6 +1,5 @@
-"""Featurisers: how a text becomes a graph. Checkpoints and stores carry their names."""
+"""Featurisers: how a source becomes a graph. Checkpoints and stores carry their names."""
 
-import json
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,39 +9,39 @@ from graphormer_plugin.choices import UnknownNameError
 from graphormer_plugin.components import is_same_definition, matching
 from graphormer_plugin.data.graphs.chunk import MoleculeGraph, Parser
 from graphormer_plugin.data.graphs.conformers import (
-    ATOMS,
     NUM_ELEMENTS,
     NUM_TAGS,
     nearest_distance,
     symbol_of,
 )
-from graphormer_plugin.data.graphs.smiles import SMILES, OGBFeaturiser, molecule_key
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, molecule_key
+from graphormer_plugin.data.graphs.sources import Atoms, Source
 
 Dims = tuple[list[int], list[int]]
 
 
 class Featuriser(Protocol):
-    """Reads graphs from texts, in one vocabulary. Equal featurisers read equal graphs."""
+    """Reads graphs from sources, in one vocabulary. Equal featurisers read equal graphs."""
 
     @property
     def name(self) -> str:
         """Name of the registered featuriser."""
 
     @property
-    def text(self) -> str:
-        """Kind of its texts, see `Table.give`; by default SMILES."""
-        return SMILES
+    def reads(self) -> type:
+        """Type of its sources, one of `FORMATS`; by default SMILES."""
+        return str
 
     @property
     def dims(self) -> Dims | None:
         """Number of values of each node and bond column; None if they are not known."""
 
-    def read(self, text: str) -> MoleculeGraph:
-        """The graph of a text; ValueError if it is refused. ``extras["mol"]`` may have RDKit's
+    def read(self, source: Any) -> MoleculeGraph:
+        """The graph of a source; ValueError if it is refused. ``extras["mol"]`` may have RDKit's
         molecule, whose atoms are the nodes."""
 
-    def mols(self, text: str) -> list[Any]:
-        """RDKit's molecules of a text, atoms in the order of the nodes."""
+    def mols(self, source: Any) -> list[Any]:
+        """RDKit's molecules of a source, atoms in the order of the nodes."""
 
     def part(self, mol: Any) -> Any:
         """The part of a molecule that becomes a graph, atoms in their order; by default all."""
@@ -78,39 +77,36 @@ class GraphsOnly(Featuriser):
             "was trained on; give graphs with the same features"
         )
 
-    def mols(self, text: str) -> list[Any]:
+    def mols(self, source: Any) -> list[Any]:
         """See `Featuriser`."""
-        return OGBFeaturiser().mols(text)
+        return OGBFeaturiser().mols(source)
 
 
 @dataclass(frozen=True)
 class AtomsFeaturiser(Featuriser):
-    """The `Featuriser` of atoms without bonds, from an `atoms_text`. Nodes have an atomic number
+    """The `Featuriser` of `Atoms`, without bonds. Nodes have an atomic number
     and a tag."""
 
     name: str = "atoms"
-    text: str = ATOMS
+    reads: type = Atoms
 
     @property
     def dims(self) -> tuple[list[int], list[int]]:
         """See `Featuriser`."""
         return [NUM_ELEMENTS, NUM_TAGS], []
 
-    def read(self, text: str) -> MoleculeGraph:
+    def read(self, source: Source) -> MoleculeGraph:
         """See `Featuriser`."""
-        _, _, lists = text.partition("\n")
-        if not lists:
+        if not isinstance(source, Atoms):
             raise ValueError("it is no atoms with positions, which the model reads")
-        arrays = {name: np.array(rows) for name, rows in json.loads(lists).items()}
-        x = arrays["x"]
-        nearest = nearest_distance(x[:, 0], arrays["pos"])
+        nearest = nearest_distance(source.x[:, 0], source.pos)
         return MoleculeGraph(
-            x,
+            source.x,
             np.zeros((2, 0), np.int64),
             np.zeros((0, 0), np.int64),
             {"nearest": nearest},
-            arrays["pos"],
-            arrays.get("forces"),
+            source.pos,
+            source.forces,
         )
 
     def category(self, column: int, value: int) -> str:
@@ -125,13 +121,13 @@ class AtomsFeaturiser(Featuriser):
             )
         return self.read_row
 
-    def read_row(self, text: str) -> MoleculeGraph:
-        """The graph of a text, and as its ``molecule`` the key of its atoms and positions."""
-        graph = self.read(text)
-        key = molecule_key(text.partition('"forces"')[0])  # which are labels
+    def read_row(self, source: Source) -> MoleculeGraph:
+        """The graph, and as its ``molecule`` the key of its atoms and positions."""
+        graph = self.read(source)
+        key = molecule_key(source.text)
         return graph._replace(extras=graph.extras | {"molecule": key})
 
-    def mols(self, text: str) -> list[Any]:
+    def mols(self, source: Source) -> list[Any]:
         """See `Featuriser`."""
         raise ValueError("atoms without bonds are no molecule of RDKit")
 

@@ -26,16 +26,13 @@ from graphormer_plugin.data.graphs.conformers import (
     embedded_positions,
     nearest_distance,
     symbol_of,
-    to_angstrom,
 )
+from graphormer_plugin.data.graphs.sources import MolBlock, Source
 
 MAP_NUMBER = re.compile(r":\d+\]")  # atom map, such as [CH3:1]
-# Kinds of texts, see `Table.give`.
-SMILES, BLOCK = "SMILES", "mol blocks with positions"
 POSITIONS = ("none", "file", "rdkit")
 METALS = rdMolStandardize.MetalDisconnector()
 CARBON = 5  # in OGB's first column of an atom
-UNREADABLE = "# "  # begins a reason in place of a SMILES, from a file of other records
 # OGB's columns of atoms, and RDKit's types of their values where these are no numbers.
 ATOM_COLUMNS = {
     "atomic_num": None,
@@ -149,8 +146,8 @@ class OGBFeaturiser:
     Attributes:
         canonical: read the molecule again, see `from_canonical`.
         largest_fragment: keep only the fragment of `choose_fragment`.
-        positions: of the ``POSITIONS``. For ``file``, the text is a SMILES above the lines of
-            a mol block but the first, and nodes are the block's atoms with hydrogens.
+        positions: of the ``POSITIONS``. For ``file``, it reads a `MolBlock`, and nodes are the
+            block's atoms with hydrogens.
     """
 
     canonical: bool = False
@@ -166,18 +163,18 @@ class OGBFeaturiser:
         return "ogb" + canonical + fragment + positions
 
     @property
-    def text(self) -> str:
+    def reads(self) -> type:
         """See `Featuriser`."""
-        return BLOCK if self.positions == "file" else SMILES
+        return MolBlock if self.positions == "file" else str
 
     @property
     def dims(self) -> tuple[list[int], list[int]]:
         """See `Featuriser`."""
         return feature_dims()
 
-    def read(self, text: str) -> MoleculeGraph:
+    def read(self, source: Source) -> MoleculeGraph:
         """See `Featuriser`."""
-        mol = self.mol(text)
+        mol = self.mol(source)
         return self.graph(mol)._replace(extras={"mol": mol})
 
     def graph(self, mol: Any) -> MoleculeGraph:
@@ -198,19 +195,20 @@ class OGBFeaturiser:
         """Parser of a table's texts, which workers can receive; see `parse_smiles`."""
         return smiles_parser(scaffold, self)
 
-    def mols(self, text: str) -> list[Any]:
+    def mols(self, source: Source) -> list[Any]:
         """See `Featuriser`."""
-        return [self.mol(text)]
+        return [self.mol(source)]
 
-    def mol(self, smiles: str) -> Any:
+    def mol(self, source: Source) -> Any:
         """RDKit molecule; ValueError if RDKit refuses it."""
-        mol = self.mol_as_written(smiles)
+        mol = self.mol_as_written(source)
         return from_canonical(mol) if self.canonical else mol
 
-    def mol_as_written(self, smiles: str) -> Any:
-        """`mol`, its atoms in the order of the SMILES."""
+    def mol_as_written(self, source: Source) -> Any:
+        """`mol`, its atoms in the order of the SMILES or the block."""
         if self.positions == "file":
-            return mol_of_block(smiles)
+            return mol_of_block(source)
+        smiles = str(source)
         mol = mol_of_smiles(smiles)
         if HEAVY_HYDROGEN.search(smiles):
             mol = without_hydrogens(mol)
@@ -236,28 +234,24 @@ class OGBFeaturiser:
 
 
 def parse_smiles(
-    smiles: str,
+    source: Source,
     scaffold: bool = False,
     identity: bool = False,
     featuriser: OGBFeaturiser = OGBFeaturiser(),
 ) -> MoleculeGraph:
-    """Graph of a SMILES with OGB's features; several fragments make a disconnected graph.
-    Its ``extras`` have what is asked for: the Bemis-Murcko ``scaffold`` of the `parent`; or
-    the `identity_of` the ``molecule``, its ``identity``, which is that of the conformer if it
-    has positions, its ``constitution``, the `molecule_key` without stereo marks, its
-    ``parent`` (`parent_key`), and whether it has `bare_carbons`.
+    """Graph of a SMILES, or a mol block, with OGB's features; several fragments make a
+    disconnected graph. Its ``extras`` have what is asked for: the Bemis-Murcko ``scaffold`` of
+    the `parent`; or the `identity_of` the ``molecule``, its ``identity``, which is that of the
+    conformer if it has positions, its ``constitution``, the `molecule_key` without stereo
+    marks, its ``parent`` (`parent_key`), and whether it has `bare_carbons`.
     """
-    mol = featuriser.mol_as_written(smiles)
+    mol = featuriser.mol_as_written(source)
     extras: dict[str, Any] = {}
     if identity:
         # Another conformer is another row.
-        with_positions = featuriser.positions == "file"
-        extras["molecule"] = identity_of(mol)
-        extras["identity"] = (
-            molecule_key(smiles.partition("M  END")[0])
-            if with_positions
-            else extras["molecule"]
-        )
+        extras["molecule"] = extras["identity"] = identity_of(mol)
+        if isinstance(source, MolBlock):
+            extras["identity"] = molecule_key(source.text.partition("M  END")[0])
         extras["constitution"] = molecule_key(
             Chem.MolToSmiles(mol, isomericSmiles=False)
         )
@@ -360,8 +354,6 @@ def mol_of_smiles(smiles: str) -> Any:
     if RDKit refuses it, or text follows it."""
     if not smiles:
         raise ValueError("no SMILES")
-    if smiles.startswith(UNREADABLE):
-        raise ValueError(smiles.removeprefix(UNREADABLE))
     if smiles.startswith("'"):
         raise ValueError("it begins with ', as text in spreadsheets does; remove it")
     if smiles.startswith("InChI="):
@@ -387,21 +379,20 @@ def mol_of_smiles(smiles: str) -> Any:
     return mol
 
 
-def mol_of_block(text: str) -> Any:
-    """RDKit molecule of a mol block whose first line is a SMILES, with its conformer and all
-    hydrogens that it has; ValueError if RDKit refuses it, or it is a drawing."""
-    smiles, _, block = text.partition("\n")
-    if smiles.startswith(UNREADABLE):
-        raise ValueError(smiles.removeprefix(UNREADABLE))
-    if not block:
-        raise ValueError(
-            "it has no mol block with positions; --positions rdkit makes conformers"
-        )
-    mol = Chem.MolFromMolBlock("\n" + block, removeHs=False)
+def mol_of_block(source: Source) -> Any:
+    """RDKit molecule of a `MolBlock`, at positions in angstrom; ValueError if RDKit refuses it,
+    or it is a drawing."""
+    if not isinstance(source, MolBlock):
+        source = MolBlock.of(source)
+    # A second reading tells why a block was refused.
+    mol = source.mol or MolBlock.of(source.text).mol
     if mol is None:
         raise ValueError("RDKit refuses it")
-    check_is_spatial(mol, text)
-    to_angstrom(mol)
+    check_is_spatial(mol, source.block)
+    if source.length != 1:
+        mol = Chem.Mol(mol)
+        conformer = mol.GetConformer()
+        conformer.SetPositions(conformer.GetPositions() * source.length)
     return mol
 
 

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from graphormer_plugin.data.errors import DatasetError, agreed, counted, listed
-from graphormer_plugin.data.graphs.conformers import ATOMS
 from graphormer_plugin.data.graphs.smiles import POSITIONS
+from graphormer_plugin.data.graphs.sources import Atoms
 from graphormer_plugin.data.sources.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.splits import (
     FOLD,
@@ -44,13 +44,13 @@ class TableDataset(RegisteredDataset):
     def open(cls, options: DatasetOptions) -> "TableDataset":
         """The table that options name."""
         table = open_table(options.path)
-        table.give(
-            options.featuriser.text,
+        table.select_format(
+            options.featuriser.reads,
             options.length_unit,
             options.forces_column,
             options.target_columns,
         )
-        if options.descriptors and table.text == ATOMS:
+        if options.descriptors and table.source is Atoms:
             raise table.error(
                 "--descriptors are of molecules, not of atoms without bonds"
             )

@@ -27,6 +27,7 @@ from graphormer_plugin.data.graphs.conformers import doubt_of_unit, likely_units
 from graphormer_plugin.data.graphs.descriptors import FEATURES, rdkit_descriptors
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.graphs.smiles import lines_about_bare
+from graphormer_plugin.data.graphs.sources import text_of
 from graphormer_plugin.data.sources.locate import locate
 from graphormer_plugin.data.sources.registry import (
     DatasetSource,
@@ -343,7 +344,7 @@ def _key(
 ) -> Any:
     """Everything that the graphs of a source of SMILES depend on."""
     parser = source.parser
-    smiles = "\n".join(source.smiles)
+    smiles = "\n".join(map(text_of, source.smiles))
     function = getattr(parser, "func", parser)
     key = [
         identity,

@@ -23,6 +23,7 @@ from graphormer_plugin.data.graphs.chunk import (
 )
 from graphormer_plugin.data.graphs.conformers import check_size
 from graphormer_plugin.data.graphs.smiles import captured_rdkit_log
+from graphormer_plugin.data.graphs.sources import Atoms, Source, Unreadable
 from graphormer_plugin.data.sources.user_code import import_user_data
 from graphormer_plugin.workers import in_workers
 
@@ -46,17 +47,17 @@ class LimitedParser:
     parser: Parser
     max_atoms: int
 
-    def __call__(self, smiles: str) -> MoleculeGraph:
-        """The graph of a SMILES."""
+    def __call__(self, source: Source) -> MoleculeGraph:
+        """The graph of a source."""
+        if isinstance(source, Atoms):
+            check_size(len(source.x), self.max_atoms)
+        smiles = str(source)
         if len(smiles) > self.max_atoms:  # an atom has at least one character
-            written, *rest = smiles.split(maxsplit=1) or [""]
-            if rest and rest[0].startswith("{"):  # a formula, see `atoms_text`
-                counts = re.findall(r"[A-Z][a-z]?(\d*)", written)
-                check_size(sum(int(count or 1) for count in counts), self.max_atoms)
+            written, *_ = smiles.split(maxsplit=1) or [""]
             # The parser may leave out all fragments but one.
             largest = max(written.split("."), key=len)
             check_size(len(ATOM.findall(largest)), self.max_atoms)
-        graph = self.parser(smiles)
+        graph = self.parser(source)
         check_size(len(graph.x), self.max_atoms)
         return graph
 
@@ -132,12 +133,11 @@ def _featurise_rows(
     row_of_graph: list[int] = []
     result = FeaturisedRows(None, end=end)
     with captured_rdkit_log() as messages, user_code_errors("the parser"):
-        for row, string in zip(rows, smiles, strict=True):
+        for row, source in zip(rows, smiles, strict=True):
             try:
-                graph = parse(string, parser, messages)
+                graph = parse(source, parser, messages)
             except ValueError as error:
-                shown, *_ = string.split("\n", 1)
-                result.failures.append((row, shown, str(error)))
+                result.failures.append((row, str(source), str(error)))
                 continue
             graphs.append(graph)
             row_of_graph.append(row)
@@ -181,12 +181,14 @@ def _listed(value: Any) -> Any:
     return value.tolist()
 
 
-def parse(smiles: str, parser: Parser, messages: list[str]) -> MoleculeGraph:
-    """Graph of a SMILES; ValueError with RDKit's reason, or else the parser's, if it is
+def parse(source: Source, parser: Parser, messages: list[str]) -> MoleculeGraph:
+    """Graph of a source; ValueError with RDKit's reason, or else the parser's, if it is
     refused."""
     messages.clear()
     try:
-        graph = parser(smiles)
+        if isinstance(source, Unreadable):
+            raise ValueError(source.reason)
+        graph = parser(source)
         if len(graph.x) == 0:
             raise ValueError("no atoms")
     except ValueError as error:

@@ -14,11 +14,10 @@ from graphormer_plugin.data.columns import FORCES
 from graphormer_plugin.data.errors import DatasetError, counted, listed
 from graphormer_plugin.data.graphs.conformers import (
     ATOMS,
-    LENGTH_UNITS,
     NUM_ELEMENTS,
     NUM_TAGS,
-    atoms_text,
 )
+from graphormer_plugin.data.graphs.sources import Atoms
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.table import TextTable, readable
 
@@ -39,13 +38,13 @@ class Frame(NamedTuple):
 
 
 class AtomsTable(TextTable):
-    """Frames of an extended xyz file, or rows of a database of ASE: a column of `atoms_text`, and
+    """Frames of an extended xyz file, or rows of a database of ASE: a column of `Atoms`, and
     one of each number or word of a frame, such as its energy. Lines are frames, from 1.
 
     A database may have them in the ``data`` of a row, as nablaDFT's.
     """
 
-    texts = (ATOMS,)
+    sources = (Atoms,)
     sign = 1  # of the forces in their array
     comment = ""  # second line of the first frame
     no_rows = "there are no atoms"
@@ -81,24 +80,23 @@ class AtomsTable(TextTable):
             raise self.error(f"--smiles-column {asked}: it has atoms, not SMILES")
         return ATOMS
 
-    def give(
+    def select_format(
         self,
-        kind: str,
+        source: type,
         length_unit: str = "",
         forces: str | None = None,
         targets: Sequence[str] = (),
     ) -> None:
-        """See `Table.give`."""
-        super().give(kind, length_unit)
+        """See `Table.select_format`."""
+        super().select_format(source, length_unit)
         if forces is not None:
             self.forces = self._find_forces(forces, targets)
         for number, frame in enumerate(self.frames if self.forces else ()):
             if self.forces not in frame.arrays:
                 raise self.error(f"frame {number} has no {self.forces}, others have")
-        factor = LENGTH_UNITS.get(length_unit, 1.0)
-        if factor != 1:
+        if self.length != 1:
             self.notes[f"lengths and forces per {length_unit} become angstrom"] = None
-            self.frames = [self._converted(frame, factor) for frame in self.frames]
+            self.frames = [self._converted(frame, self.length) for frame in self.frames]
 
     def _find_forces(self, asked: str, targets: Sequence[str]) -> str:
         """The array of forces that is asked for, else the one that goes with the energies
@@ -183,7 +181,7 @@ class AtomsTable(TextTable):
         for row, frame in enumerate(self.frames):
             cells = {name: str(value) for name, value in frame.values.items()}
             if ATOMS in columns:
-                cells[ATOMS] = atoms_text(
+                cells[ATOMS] = Atoms.of(
                     frame.numbers,
                     frame.positions,
                     frame.arrays.get("tags"),

@@ -12,15 +12,12 @@ from rdkit.Chem import rdDepictor
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write, write_csv
-from graphormer_plugin.data.graphs.conformers import with_length_unit
 from graphormer_plugin.data.graphs.smiles import (
-    BLOCK,
-    SMILES,
-    UNREADABLE,
     captured_rdkit_log,
     is_molecule,
     mol_of_smiles,
 )
+from graphormer_plugin.data.graphs.sources import MolBlock, Source, Unreadable
 from graphormer_plugin.data.tables.atoms import AtomsTable, write_frames
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.excel import ExcelTable
@@ -132,7 +129,7 @@ class SdfTable(TextTable):
     end of a file that is cut off.
     """
 
-    texts = (SMILES, BLOCK)
+    sources = (str, MolBlock)
     no_smiles = "RDKit cannot read the mol block"
     no_rows = "there are no molecules"
 
@@ -156,11 +153,8 @@ class SdfTable(TextTable):
         for row, (line, record) in enumerate(self.records()):
             cells = {self._columns[n]: cell for n, cell in items(record).items()}
             if "smiles" in columns:
-                cells["smiles"] = smiles_of_record(record)
-                if self.text == BLOCK:
-                    block = "\n".join([cells["smiles"], *record[1:]])
-                    unit = self.length_unit
-                    cells["smiles"] = with_length_unit(block, unit) if unit else block
+                placed = self.source is MolBlock
+                cells["smiles"] = molecule_of_record(record, placed, self.length)
             if self._has_titles:
                 cells["title"] = title(record)
             yield row, line, [cells.get(name, "") for name in columns]
@@ -239,29 +233,38 @@ def items(record: Sequence[str]) -> dict[str, str]:
     return {name: " ".join(filter(None, texts)) for name, texts in values.items()}
 
 
-def smiles_of_record(record: Sequence[str]) -> str:
-    """SMILES of a record's mol block. If RDKit refuses the molecule, so that it will refuse the
-    SMILES for the same reason, it is written as it stands; if RDKit cannot read the block, the
-    reason stands in place of a SMILES, see `UNREADABLE`."""
+def molecule_of_record(
+    record: Sequence[str], with_positions: bool = False, length: float = 1.0
+) -> Source:
+    """SMILES of a record's mol block, or the block with its positions in a unit of ``length``
+    angstrom. If RDKit refuses the molecule, so that it will refuse the SMILES for the same
+    reason, it is written as it stands."""
     ends = [
         number for number, line in enumerate(record) if line.startswith(END_OF_BLOCK)
     ]
     if not ends:
-        return UNREADABLE + "the record has no mol block"
-    block = "\n".join(record[: ends[0] + 1]) + "\n"
+        return Unreadable("the record has no mol block")
     if ends[0] > MOST_LINES:
-        return f"{UNREADABLE}a mol block of {ends[0]:,} lines, expected {MOST_LINES:,} at most"
+        lines = f"a mol block of {ends[0]:,} lines, expected {MOST_LINES:,} at most"
+        return Unreadable(lines)
+    block = "\n".join(record[: ends[0] + 1]) + "\n"
     with rdBase.BlockLogs():
-        mol = Chem.MolFromMolBlock(block)
+        mol = Chem.MolFromMolBlock(block, removeHs=not with_positions)
+        written = mol
         if mol is None:
-            mol = Chem.MolFromMolBlock(block, sanitize=False)
-    if mol is not None:
-        return Chem.MolToSmiles(mol)
+            written = Chem.MolFromMolBlock(block, sanitize=False)
+        elif with_positions:
+            written = Chem.RemoveHs(mol)
+    if written is not None:
+        smiles = Chem.MolToSmiles(written)
+        if not with_positions:
+            return smiles
+        return MolBlock(smiles, "\n".join(record[1:]), mol, length)
     with captured_rdkit_log() as messages:
         Chem.MolFromMolBlock(block)
     # RDKit prints a frame of stars and "Post-condition Violation" above some reasons.
     words = (text for text in messages if text.strip("* ") and "Violation" not in text)
-    return UNREADABLE + next(words, SdfTable.no_smiles)
+    return Unreadable(next(words, SdfTable.no_smiles))
 
 
 def check_output(output: Path, table: Table) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graphs.smiles import is_molecule
+from graphormer_plugin.data.graphs.sources import Source
 from graphormer_plugin.data.splits import FOLD
 from graphormer_plugin.data.tables.cells import (
     ParsedColumn,
@@ -58,7 +59,7 @@ class TableRows:
         self.tables = tables
         self.first = part[0]
         self.starts = array.array("q")
-        self.smiles: list[str] = []
+        self.smiles: list[Source] = []
         self.cells: list[list[str]] = []
         self.splits: dict[str, list[int]] = {}
         self.folds = folds
@@ -81,7 +82,7 @@ class TableRows:
             for _, line, cells in table.rows_between(read, *part):
                 row = len(self.smiles)
                 self.lines.append(line)
-                self.smiles.append(cells[0].strip())
+                self.smiles.append(table.molecule(cells[0]))
                 if not self.smiles[-1] and not options.skip_invalid:
                     text = f"{table.no_smiles}; --skip-invalid leaves such rows out"
                     raise self.error(row, roles.smiles, text)
@@ -109,7 +110,7 @@ class TableRows:
                     row[place] = point(row[place])
 
     def _is_molecule(self, row: int) -> bool:
-        return is_molecule(self.smiles[row])
+        return is_molecule(str(self.smiles[row]))
 
     def _add_split(self, row: int, column: str, word: str) -> None:
         if not word.strip():

@@ -13,7 +13,8 @@ from typing import IO, Any
 
 from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
 from graphormer_plugin.data.files import file_sha256, open_to_read
-from graphormer_plugin.data.graphs.smiles import BLOCK, SMILES
+from graphormer_plugin.data.graphs.conformers import LENGTH_UNITS
+from graphormer_plugin.data.graphs.sources import FORMATS, MolBlock, Source
 from graphormer_plugin.data.tables.cells import shown
 
 # Row from 0, line of the file from 1, and cells of some columns, of each row.
@@ -39,22 +40,22 @@ class Table:
     Attributes:
         header: names of the columns. A repeated name gets the number of the column behind
             it, and no column of that name can be used.
-        text: the kind of the texts of molecules that rows have.
+        source: the type of the molecules that rows have, see `select_format`.
         notes: what is unusual about the way it is read, a line each.
         forces: array of the forces of atoms that are read; empty without.
     """
 
-    texts: tuple[str, ...] = (SMILES,)  # kinds of texts of molecules, see `give`
+    sources: tuple[type, ...] = (str,)  # types of molecules, of `FORMATS`
     no_smiles = "no SMILES"  # meaning of an empty cell of SMILES
     no_rows = "there are no rows below the header"
     forces = ""
-    length_unit = ""
+    length = 1.0  # unit of positions, in angstrom
     no_labels = ""  # for a format without labels: what it holds, and what to do
     decimal_comma = False  # whether a comma in a number can only be the decimal one
 
     def __init__(self, path: Path, header: Sequence[str] | None = None) -> None:
         self.path = path
-        self.text = self.texts[0]
+        self.source = self.sources[0]
         self.notes: dict[str, None] = {}
         header = self._read_header() if header is None else header
         names = [name.strip() for name in header]
@@ -85,34 +86,39 @@ class Table:
         """Columns that are the target if none is named, by their names."""
         return []
 
-    def give(
+    def select_format(
         self,
-        kind: str,
+        source: type,
         length_unit: str = "",
         forces: str | None = None,
         targets: Sequence[str] = (),
     ) -> None:
-        """Choose the kind of the texts in the column of molecules, of which a reader sees the
-        first line, the unit of their positions, and the ``forces`` among them: those of a
-        name, by default (empty) those of the ``targets``, or none."""
-        if length_unit and kind == SMILES:
+        """Choose the type of the molecules in their column, the unit of their positions, and
+        the ``forces`` among them: those of a name, by default (empty) those of the
+        ``targets``, or none."""
+        if length_unit and source is str:
             raise self.error("--length-unit is for --positions file")
-        self.length_unit = length_unit
+        self.length = LENGTH_UNITS.get(length_unit, 1.0)
         if forces:
             raise self.error("--forces-column is for .xyz and .db files")
-        if kind not in self.texts:
+        if source not in self.sources:
             advice = (
                 "--positions file is for .sdf, .xyz and .db files, --positions rdkit makes "
                 "conformers of SMILES"
             )
             raise self.error(
-                f"has {' or '.join(self.texts)}, expected {kind}; {advice}"
+                f"has {' or '.join(FORMATS[one] for one in self.sources)}, expected "
+                f"{FORMATS[source]}; {advice}"
             )
-        self.text = kind
+        self.source = source
 
     def rows(self, columns: Sequence[str]) -> Rows:
-        """Yield the rows with the cells of ``columns``."""
+        """Yield the rows with the cells of ``columns``, texts but for molecules of a format."""
         raise NotImplementedError
+
+    def molecule(self, cell: Source) -> Source:
+        """The molecule in a cell, a SMILES without blanks around it."""
+        return cell.strip() if isinstance(cell, str) else cell
 
     def rows_between(self, columns: Sequence[str], first: int, end: int | None) -> Rows:
         """The `rows` from ``first`` to before ``end``; None: to the last row."""
@@ -212,13 +218,13 @@ class CsvTable(TextTable):
     pandas fills short rows with NaN and renames repeated columns without a word, and its
     errors do not give row and line. Blank lines and rows of empty cells are skipped.
 
-    Cells of molecules may have mol blocks below their SMILES, see `Table.give`. Cells are
+    Cells of molecules may have mol blocks below their SMILES. Cells are
     separated by tabs in a ``.tsv``, else by commas; or by the character that a first
     line such as ``sep=;`` names; or by another of `SEPARATORS` if the header would be a single
     cell.
     """
 
-    texts = (SMILES, BLOCK)
+    sources = (str, MolBlock)
 
     def _read_header(self) -> Sequence[str]:
         tabs = self.path.name.lower().removesuffix(".gz").endswith(".tsv")
@@ -271,6 +277,12 @@ class CsvTable(TextTable):
                     f"{len(self.header)} as the header"
                 )
             yield row, line, [cells[place] for place in places]
+
+    def molecule(self, cell: Source) -> Source:
+        """See `Table.molecule`."""
+        text = super().molecule(cell)
+        has_block = self.source is MolBlock and "\n" in text
+        return MolBlock.of(text, self.length) if has_block else text
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """Yield (line, cells) of all lines that are not blank."""

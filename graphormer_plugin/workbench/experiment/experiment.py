@@ -253,7 +253,7 @@ class Experiment:
     def molecules(self) -> Molecules:
         """Graphs, made once for all models; RDKit's molecules are not kept."""
         return self.parsed or read(
-            self.table.texts, self.settings.featuriser, keep_parsed=False
+            self.table.sources, self.settings.featuriser, keep_parsed=False
         )
 
     @cached_property

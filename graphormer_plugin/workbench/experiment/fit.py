@@ -185,9 +185,9 @@ def trained_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     learned = ~np.isnan(split.learned)
     rows = learned.any(1)
     fitted = split.rows["train"][rows]
-    texts = [table.texts[row] for row in fitted]
+    sources = [table.sources[row] for row in fitted]
     extra = None if table.extra is None else table.extra[fitted]
-    save_training_domain(best, texts, experiment.device, learned[rows], extra)
+    save_training_domain(best, sources, experiment.device, learned[rows], extra)
     predictor = hub.load(best).to(experiment.device)
     return predictor.estimate(experiment.molecules, extra=table.extra)
 

@@ -14,6 +14,7 @@ from graphormer_plugin.criterions.class_weights import given_weights
 from graphormer_plugin.data.errors import DatasetError, counted, listed
 from graphormer_plugin.data.graphs.conformers import doubt_of_unit, likely_units
 from graphormer_plugin.data.graphs.smiles import lines_about_bare
+from graphormer_plugin.data.graphs.sources import MolBlock, Source
 from graphormer_plugin.data.sources.csv_file import Labels, read_labels
 from graphormer_plugin.data.sources.registry import DatasetSource
 from graphormer_plugin.data.splits import FOLD, SPLITS, Split, splits_of_graphs
@@ -45,7 +46,7 @@ class LabelledMolecules:
     """Molecules that can be trained on, and their labels.
 
     Attributes:
-        blocks: what a model reads in place of the SMILES, see `Table.give`; empty: those.
+        blocks: what a model reads in place of the SMILES; empty: those.
         labels: float64 [n, T], NaN where missing; classes by number.
         bounds: int8 [n, T], 1 for a label that its value is above, -1 below, 0 for an exact
             one; None if all are exact.
@@ -67,7 +68,7 @@ class LabelledMolecules:
     """
 
     smiles: list[str]
-    blocks: Sequence[str] = ()
+    blocks: Sequence[MolBlock] = ()
     smiles_column: str = SMILES_COLUMN
     labels: np.ndarray
     targets: TargetSchema
@@ -104,7 +105,7 @@ class LabelledMolecules:
         return len(self.smiles)
 
     @property
-    def texts(self) -> Sequence[str]:
+    def sources(self) -> Sequence[Source]:
         """What a model reads of each molecule."""
         return self.blocks or self.smiles
 
@@ -188,7 +189,7 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     do not name them."""
     tables = [open_table(path) for path in settings.tables.values()]
     for one in tables:
-        one.give(settings.featuriser.text, settings.length_unit)
+        one.select_format(settings.featuriser.reads, settings.length_unit)
     table, *more = tables
     options = find_options(table, settings)
     read = read_labels(
@@ -218,7 +219,7 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     read.warnings.extend(lines_about_bare(sum(parsed["bare"])))
     texts = [source.smiles[row] for row in rows]
     return LabelledMolecules(
-        smiles=[text.split("\n", 1)[0] for text in texts],
+        smiles=[*map(str, texts)],
         blocks=texts if settings.positions == "file" else (),
         smiles_column=options.smiles_column,
         labels=labels,
@@ -301,7 +302,7 @@ def parse_molecules(
             number = int(row - numbers[0])
             first = of is read.parts[0][0]
             name = number if first else f"{number} of {of.path.name}"
-            failures.append((name, smiles.split("\n", 1)[0], reason))
+            failures.append((name, smiles, reason))
         if piece.chunk is not None:
             rows += piece.chunk.row.tolist()
             for name, values in parsed.items():

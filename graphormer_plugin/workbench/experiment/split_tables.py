@@ -179,7 +179,8 @@ def write_molecules(
     extra = {name: cells for name, cells in extra.items() if name not in header}
     header += extra
     labels = map(table.label_cells, range(len(table)))
-    cells = zip(table.texts, labels, *extra.values(), strict=True)
+    texts = [block.text for block in table.blocks] or table.smiles
+    cells = zip(texts, labels, *extra.values(), strict=True)
     rows = ([text, *label, *rest] for text, label, *rest in cells)
     write_csv(folder / MOLECULES_FILE, [header, *rows])
     for run, split in enumerate(splits):

@@ -9,7 +9,7 @@ from rdkit.Chem import rdDepictor
 
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.errors import counted
-from graphormer_plugin.data.graphs.smiles import SMILES
+from graphormer_plugin.data.graphs.sources import FORMATS
 from graphormer_plugin.data.tables.cells import number_in
 from graphormer_plugin.inference.molecules import Molecules
 from graphormer_plugin.inference.prediction_columns import describe
@@ -70,9 +70,10 @@ class Explainer:
         names = list(predictor.targets.names)
         if target is not None and target not in names:
             raise ValueError(f"--target {target}: expected one of {', '.join(names)}")
-        if predictor.featuriser.text != SMILES:
+        reads = FORMATS[predictor.featuriser.reads]
+        if predictor.featuriser.reads is not str:
             raise ValueError(
-                f"the model reads {predictor.featuriser.text}, and explanations are of "
+                f"the model reads {reads}, and explanations are of "
                 "SMILES; in Python, gradient_times_input and attention of hub.load(CKPT) "
                 "take graphs"
             )

@@ -239,7 +239,7 @@ def _predicted(
     if on_cpu or not workers:
         return in_workers(workers, run, ((block,) for block in blocks), start, fork)
     blocks, again = itertools.tee(blocks)
-    calls = ((run.smiles(block),) for block in again)
+    calls = ((run.sources(block),) for block in again)
     reader = functools.partial(read_rows, run.reader)
     read = in_workers(workers, reader, calls, start)
     return (run.predict(block, *molecules) for block, molecules in zip(blocks, read))

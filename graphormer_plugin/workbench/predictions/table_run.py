@@ -11,7 +11,8 @@ import numpy as np
 
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.graphs.conformers import likely_units
-from graphormer_plugin.data.graphs.smiles import SMILES, OGBFeaturiser, bare_carbons
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, bare_carbons
+from graphormer_plugin.data.graphs.sources import Source
 from graphormer_plugin.data.tables.cells import number_in
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.estimators.domain import outside_domain
@@ -119,7 +120,7 @@ class TableRun:
         self.layers = layers
         self.fingerprint = fingerprint
         self.reader = predictor.reader(max_atoms)
-        table.give(self.reader.featuriser.text, length_unit)
+        table.select_format(self.reader.featuriser.reads, length_unit)
         self.width = 0 if layers is None else predictor.member.vector_width(layers)
         if layers:
             check_layers(predictor.model, layers, fingerprint=fingerprint)
@@ -141,13 +142,13 @@ class TableRun:
         self.names = free_names(names, taken)
         self.numbers = [*(column.is_number for column in columns), False]
 
-    def smiles(self, block: RowBlock) -> list[str]:
-        """SMILES of rows."""
-        return [cells[self.place].strip() for cells in block.cells]
+    def sources(self, block: RowBlock) -> list[Source]:
+        """Molecules of rows."""
+        return [self.table.molecule(cells[self.place]) for cells in block.cells]
 
     def __call__(self, block: RowBlock) -> PredictedRows:
         """Read and predict rows."""
-        return self.predict(block, *read_rows(self.reader, self.smiles(block)))
+        return self.predict(block, *read_rows(self.reader, self.sources(block)))
 
     def predict(
         self, block: RowBlock, molecules: Molecules, reasons: dict[int, str]
@@ -195,18 +196,10 @@ class TableRun:
             outside |= self.predictor.unseen(molecules)
             outside += likely_units(molecules.nearest)
         lines = [
-            [*self._shown(old), *added, reasons.get(row, "")]
+            [*map(str, old), *added, reasons.get(row, "")]
             for row, (old, added) in enumerate(zip(block.cells, cells.tolist()))
         ]
         return PredictedRows(lines, values, vectors, outside)
-
-    def _shown(self, cells: list[str]) -> list[str]:
-        """Cells of a row for the output, without positions."""
-        if self.table.text == SMILES:
-            return cells
-        shown = [*cells]
-        shown[self.place], *_ = cells[self.place].split("\n", 1)
-        return shown
 
     def _extra(self, block: RowBlock, reasons: dict[int, str]) -> np.ndarray:
         """Numbers of the columns that the models need [rows, columns]."""
