@@ -53,7 +53,7 @@ from graphormer_plugin.data.tables.labels import (
     stored_labels,
 )
 from graphormer_plugin.data.tables.options import DatasetOptions
-from graphormer_plugin.data.targets import DEFAULT_KINDS, TargetSchema
+from graphormer_plugin.data.targets import DEFAULT_KINDS, TargetSchema, target_kind
 
 logger = logging.getLogger(__name__)
 
@@ -371,14 +371,14 @@ def _build_from_graphs(
     if [*source.exclude]:
         raise ValueError("exclude is for SMILES; give the other graphs only")
     vocabularies = (source.node_dims, source.bond_dims)
-    kind = TargetSchema.of([""], kind=source.kind).kind
+    kinds = map(target_kind, np.atleast_1d(source.kind).tolist())
     with StoreWriter(path, *vocabularies, level=source.level) as writer:
         width = 1
         masked = {name: [np.zeros(0, np.int64)] for name in NODE_SPLITS}
         for chunk in chunks_of_graphs(
             source.graphs,
             level=source.level,
-            values=kind.has_one_output,
+            values=all(kind.has_one_output for kind in kinds),
             masks=splits is None and not options.split,
             edge_kind=source.edge_kind,
             progress=options.progress,

@@ -52,6 +52,10 @@ class TestSources:
         store = store_of({"dataset": [graph()] * 10, "source": "pyg"})
         assert len(store.splits["train"]) == 8
 
+    def test_kinds_of_each_target(self):
+        source = DatasetSource(graphs=[graph()] * 4, kind=["binary"])
+        assert store_of(source).targets.kinds == ["binary"]
+
     def test_options_that_the_result_overrules(self):
         splits = {"train": range(3), "valid": [3]}
         own = DatasetSource(graphs=[graph()] * 4, splits=splits, kind="regression")
