@@ -77,9 +77,9 @@ def ensemble(members: list[Member], models: ModelFolder) -> Predictor:
 
 def check_agreement(first: Member, other: Member) -> None:
     """Raise ValueError unless both models predict the same from the same features."""
-    parts = ("names", "unit", "kind", "num_classes", "class_names")
+    parts = ("name", "unit", "kind", "num_classes", "classes")
     ours, theirs = (
-        {part: getattr(member.targets, part) for part in parts}
+        {part: [getattr(t, part) for t in member.targets.targets] for part in parts}
         | {"extra columns": member.extra_columns, "featuriser": member.featuriser.name}
         for member in (first, other)
     )

@@ -297,7 +297,8 @@ class Predictor:
         result = each[0] if len(each) == 1 else combined(each)
         if result.std is not None and self.scale is not None:
             result = result._replace(std=self.scale(result.std))
-        return from_log(result, self.logs) if self.logs else result
+        outputs = [self.targets.first_outputs[target] for target in self.logs]
+        return from_log(result, outputs) if outputs else result
 
     @torch.no_grad()
     def embed(

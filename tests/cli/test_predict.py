@@ -77,7 +77,7 @@ def test_ensemble(checkpoint, inputs, refused):
     assert float(found["gap_std"]) == pytest.approx(np.std(both, ddof=1), rel=1e-5)
     other = checkpoint("grpe_tiny", "--target-unit", "kJ")
     line = refused(main, paths[0], other, "in.csv", "no.csv")
-    assert "predict different things: unit 'kJ' and 'eV'" in line
+    assert "predict different things: unit ['kJ'] and ['eV']" in line
 
 
 @pytest.mark.parametrize("fingerprint", [False, True])

@@ -155,6 +155,7 @@ def write_predictions(
     """
     several = any(np.ndim(run.predicted.in_domain) > 1 for run in runs)
     targets, logs = table.in_unit, table.logs
+    log_outputs = [targets.first_outputs[target] for target in logs]
     # For the digits of its predictions.
     targets = targets.scaled(*target_statistics(table.labels, slice(None)))
     input_names = [table.smiles_column, *table.extra_names, *targets.names]
@@ -162,7 +163,7 @@ def write_predictions(
         lines: list[Sequence[Any]] = []
         for number, run in enumerate(runs, 1):
             rows = np.sort(run.labels.rows[split])  # the order of the input
-            every = from_log(run.predicted, logs)
+            every = from_log(run.predicted, log_outputs)
             values, std, in_domain = (None if x is None else x[rows] for x in every)
             if several:
                 in_domain = per_target(in_domain, values)
@@ -171,7 +172,7 @@ def write_predictions(
             columns = prediction_columns(targets, values, std, in_domain, **shown)
             if split == "test" and run.beside is not None:
                 values = run.beside.predicted.values[rows]
-                values = from_log(Prediction(values), logs).values
+                values = from_log(Prediction(values), log_outputs).values
                 columns += [
                     column._replace(name=f"{name}_{run.beside.model}")
                     for name, column in zip(

@@ -1,16 +1,27 @@
 """Panels of numbers and classes: each target is fitted, scored and written as its kind."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import accuracy_score, roc_auc_score
 
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.head import read_head
 from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
 from graphormer_plugin.estimators.prediction import Prediction
+from graphormer_plugin.inference.loading import ensemble
+from graphormer_plugin.inference.model_folder import ModelFolder
 from graphormer_plugin.inference.prediction_columns import prediction_columns
 from graphormer_plugin.workbench.experiment import figures
-from graphormer_plugin.workbench.experiment.predictions import Run, predicted_labels
+from graphormer_plugin.workbench.experiment.predictions import (
+    Run,
+    predicted_labels,
+    write_predictions,
+)
 from graphormer_plugin.workbench.experiment.results import (
     all_results,
     held_out_metrics,
@@ -19,8 +30,9 @@ from graphormer_plugin.workbench.experiment.results import (
 )
 from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from graphormer_plugin.workbench.fitting.fit_trees import fit_trees
+from support.architectures import OGB
 from support.heads import features, fitted, labels
-from support.labelled_molecules import molecules_of, undrawn
+from support.labelled_molecules import experiment_of, molecules_of, undrawn
 
 KINDS = ["regression", "binary", "multiclass"]
 SCHEMA = TargetSchema.of(["logp", "active", "size"], "", KINDS, num_classes=[0, 0, 3])
@@ -143,6 +155,30 @@ def test_columns_are_of_the_kind(run):
     assert cells["size"][4] == "0"
 
 
-def test_a_network_takes_one_kind():
+def test_an_ensemble_converts_the_outputs_of_logarithms(run, tmp_path):
+    run, y = run
+    schema = SCHEMA.select([2, 0]).changed(name=["size", "log10 logp"])
+    values = run.predicted.values[:, [2, 3, 4, 0]]
+    facts = {"extra_columns": [], "max_atoms": 9, "targets": schema, "schema": OGB}
+    facts |= {"featuriser": OGBFeaturiser()}
+    member = SimpleNamespace(**facts, estimate=lambda *_: Prediction(values[-1:]))
+    both = ensemble([member] * 2, ModelFolder([], log_targets=["log10 logp"]))
+    expected = np.append(values[:, :3], 10 ** values[:, 3:], 1)
+    np.testing.assert_allclose(both.predict(["C"]), expected[-1:])
+    table = molecules_of(y[:, [2, 0]], targets=schema, logs=[1])
+    split = SplitLabels(table, run.labels.rows)
+    one = Run(split, Prediction(values), [], model="trees")
+    write_predictions(tmp_path, table, [replace(one, beside=one)], 0)
+    found = pd.read_csv(tmp_path / "predictions_test.csv")
+    names = ["size_probability_1", "logp_predicted", "logp_trees"]
+    columns = expected[run.labels.rows["test"]][:, [1, 3, 3]]
+    np.testing.assert_allclose(found[names], columns, rtol=1e-5)
+
+
+def test_a_network_takes_one_kind(run):
+    table, rows = run[0].labels.table, run[0].labels.rows
     with pytest.raises(ValueError, match="several kinds.*train them apart"):
-        _ = SCHEMA.kind
+        experiment_of(table, [rows], model="finetune").check()
+    twice = replace(table, targets=SCHEMA.select([2, 2, 2]))
+    with pytest.raises(ValueError, match="3 targets of classes"):
+        experiment_of(twice, [rows], epochs=1).check()
