@@ -257,7 +257,7 @@ class MoleculeEstimator:
             seed = int(check_random_state(seed).randint(MOST_SEED))
         weights = parameters.pop("class_weight", None)
         if isinstance(weights, Mapping):
-            texts = [str(weights.get(label, 1)) for label in np.ravel(self.classes_)]
+            texts = [str(weights.get(label, 1)) for label in np.hstack(self._classes)]
             weights = ",".join(texts)
         parameters["class_weights"] = weights or ""
         return Settings(table="", folder="", seed=seed, **parameters)

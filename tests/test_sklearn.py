@@ -257,6 +257,9 @@ def test_weights_of_classes():
         for weight in (None, "balanced", given, {"yes": 1})
     )
     assert balanced == pytest.approx(same)
+    both = np.stack([rare, np.arange(len(SMILES)) % 3], 1)
+    with pytest.raises(ValueError, match="expected 3 numbers"):
+        MoleculeClassifier(class_weight=given).fit(SMILES, both)
     assert plain == pytest.approx(one)
     assert not np.allclose(balanced, plain, rtol=1e-6)
 
