@@ -85,7 +85,7 @@ class Trees:
         for outputs in self.targets.outputs:
             if outputs.stop - outputs.start > 1:  # one class against all others
                 members[..., outputs] /= members[..., outputs].sum(-1, keepdims=True)
-        std = np.hypot(members.std(1, ddof=1), np.where(is_number, numbers["noise"], 0))
+        std = np.hypot(members.std(1, ddof=1), numbers["noise"])
         in_domain = self.domain.score(domain_vectors(raw["descriptors"]))
         if self.extra_columns:
             in_domain[self.domain.is_beyond(raw["extra"]).any(1)] = 0

@@ -57,6 +57,16 @@ class TestFeatureSchema:
             text = json.dumps(schema.to_dict())
             assert FeatureSchema(**json.loads(text)) == schema
 
+    def test_targets_of_several_kinds(self):
+        """Classes have no scale; JSON keeps all."""
+        kinds = ["multiclass", "regression", "binary"]
+        counts = {"num_classes": [3, 0, 0], "class_names": [["a", "b", "c"], [], []]}
+        schema = TargetSchema.of(["x", "y", "z"], ["", "eV", ""], kinds, **counts)
+        schema = schema.scaled([1, 2, 3], [4, 5, 6])
+        assert (schema.mean, schema.std) == ([0, 2, 0], [1, 5, 1])
+        text = json.dumps(schema.to_dict())
+        assert TargetSchema.of(**json.loads(text)) == schema
+
 
 class TestTargetSchema:
     schema = TargetSchema.of(["a", "b"], "eV", mean=[1.0, -2.0], std=[2.0, 0.5])

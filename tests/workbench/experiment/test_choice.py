@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.prediction import Prediction
 from graphormer_plugin.workbench.experiment.choice import trees_are_better
 from graphormer_plugin.workbench.experiment.fit import choose
@@ -44,6 +45,18 @@ def test_trees_are_chosen_where_they_are_clearly_better(kind):
     assert trees_are_better(runs_of(kind, (1.5, 0.3)), 1)
     assert not trees_are_better(runs_of(kind, (0.3, 1.5)), 1)
     assert not trees_are_better(runs_of(kind, (0.8, 0.8)), 1)
+
+
+def test_each_kind_has_its_own_metric():
+    """Of two classes the ROC-AUC, which a threshold does not change."""
+    labels = np.stack([np.arange(180) % 3, np.arange(180) % 2], 1)
+    kinds = {"kind": ["multiclass", "binary"], "num_classes": [3, 0]}
+    table = molecules_of(labels, targets=TargetSchema.of(["a", "b"], **kinds))
+    exact = table.targets.output_labels(table.labels)
+    head = np.where(np.arange(180)[:, None] % 2, exact, exact[:, [1, 2, 0, 3]])
+    split = SplitLabels(table, SPLIT)
+    beside = Run(split, Prediction(exact * [1, 1, 1, 0.4]), [])
+    assert trees_are_better([Run(split, Prediction(head), [], beside=beside)], 1)
 
 
 def test_runs_count_together():

@@ -19,6 +19,7 @@ from graphormer_plugin.workbench.explain.masking import (
     ATOMS,
     BRICS_FRAGMENTS,
     Contribution,
+    contributions,
 )
 from graphormer_plugin.workbench.fitting.fit_head import fit_head
 
@@ -64,6 +65,25 @@ def test_classes(checkpoint, smiles, predicted, other):
     else:  # nothing that matters is drawn, or named
         assert np.abs(atoms.values).max() < 0.2
         assert " +0," not in section.text and not section.text.endswith(" +0")
+
+
+def test_a_target_of_a_mixed_panel(tmp_path):
+    path = shutil.copy(checkpoint_path(START), tmp_path / "best.pt")
+    group = LABELS + [2 * ("F" in smiles) for smiles in TRAIN]
+    labels = np.stack([group, [len(smiles) for smiles in TRAIN], (group + 1) % 3], 1)
+    kinds = ["multiclass", "regression", "multiclass"]
+    schema = TargetSchema.of(["a", "b", "c"], "", kinds, num_classes=[3, 0, 3])
+    head = fit_head(path, TRAIN, labels, schema=schema)
+    head.save(tmp_path / "head.npz")
+    predictor = hub.load(path)
+    assert predictor.targets.std == [1, head.numbers["scale"][3], 1]
+    molecules = predictor.read(["FCCCCCO"])
+    section = Explainer(predictor, "c", [path])(molecules, {})
+    assert section.text.startswith("c: 0, probability ")
+    expected = contributions(predictor, molecules, 4)
+    values = [part.value for part in expected if part.kind == ATOMS]
+    assert section.groups[0][1][0].values == pytest.approx(values, abs=0.0051)
+    assert max(values) > 0.1
 
 
 def test_largest_contributions_of_either_sign_are_named():

@@ -48,6 +48,15 @@ def test_numbers(found):
     assert found(targets, {"a": [""] * 5}, predicted) == ([], [])
 
 
+def test_endpoints_of_several_kinds(found):
+    kinds = {"kind": ["multiclass", "regression"], "num_classes": [2, 0]}
+    predicted = [[0.9, 0.1, 1], [0.2, 0.8, 2], [0.3, 0.7, 3], [0.6, 0.4, 4]]
+    labels = {"b": [1, 2, 3, 4], "a": [0, 1, 1, 1]}
+    lines, _ = found(TargetSchema.of(["a", "b"], **kinds), labels, predicted)
+    assert lines[1][:3] == ["a", "4", "0.750"]
+    assert lines[2][:6] == ["b", "4", "-", "-", "-", "0"]
+
+
 def test_cells_that_are_no_labels(found):
     labels = {"a": ["1,5", ">9", "", "2,25", "x"], "b": "01234"}
     predicted = [[1.5, 0], [2, 1], [3, 2], [2.25, 3], [5, 4]]
