@@ -169,7 +169,7 @@ def label_table(table: LabelledMolecules, split: Split) -> list[list[str]]:
     mean ± standard deviation, or the share of a class in percent. A multiclass target has a
     line for each class."""
     lines = [["labels", *SPLITS]]
-    are_numbers = table.targets.is_number[table.targets.target_of_output]
+    are_numbers = table.targets.is_number_of_output
     for (name, column), is_number in zip(table.label_columns(), are_numbers):
         parts = [column[split[part]] for part in SPLITS]
         present = [part[~np.isnan(part)] for part in parts]
