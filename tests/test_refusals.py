@@ -355,6 +355,7 @@ smiles,y;C,1;C,2; | | 2 rows cannot be split
 smiles,y;C,1; | | 1 row cannot be split
 smiles,y;C,2; | --target-kind binary | 2 is not a label
 smiles,y;C,1.5; | --target-kind multiclass | 1.5 is not a label
+smiles,y,z;C,1,1; | --target-kind binary,binary --target-columns y,z | binary,binary: expected
 id,smiles;7,C;9,CC; | | other column, 'id', looks like an identifier
 smiles,;C,7;CC,8; | | the only other column, '', looks like
 smiles,y,split;C,1,train; | | no rows in split valid

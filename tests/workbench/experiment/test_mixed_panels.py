@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import accuracy_score, roc_auc_score
 
+from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.head import read_head
@@ -224,3 +225,12 @@ def test_a_network_takes_one_kind(run):
     twice = replace(table, targets=SCHEMA.select([0, 0, 0]))
     with pytest.raises(ValueError, match="3 targets of classes"):
         experiment_of(twice, [rows], epochs=1).check()
+
+
+def test_a_kind_is_of_all_targets_or_of_each(read):
+    columns = {"a": [0, 1, 2] * 4, "b": [0, 1] * 6}
+    asked = {"target_columns": ("a", "b"), "split": "random"}
+    table, *_ = read(columns, **asked, target_kind=("multiclass", "binary"))
+    assert table.targets.kinds == ["multiclass", "binary"]
+    with pytest.raises(DatasetError, match="expected one, or one for each of a, b"):
+        read(columns, **asked, target_kind=("binary",) * 3)
