@@ -105,7 +105,7 @@ def build_model(
     names = default_names(labels.shape[1])
     counts = {Level.NODE: chunk.num_nodes, Level.EDGE: chunk.num_edges}
     if chunk.num_pairs is not None:
-        counts[Level.PAIR] = chunk.num_pairs
+        counts[Level.LINK] = chunk.num_pairs
     columns = {part.offset: np.cumsum([0, *n]) for part, n in counts.items()}
     columns["edge_dst"] = chunk.edge_index[1]
     schema_of_labels = TargetSchema.of(names, "", label_kind, label_level, num_classes)

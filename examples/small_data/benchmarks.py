@@ -35,7 +35,9 @@ from graphormer_plugin.cli import CommandParser, command  # noqa: E402
 from graphormer_plugin.data.files import atomic_write  # noqa: E402
 from graphormer_plugin.data.targets import TargetSchema  # noqa: E402
 from graphormer_plugin.estimators.kernels import raw_features  # noqa: E402
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts  # noqa: E402
+from graphormer_plugin.estimators.molecule_description import (  # noqa: E402
+    MoleculeDescription,
+)
 from graphormer_plugin.workbench.fitting.fit_head import fit_on_features  # noqa: E402
 
 COLUMNS = "set model rmse rmse_cliffs pearson train test commit".split()
@@ -153,7 +155,7 @@ def minimol(
         raw[block] = raw_features(block, np.empty(0), smiles)
     head = fit_on_features(
         {block: values[learn] for block, values in raw.items()},
-        MoleculeFacts.of(table.smiles[learn], parents=True),
+        MoleculeDescription.of(table.smiles[learn], parents=True),
         table.loc[learn, ["y"]].to_numpy(float),
         TargetSchema.of(["y"], kind="regression"),
         seed=1,

@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         rows = rows[rows.split == "train"]
         molecules = start.read(rows.smiles.tolist())
-        mols, labels = molecules.described, rows.y.to_numpy(float)
+        mols, labels = molecules.descriptor_mols, rows.y.to_numpy(float)
         values = pd.DataFrame([Descriptors.CalcMolDescriptors(mol) for mol in mols])
         quantum = pd.DataFrame([[*MQNs_(mol)] for mol in mols], columns=NAMES[-42:])
         values = values.join(quantum).astype(np.float32)

@@ -18,7 +18,7 @@ from graphormer_plugin.data.benchmarks.pickles import load_pickle
 from graphormer_plugin.data.graphs.smiles import mol_of_smiles
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.kernels import raw_features
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.workbench.fitting.fit_trees import fit_trees
 
 TABLE = "peptide_multi_class_dataset.csv.gz"
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     trees = fit_trees(
         {name: values[fitted] for name, values in raw.items()},
-        MoleculeFacts.of(mols)[fitted],
+        MoleculeDescription.of(mols)[fitted],
         labels[fitted],
         schema,
         trees=args.trees,

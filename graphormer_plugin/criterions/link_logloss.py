@@ -12,7 +12,7 @@ from graphormer_plugin.criterions.class_weights import ClassWeightsConfig
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.log import log_sums
 from graphormer_plugin.criterions.metrics import LINK_METRICS, TIE
-from graphormer_plugin.data.columns import OF_ENDS
+from graphormer_plugin.data.columns import LINK_LEVELS
 
 SCORED_PAIRS = 2**16  # at once
 Score = Callable[[Tensor, Tensor], Tensor]  # see `GraphModel.pairs`
@@ -37,7 +37,7 @@ class LinkLogLoss(BinaryLogLoss):
     def __init__(self, task, class_weights: str | None = None) -> None:
         super().__init__(task, class_weights)
         level = self.targets.level
-        if level not in OF_ENDS or len(self.targets.names) > 1:
+        if level not in LINK_LEVELS or len(self.targets.names) > 1:
             raise ValueError(
                 f"--criterion link_logloss ranks pairs by one target, received "
                 f"{len(self.targets.names)} of {level}s; take binary_logloss"
@@ -91,7 +91,7 @@ def ranking_sums(
     sizes = batch["node_mask"].sum(1).tolist()
     total = torch.zeros(len(LINK_METRICS), dtype=torch.float64, device=nodes.device)
     for graph in linked.any(1).nonzero().flatten().tolist():
-        ends = batch["ends"][graph, linked[graph]]
+        ends = batch["edge_label_index"][graph, linked[graph]]
         known = ends
         if "edges" in sample:
             edges = sample["edges"][graph]

@@ -28,8 +28,8 @@ class Level(StrEnum):
     GRAPH = "graph"
     NODE = "node"
     EDGE = "edge"
-    PAIR = "pair"  # of nodes, joined or not, that has a label
-    MATRIX = "matrix"  # all pairs of nodes of a graph, in a row each
+    LINK = "pair"  # of nodes, joined or not, that has a label
+    ALL_PAIRS = "matrix"  # all pairs of nodes of a graph, in a row each
     SET = "set"  # edges that a field brings, see `offset_of`
 
     __repr__ = str.__repr__  # messages show the word
@@ -47,16 +47,16 @@ class Level(StrEnum):
     @property
     def task(self) -> str:
         """The task that learns its labels."""
-        return f"{Level.EDGE if self is Level.PAIR else self}_prediction"
+        return f"{Level.EDGE if self is Level.LINK else self}_prediction"
 
 
 # Vectors of nodes that are learned beside targets of graphs.
 DISPLACEMENT = "displacement"
 FORCES = "forces"
 VECTORS = (DISPLACEMENT, FORCES)
-LEARNED_LEVELS = (Level.GRAPH, Level.NODE, Level.EDGE, Level.PAIR)
-OF_ENDS = (Level.EDGE, Level.PAIR)  # their labels have two nodes
-ENDS = ("label_src", "label_dst")
+LEARNED_LEVELS = (Level.GRAPH, Level.NODE, Level.EDGE, Level.LINK)
+LINK_LEVELS = (Level.EDGE, Level.LINK)  # their labels have two nodes
+EDGE_LABEL_COLUMNS = ("label_src", "label_dst")
 
 
 def learned_level(word: str) -> Level:
@@ -144,7 +144,7 @@ def column_type(name: str) -> ColumnType:
     if name not in COLUMNS and "." in name:
         level, *_, last = name.split(".")
         if (level, last) == (Level.SET, "offset"):
-            return COLUMNS[Level.MATRIX.offset]
+            return COLUMNS[Level.ALL_PAIRS.offset]
         return ColumnType(Level(level), _FLOAT32, is_attribute=True)
     return COLUMNS[name]
 
@@ -169,9 +169,9 @@ def is_missing(labels: np.ndarray) -> np.ndarray:
     return np.isnan(labels) if labels.dtype.kind == "f" else labels < 0
 
 
-def ends_of(columns: Columns) -> np.ndarray:
+def edge_label_index_of(columns: Columns) -> np.ndarray:
     """Nodes of labelled edges or pairs, int64 [..., 2]."""
-    return np.stack([columns[name] for name in ENDS], -1).astype(np.int64)
+    return np.stack([columns[name] for name in EDGE_LABEL_COLUMNS], -1).astype(np.int64)
 
 
 def rows_of_graphs(columns: Columns, graph_ids: np.ndarray, level: Level) -> np.ndarray:
@@ -216,8 +216,8 @@ _TABLE = {
     # Labels of graphs are float64 beside a large offset, see `labels.stored_labels`.
     "target": ColumnType(None, _types("int8 int16 int32 float32"), "y", can_lack=True),
     # Nodes of each labelled edge or pair, in the order of the source; of a chunk, of a store.
-    "label_index": ColumnType(None, (), "edge_label_index", axis=1),
-    **{name: ColumnType(None, DTYPES["edge_src"]) for name in ENDS},
+    "edge_label_index": ColumnType(None, (), "edge_label_index", axis=1),
+    **{name: ColumnType(None, DTYPES["edge_src"]) for name in EDGE_LABEL_COLUMNS},
     "x": ColumnType(Level.NODE, DTYPES["x"], "x"),
     # In angstrom, centred: `graph_columns.flat_columns` subtracts the mean of a graph.
     "pos": ColumnType(Level.NODE, DTYPES["pos"], "pos", tail=(3,), is_attribute=True),

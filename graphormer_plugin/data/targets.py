@@ -53,7 +53,7 @@ DEFAULT_KINDS = {
     Level.GRAPH: Kind.REGRESSION,
     Level.NODE: Kind.MULTICLASS,
     Level.EDGE: Kind.MULTICLASS,
-    Level.PAIR: Kind.BINARY,
+    Level.LINK: Kind.BINARY,
 }
 
 

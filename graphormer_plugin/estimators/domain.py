@@ -19,7 +19,7 @@ from graphormer_plugin.estimators.kernels import (
     Reference,
     mean_squared_differences,
 )
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.prediction import IN_DOMAIN
 
 VERSION = 1
@@ -78,7 +78,7 @@ class Domain:
     def of(
         cls,
         vectors: NDArray,
-        facts: MoleculeFacts,
+        facts: MoleculeDescription,
         labelled: NDArray[np.bool_] | None = None,
         extra: Floats | None = None,
     ) -> "Domain":
@@ -124,7 +124,7 @@ class Domain:
                 shares[:, target] = 1 - np.searchsorted(nearest, of_target) / count
         return shares
 
-    def has_other_size(self, facts: MoleculeFacts) -> NDArray[np.bool_]:
+    def has_other_size(self, facts: MoleculeDescription) -> NDArray[np.bool_]:
         """Whether each molecule [q] is smaller or larger than all training molecules."""
         low, high = self.atoms
         return (facts.atoms < low) | (facts.atoms > high)
@@ -164,7 +164,9 @@ def ranges_of(extra: Floats) -> Floats:
     return ends.astype(np.float64)
 
 
-def is_fitted(domains: Sequence[Domain], facts: MoleculeFacts) -> NDArray[np.bool_]:
+def is_fitted(
+    domains: Sequence[Domain], facts: MoleculeDescription
+) -> NDArray[np.bool_]:
     """Whether a model was fitted to each molecule; stereoisomers are other molecules."""
     fitted = [domain.molecules for domain in domains]
     return np.isin(facts.identity, np.concatenate([np.empty(0, np.uint64), *fitted]))
@@ -172,7 +174,7 @@ def is_fitted(domains: Sequence[Domain], facts: MoleculeFacts) -> NDArray[np.boo
 
 def outside_domain(
     domains: Sequence[Domain],
-    facts: MoleculeFacts,
+    facts: MoleculeDescription,
     in_domain: Floats,
     columns: Sequence[str] = (),
     extra: Floats | None = None,

@@ -35,7 +35,7 @@ QUERY_ROWS = 512  # molecules whose kernels are in memory at a time
 _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(16)
 _SHARES /= _SHARES.sum()
 # Attributes of `Head`.
-_ARRAYS = ("weights", "lengths", "dual", "spread_of_target", "curve_at", "curve")
+_ARRAYS = ("weights", "lengths", "dual", "spread_of_target", "spread_knots", "curve")
 _NUMBERS = (
     "offset",
     "scale",
@@ -80,7 +80,7 @@ class Head:
         spread_factor: W [m, m], an upper triangle: the variance is
             k(x, x) - |k(x, X_m) W|^2.
         spread_of_target: [T], index into the two lists.
-        curve_at: [2, T, K] predicted values, and standard deviations before calibration,
+        spread_knots: [2, T, K] predicted values, and standard deviations before calibration,
             of standardised labels.
         curve: [2, T, K] factors there, beside ``spread_scale``; see `spread_curves`.
         extra_columns: names of the features of the block ``extra``.
@@ -100,7 +100,7 @@ class Head:
     spread_rows: list[NDArray[np.int64]]
     spread_factor: list[Floats]
     spread_of_target: NDArray[np.int64]
-    curve_at: Floats
+    spread_knots: Floats
     curve: Floats
     extra_columns: list[str] = field(default_factory=list)
     first: FirstStage | None = None
@@ -197,7 +197,8 @@ class Head:
         numbers = {name: values[outputs] for name, values in self.numbers.items()}
         std = np.sqrt(variance + numbers["noise"])
         curves = (
-            array[:, outputs].swapaxes(0, 1) for array in (self.curve_at, self.curve)
+            array[:, outputs].swapaxes(0, 1)
+            for array in (self.spread_knots, self.curve)
         )
         factors = [
             curve_factors(points, curve, *column)

@@ -33,7 +33,7 @@ SIZES = (
 )
 
 
-def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) -> None:
+def resolve_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) -> None:
     """Take over the options that shape a model from the checkpoint it starts from.
 
     An option that differs from its preset was chosen for this run and stays; where a run

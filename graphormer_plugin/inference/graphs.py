@@ -10,7 +10,7 @@ from graphormer_plugin.choices import check_least
 from graphormer_plugin.data.batches.buckets import cut_batches
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields.field_cache import compute_columns
-from graphormer_plugin.data.columns import OF_ENDS, Columns, Level
+from graphormer_plugin.data.columns import LINK_LEVELS, Columns, Level
 from graphormer_plugin.data.graphs.chunk import GraphChunk
 from graphormer_plugin.data.graphs.graph_columns import columns_of_chunk
 from graphormer_plugin.data.schema import FeatureSchema
@@ -35,7 +35,7 @@ class ModelGraphs:
             the output layer are the values of a typical molecule, until others come.
         target: labels of a `GraphCollator`, all missing at first.
         level: what has a label. A model of edges or pairs predicts those of
-            `GraphChunk.with_ends`.
+            `GraphChunk.with_edge_label_index`.
     """
 
     def __init__(
@@ -45,8 +45,8 @@ class ModelGraphs:
         self.level = Level(model.level)
         self.columns: Columns = {self.level.counted_by: np.zeros(1, np.int64)}
         if chunk is not None and len(chunk):
-            if self.level in OF_ENDS:
-                chunk = chunk.with_ends(self.level)
+            if self.level in LINK_LEVELS:
+                chunk = chunk.with_edge_label_index(self.level)
             self.columns = columns_of_chunk(chunk, schema)
             if schema.graph_features:
                 shape = len(chunk), len(schema.graph_features)

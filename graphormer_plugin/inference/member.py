@@ -157,7 +157,7 @@ class Member:
         level = Level.NODE if nodes else Level.GRAPH
         return self.graphs(molecules).collect(_vectors, width, batch_size, level)
 
-    def own_layers(self, of_layers: bool = False) -> int:
+    def default_layers(self, of_layers: bool = False) -> int:
         """Number of layers that `embed` takes by default; ``of_layers``: for vectors of
         nodes and fingerprints, which have no parts."""
         return 0 if self.vector_parts and not of_layers else 1

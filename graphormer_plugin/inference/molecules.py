@@ -59,15 +59,15 @@ class Molecules:
     @property
     def is_canonical(self) -> bool:
         """Whether nodes have an order of their own, see `from_canonical`."""
-        return self.featuriser.plain() != self.featuriser
+        return self.featuriser.without_canonical_order() != self.featuriser
 
     @property
     def is_partial(self) -> bool:
         """Whether graphs may lack fragments of their molecules."""
-        return self.featuriser.whole() != self.featuriser
+        return self.featuriser.with_all_fragments() != self.featuriser
 
     @cached_property
-    def described(self) -> list[str | Chem.Mol]:
+    def descriptor_mols(self) -> list[str | Chem.Mol]:
         """Molecules for descriptors, fingerprints and domains, without hydrogens as atoms; their
         SMILES if none is kept.
 
@@ -92,8 +92,8 @@ class Molecules:
 
     @cached_property
     def descriptors(self) -> NDArray:
-        """`rdkit_descriptors` of `described`."""
-        return rdkit_descriptors(self.described, as_mol)
+        """`rdkit_descriptors` of `descriptor_mols`."""
+        return rdkit_descriptors(self.descriptor_mols, as_mol)
 
     @property
     def texts(self) -> list[str]:
@@ -108,7 +108,7 @@ class Molecules:
         mol = self.sources[number]
         if isinstance(mol, str | MolBlock):
             return _mol_as_written(mol, self.featuriser)
-        return self.featuriser.part(without_hydrogens(mol))
+        return self.featuriser.select_fragment(without_hydrogens(mol))
 
     def to_source_order(
         self, of_nodes: Sequence[NDArray], axes: Sequence[int], first: int = 0
@@ -127,12 +127,12 @@ class Molecules:
             results.append(values)
         return results
 
-    def ends(self, level: Level) -> list[NDArray]:
+    def edge_label_index(self, level: Level) -> list[NDArray]:
         """Atoms [n, 2] of the edges or pairs that a model predicts, for each graph, numbered as
         in the source."""
-        chunk = self.chunk.with_ends(level)
+        chunk = self.chunk.with_edge_label_index(level)
         counts = chunk.num_edges if level is Level.EDGE else chunk.num_pairs
-        ends = np.split(chunk.label_index.T, np.cumsum(counts)[:-1])
+        ends = np.split(chunk.edge_label_index.T, np.cumsum(counts)[:-1])
         if self.is_canonical and len(self.sources) == len(self):
             for number, source in enumerate(self.sources):
                 if not hasattr(source, "edge_index"):  # else as it was given
@@ -145,14 +145,14 @@ class Molecules:
             self._features[block] = (
                 rounded(self.descriptors)
                 if block == "descriptors"
-                else raw_features(block, None, self.described)
+                else raw_features(block, None, self.descriptor_mols)
             )
         return self._features[block]
 
 
 def _mol_as_written(source: Source, featuriser: Featuriser) -> Chem.Mol:
     """The molecule of a source, its atoms in the order of the source."""
-    (mol,) = featuriser.plain().mols(source)
+    (mol,) = featuriser.without_canonical_order().mols(source)
     return mol
 
 
@@ -248,13 +248,13 @@ def graph_of_molecule(
     messages.clear()
     if featuriser.reads is MolBlock:
         return featuriser.graph(mol)
-    plain = featuriser.plain()  # the molecule's SMILES is canonical
+    plain = featuriser.without_canonical_order()  # the molecule's SMILES is canonical
     parser = plain.read
     try:
         mol = without_hydrogens(mol)  # checks valences and finds aromatic rings, too
     except ValueError as error:
         raise ValueError(messages[0] if messages else str(error)) from None
-    mol = featuriser.part(mol)
+    mol = featuriser.select_fragment(mol)
     smiles = Chem.MolToSmiles(mol)
     graph = parse(smiles, parser, messages)
     if plain != featuriser:
@@ -269,7 +269,7 @@ def check_vocabulary(graph: Any, featuriser: Featuriser, messages: list[str]) ->
     """Raise ValueError for a graph with other codes than a model was trained on: 6 is carbon
     for PyG's ``from_smiles`` and nitrogen for OGB. A graph names its code in
     ``vocabulary``, or is compared with the graph of its ``smiles``."""
-    plain = featuriser.plain()
+    plain = featuriser.without_canonical_order()
     vocabulary = getattr(graph, "vocabulary", None)
     smiles = getattr(graph, "smiles", None)
     if plain.name in ("", vocabulary):
@@ -300,7 +300,7 @@ def smiles_of(inputs: Sequence[Any], featuriser: Featuriser) -> list[str]:
         if not isinstance(text, str):
             raise ValueError(f"input {number} does not say which molecule it is")
         texts.append(text)
-    is_written = featuriser == featuriser.plain().whole()
+    is_written = featuriser == featuriser.without_canonical_order().with_all_fragments()
     return [
         (
             text

@@ -18,7 +18,7 @@ from graphormer_plugin.data.graphs.pyg_graphs import edge_kind_of
 from graphormer_plugin.data.graphs.seen import unseen_categories, unseen_line
 from graphormer_plugin.data.targets import LOG
 from graphormer_plugin.estimators.domain import Domain, is_fitted
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.prediction import (
     Interval,
     Prediction,
@@ -197,7 +197,7 @@ class Predictor:
             model of nodes returns a list with an array [N, C] per graph, atoms in the order
             of the source. A model of edges or pairs returns a list with an array [P, C] per
             graph, rows in the order of ``edge_index`` or ``edge_label_index`` (without it,
-            see `GraphChunk.with_ends`).
+            see `GraphChunk.with_edge_label_index`).
 
         Raises:
             ValueError: RDKit refuses a molecule, features are outside the vocabularies or
@@ -225,9 +225,9 @@ class Predictor:
         values = self.member.values(graphs, batch_size)
         if level is Level.NODE:
             return molecules.to_source_order(values, [0])
-        ends = molecules.ends(level)
+        ends = molecules.edge_label_index(level)
         parts = [np.hstack(part) for part in zip(ends, values, strict=True)]
-        if level is Level.PAIR and molecules.chunk.label_index is None:
+        if level is Level.LINK and molecules.chunk.edge_label_index is None:
             for part in parts:  # canonical numbers have another order
                 part[:, :2].sort(1)
             parts = [part[np.lexsort((part[:, 1], part[:, 0]))] for part in parts]
@@ -282,7 +282,9 @@ class Predictor:
     def is_fitted(self, molecules: Molecules) -> np.ndarray:
         """Whether a model was fitted to each molecule, bool [q]; False where that is not
         known."""
-        return is_fitted(self.domains, MoleculeFacts.of(molecules.described))
+        return is_fitted(
+            self.domains, MoleculeDescription.of(molecules.descriptor_mols)
+        )
 
     def _together(
         self, molecules: Molecules, batch_size: int, extra: Extra, domain: bool
@@ -331,7 +333,9 @@ class Predictor:
         parts = []
         for member in distinct.values():
             count = (
-                member.own_layers(nodes or fingerprint) if layers is None else layers
+                member.default_layers(nodes or fingerprint)
+                if layers is None
+                else layers
             )
             parts.append(member.embed(molecules, count, batch_size, nodes, fingerprint))
         if not nodes:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from graphormer_plugin.data.columns import OF_ENDS
+from graphormer_plugin.data.columns import LINK_LEVELS
 from graphormer_plugin.data.files import PathName, atomic_write, write_csv
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.targets import TargetSchema
@@ -80,9 +80,9 @@ def write_predictions(
     if of_nodes:
         header.append("node")
         parts = [[[node] for node in range(len(of_graph))] for of_graph in values]
-    elif targets.level in OF_ENDS:
+    elif targets.level in LINK_LEVELS:
         header += ["source", "target"]
-        parts = [store.label_ends(np.array([graph])).tolist() for graph in graphs]
+        parts = [store.edge_label_index(np.array([graph])).tolist() for graph in graphs]
     if targets.level != "graph":
         first = [
             [*cells, *part]

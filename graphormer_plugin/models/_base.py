@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from graphormer_plugin.choices import check_choice
 from graphormer_plugin.data.batches.fields import BatchSpec
-from graphormer_plugin.data.columns import OF_ENDS
+from graphormer_plugin.data.columns import LINK_LEVELS
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.modules.encoders.base import Encoder
@@ -112,17 +112,17 @@ class GraphModel(nn.Module):
         fields = encoder.required_fields
         if level == "graph" and not encoder.has_virtual_node:
             fields |= {"node_mask"}
-        if level in OF_ENDS:
+        if level in LINK_LEVELS:
             self.project = nn.Linear(encoder.embed_dim, encoder.embed_dim)
-            fields |= {"ends"}
+            fields |= {"edge_label_index"}
         self.batch_spec = BatchSpec(fields, **encoder.field_options)
         self.translate: Callable[[Mapping[str, Tensor]], Any] | None = None
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
-        """Predict [B, C], or of nodes [B, N, C], and of edges or pairs [B, P, C] for `ends`
-        [B, P, 2], where padding has any values.
+        """Predict [B, C], or of nodes [B, N, C], and of edges or pairs [B, P, C] for
+        `edge_label_index` [B, P, 2], where padding has any values.
 
         Regression has the scale of training (standardised, or the target's unit).
         `perturb` [B, N, D] is added to the encoded node features (FLAG).
@@ -135,8 +135,8 @@ class GraphModel(nn.Module):
         x = self.encoder(batch, perturb)
         if self.level == "node":
             return self.head(self.nodes(x))
-        if self.level in OF_ENDS:
-            return self.pairs(self.nodes(x), batch["ends"])
+        if self.level in LINK_LEVELS:
+            return self.pairs(self.nodes(x), batch["edge_label_index"])
         return self.head(self.graphs(x, batch["node_mask"]))
 
     @property
@@ -154,7 +154,7 @@ class GraphModel(nn.Module):
         return x[:, 1:] if self.virtual_node else x
 
     def pairs(self, nodes: Tensor, ends: Tensor) -> Tensor:
-        """Predict edges or pairs [B, P, C] of `ends` [B, P, 2], from vectors of nodes
+        """Predict edges or pairs [B, P, C] of `edge_label_index` [B, P, 2], from vectors of nodes
         [B, N, D]."""
         graphs = torch.arange(len(nodes), device=nodes.device).unsqueeze(1)
         nodes = self.project(nodes)

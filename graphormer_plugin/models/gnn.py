@@ -44,7 +44,7 @@ import torch
 from torch import Tensor, nn
 
 from graphormer_plugin.choices import check_choice, check_least
-from graphormer_plugin.data.columns import OF_ENDS
+from graphormer_plugin.data.columns import LINK_LEVELS
 from graphormer_plugin.models._base import EncoderConfig, GraphModel
 from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import (
@@ -133,7 +133,7 @@ class MessagePassingModel(GraphModel):
             head = MLPHead.halving(dim, 2, outputs)
         elif cfg.head_style == "wide":
             head = MLPHead([dim, dim, dim, outputs], unit_norm=True)
-        elif cfg.head_style == "layers" and task.targets.level not in OF_ENDS:
+        elif cfg.head_style == "layers" and task.targets.level not in LINK_LEVELS:
             head = LayersHead(dim, cfg.encoder_layers, outputs)
         check_least("clamp_max", cfg.clamp_max, 0)
         model = cls(encoder, head, task.targets.level, cfg.readout)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from graphormer_plugin.data.columns import DISPLACEMENT, OF_ENDS
+from graphormer_plugin.data.columns import DISPLACEMENT, LINK_LEVELS
 from graphormer_plugin.data.graphs.periodic import IMAGE, TAG, TAGS, counted_atoms
 from graphormer_plugin.models._base import GraphModel, TransformerConfig
 from graphormer_plugin.models._registry import register_model
@@ -84,7 +84,7 @@ class Graphormer3DModel(GraphModel):
         encoder = Graphormer3DEncoder(schema, cfg)
         width, outputs = cfg.encoder_embed_dim, targets.num_outputs
         head: nn.Module = AtomHead(width, outputs, cfg.head_dropout)
-        if targets.level in OF_ENDS:
+        if targets.level in LINK_LEVELS:
             head = MLPHead([width, width, outputs], "gelu")
         model = cls(encoder, head, targets.level, "sum")
         heads = cfg.encoder_attention_heads
@@ -97,7 +97,7 @@ class Graphormer3DModel(GraphModel):
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor | tuple[Tensor, Tensor]:
         """See `GraphModel`."""
-        if self.level in OF_ENDS:
+        if self.level in LINK_LEVELS:
             return super().forward(batch, perturb)
         x, attn_bias = self.encoder.encode(batch, perturb)
         counted = batch["node_mask"]

@@ -11,7 +11,7 @@ from fairseq.tasks import register_task
 from graphormer_plugin.choices import option
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.negatives import links_among_edges, negatives_of
-from graphormer_plugin.data.columns import OF_ENDS
+from graphormer_plugin.data.columns import LINK_LEVELS
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.tasks._config import GraphPredictionConfig, check_flags
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
@@ -43,7 +43,7 @@ class EdgePredictionTask(GraphPredictionTask):
     have `Negatives`; those of an evaluation are of epoch 0.
     """
 
-    levels = OF_ENDS
+    levels = LINK_LEVELS
 
     def __init__(self, cfg: EdgePredictionConfig, **kwargs: Any) -> None:
         super().__init__(cfg, **kwargs)

@@ -49,7 +49,7 @@ from graphormer_plugin.finetune.start import (
     starting_point,
     training_identity,
 )
-from graphormer_plugin.finetune.transfer import settle_options
+from graphormer_plugin.finetune.transfer import resolve_options
 from graphormer_plugin.inference.split_predictions import write_predictions
 from graphormer_plugin.models import (
     GraphModel,
@@ -345,7 +345,7 @@ class GraphPredictionTask(FairseqTask):
                     check_components(start.checkpoint, self.run)
                     done = start.checkpoint.progress
                     ReduceLROnPlateau.last_validation = done and done.last_validation
-                settle_options(cfg, start.checkpoint, start.resumes)
+                resolve_options(cfg, start.checkpoint, start.resumes)
             model = super().build_model(cfg, from_checkpoint)
             if isinstance(model, GraphModel):  # not a user's own of another kind
                 join_graph_features(model, self.schema, self.targets)

@@ -19,7 +19,7 @@ from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.inference import bfloat16
 from graphormer_plugin.inference.model_folder import write_folder
 from graphormer_plugin.workbench.predictions import run
-from graphormer_plugin.workbench.predictions.part_files import PartFiles
+from graphormer_plugin.workbench.predictions.prediction_chunks import PredictionChunks
 from graphormer_plugin.workbench.predictions.table_run import RowRange
 from graphormer_plugin.workers import in_workers
 from support.tables import rows
@@ -104,7 +104,7 @@ def test_the_same_command_goes_on(checkpoint, many, tmp_path, monkeypatch, capfd
     assert main([*command, "whole.csv", "--embeddings", "w.npy"]) == 0
     whole = capfd.readouterr().out
     again = [*command, "out.csv", "--embeddings", "e.npy"]
-    write = PartFiles.write
+    write = PredictionChunks.write
 
     def stopped(parts, part):
         if parts.count == 2:
@@ -112,7 +112,7 @@ def test_the_same_command_goes_on(checkpoint, many, tmp_path, monkeypatch, capfd
         return write(parts, part)
 
     with monkeypatch.context() as patch:
-        patch.setattr(PartFiles, "write", stopped)
+        patch.setattr(PredictionChunks, "write", stopped)
         assert main(again) == (2 if isinstance(stop, OSError) else 130)
     kept, end = capfd.readouterr().err.splitlines()
     assert kept == "the first 1,024 rows are kept, the same command goes on"
@@ -135,7 +135,9 @@ def test_the_same_command_after_a_kill_in_its_last_second(
     Path("in.csv").write_text("smiles,gap\nC,1\nCC,2\nCCC,4\n")
     command = [checkpoint("grpe_tiny"), "in.csv", "out.csv", "--quiet"]
     with monkeypatch.context() as patch:
-        patch.setattr(PartFiles, "remove", lambda _: os.kill(os.getpid(), SIGKILL))
+        patch.setattr(
+            PredictionChunks, "remove", lambda _: os.kill(os.getpid(), SIGKILL)
+        )
         child = forked(main, command)
         child.join()
     assert child.exitcode == -SIGKILL

@@ -68,7 +68,7 @@ def test_a_column_has_one_level():
 
 def test_users_columns_say_their_level():
     """Also in a process that has not registered them."""
-    assert column_type("matrix.resistance").level is Level.MATRIX
+    assert column_type("matrix.resistance").level is Level.ALL_PAIRS
     assert column_type("edge.edge_weight").level is Level.EDGE
     with pytest.raises(KeyError, match="unheard"):
         column_type("unheard")

@@ -13,7 +13,7 @@ from graphormer_plugin.estimators.domain import (
     outside_domain,
 )
 from graphormer_plugin.estimators.head import read_head
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.prediction import Prediction, combined
 from graphormer_plugin.inference.prediction_columns import prediction_columns
 from support.heads import WIDTH, features, fitted, labels, predictions_of
@@ -39,11 +39,13 @@ def test_nearest_labelled_is_that_of_a_loop(rng, count, share):
 def test_in_domain_of_several_rows(rng):
     """Rows of a molecule, and what float32 rounds, change nothing."""
     smiles, raw = features(30, rng, ["vectors"])
-    facts = MoleculeFacts.of(smiles)
+    facts = MoleculeDescription.of(smiles)
     vectors, other = raw["vectors"], rng.normal(size=(50, WIDTH)).astype(np.float32)
     noise = 1e-6 * rng.normal(size=(60, WIDTH))
     once = Domain.of(vectors, facts)
-    twice = Domain.of(np.tile(vectors, (2, 1)) + noise, MoleculeFacts.of(smiles * 2))
+    twice = Domain.of(
+        np.tile(vectors, (2, 1)) + noise, MoleculeDescription.of(smiles * 2)
+    )
     np.testing.assert_allclose(twice.nearest[::2], once.nearest, rtol=1e-4)
     np.testing.assert_allclose(twice.score(other), once.score(other), atol=0.02)
     assert 0 < once.score(other).mean() < 1
@@ -67,7 +69,7 @@ def test_in_domain(rng):
     distances = np.sqrt(((at[:, None] - scaled) ** 2).mean(2)).min(1)
     expected = [np.mean(nearest >= distance) for distance in distances]
     np.testing.assert_allclose(head.domain.score(other), expected)
-    facts = MoleculeFacts.of(["CCBr", "C" * 40])
+    facts = MoleculeDescription.of(["CCBr", "C" * 40])
     assert head.domain.has_other_size(facts).tolist() == [False, True]
     assert 35 not in head.domain.elements and 6 in head.domain.elements
 
@@ -100,7 +102,7 @@ def test_in_domain_of_each_target(rng, tmp_path):
     columns = prediction_columns(head.targets, one.values, None, both)
     names = ["y0_in_domain", "y1_in_domain", "y2_in_domain"]
     assert [column.name for column in columns] == ["y0", "y1", "y2", *names]
-    facts = MoleculeFacts.of(smiles)
+    facts = MoleculeDescription.of(smiles)
     unlike = outside_domain([head.domain], facts, np.eye(12)[:, :3] * 0.9)
     assert unlike["outside"] == 9
     none = Domain.of(raw["vectors"], facts, np.eye(12, 2, dtype=bool) & [True, False])
@@ -113,10 +115,10 @@ def test_molecules_unlike_the_training_of_all_models():
     """What one model of several has not seen, such as that of a fold, is not unlike."""
 
     def domain(*smiles):
-        return Domain.of(np.eye(len(smiles)), MoleculeFacts.of(smiles))
+        return Domain.of(np.eye(len(smiles)), MoleculeDescription.of(smiles))
 
     domains = [domain("CCBr", "CCCO"), domain("CCCl", "CCCCCO")]
-    facts = MoleculeFacts.of(["CBr", "CCCBr", "CCCCCN", "CCCCCCC"])
+    facts = MoleculeDescription.of(["CBr", "CCCBr", "CCCCCN", "CCCCCCC"])
     counts = outside_domain(domains, facts, np.ones(4))
     assert +counts == {"size": 2, "N": 1}
     assert domain_warnings(counts, domains, 4) == [
@@ -142,7 +144,7 @@ def test_fitted_molecules_and_numbers_beyond_their_range(rng, tmp_path):
     new = {"vectors": raw["vectors"][:5], "extra": extra}
     score = head.predict_features(new).in_domain
     assert np.array_equal(score == 0, expected)
-    facts = MoleculeFacts.of(["OCC", "CCO", "CCC", "N", smiles[9]])
+    facts = MoleculeDescription.of(["OCC", "CCO", "CCC", "N", smiles[9]])
     counts = outside_domain([domain], facts, score, ["time", "pH"], extra)
     assert +counts == {"fitted": 3, "column:time": 2, "size": 1}
     first, second, _ = domain_warnings(counts, [domain], 5, ["time", "pH"])

@@ -6,7 +6,7 @@ import pytest
 from graphormer_plugin.data.files import read_arrays
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.head import read_head
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.workbench.fitting.fit import fit_on_features
 from support.heads import (
     ALL,
@@ -54,7 +54,7 @@ def test_several_classes(rng, tmp_path):
     schema = TargetSchema.of(["taste"], kind="multiclass").with_classes(
         [["bitter", "sour", "sweet", "umami"]]
     )
-    facts = MoleculeFacts.of(smiles, parents=True)
+    facts = MoleculeDescription.of(smiles, parents=True)
     head = fit_on_features(raw, facts, y, schema, blocks=["vectors"])
     other = rng.normal(size=(200, WIDTH)).astype(np.float32)
     found = predictions_of(head, other)
@@ -96,7 +96,7 @@ def test_saved_and_read(rng, tmp_path, kind):
         y = np.where(np.isnan(y), np.nan, y > 0)
     schema = TargetSchema.of(["a", "b"], "eV", kind)
     head = fit_on_features(
-        raw, MoleculeFacts.of(smiles, parents=True), y, schema, "abc", blocks=ALL
+        raw, MoleculeDescription.of(smiles, parents=True), y, schema, "abc", blocks=ALL
     )
     head.save(tmp_path / "head.npz")
     again = read_head(tmp_path / "head.npz", "abc")

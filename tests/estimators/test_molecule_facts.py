@@ -4,12 +4,12 @@ import numpy as np
 from rdkit import Chem
 
 from graphormer_plugin.data.graphs.smiles import identity_of
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 
 
 def test_facts():
     texts = ["*CO", "[H][H]", "c1ccccc1Cl", "C[C@H](O)F"]
-    facts = MoleculeFacts.of(texts, parents=True)
+    facts = MoleculeDescription.of(texts, parents=True)
     assert [np.flatnonzero(row).tolist() for row in facts.elements] == [
         *([0, 6, 8], [1], [6, 17], [6, 8, 9])
     ]
@@ -23,6 +23,6 @@ def test_facts():
 
 
 def test_none():
-    facts = MoleculeFacts.of([])
+    facts = MoleculeDescription.of([])
     assert len(facts) == len(facts.identity) == len(facts.elements) == 0
     assert facts.parent is None and facts[[]].parent is None

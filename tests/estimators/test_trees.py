@@ -10,7 +10,7 @@ from rdkit import Chem
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.head import read_head
 from graphormer_plugin.estimators.kernels import raw_features
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.trees import feature_table
 from graphormer_plugin.workbench.fitting.fit_trees import MEMBERS, fit_trees
 
@@ -28,7 +28,9 @@ def fit(raw, labels, kind="regression", **options):
     classes = 4 if kind == "multiclass" else 0
     names = [f"y{at}" for at in range(labels.shape[1])]
     schema = TargetSchema.of(names, kind=kind, num_classes=classes)
-    return fit_trees(raw, MoleculeFacts.of(MOLS), labels, schema, trees=20, **options)
+    return fit_trees(
+        raw, MoleculeDescription.of(MOLS), labels, schema, trees=20, **options
+    )
 
 
 def test_sums_are_those_of_lightgbm(raw, monkeypatch):

@@ -12,7 +12,7 @@ from graphormer_plugin.data.batches.fields.field_cache import compute_columns
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.finetune.layerwise import scaled_learning_rates
-from graphormer_plugin.finetune.transfer import settle_options, translate
+from graphormer_plugin.finetune.transfer import resolve_options, translate
 from graphormer_plugin.inference.pretrained import Pretrained
 from graphormer_plugin.models import build_model, weight_layers
 from support.architectures import TARGETS, TINY, batch_of, has_option
@@ -245,7 +245,7 @@ class TestOptions:
     def test_sizes_have_to_agree(self):
         saved = options(encoder_embed_dim=32, encoder_layers=4)
         with pytest.raises(ValueError) as error:
-            settle_options(options(), start(**saved))
+            resolve_options(options(), start(**saved))
         assert str(error.value) == (
             "run.pt was trained with other options, which have to agree, than this run: "
             "--encoder-embed-dim 80 (there --encoder-embed-dim 32), "
@@ -254,13 +254,13 @@ class TestOptions:
 
     def test_another_model(self):
         with pytest.raises(ValueError, match="grpe_small, .* --arch graphormer_paper"):
-            settle_options(options(), start(**options("grpe_small")))
+            resolve_options(options(), start(**options("grpe_small")))
 
     def test_presets_adopt_and_choices_stay(self, caplog):
         saved = options(num_spatial=100, head_style="transform", dropout=0.4)
         cfg = options(num_spatial=50)
         with caplog.at_level(logging.INFO):
-            settle_options(cfg, start(**saved))
+            resolve_options(cfg, start(**saved))
         assert cfg.head_style == "transform" and cfg.num_spatial == 50
         assert cfg.dropout == 0.1
         assert "options taken from run.pt: --head-style transform" in caplog.text
@@ -271,7 +271,7 @@ class TestOptions:
         saved = options(apply_graphormer_init=True, encoder_normalize_before=False)
         cfg = options(encoder_normalize_before=True)
         with caplog.at_level(logging.INFO):
-            settle_options(cfg, start(**saved))
+            resolve_options(cfg, start(**saved))
         assert cfg.apply_graphormer_init and cfg.encoder_normalize_before
         assert "taken from run.pt: --apply-graphormer-init\n" in caplog.text
         assert "(there no --encoder-normalize-before)" in caplog.text
@@ -279,7 +279,7 @@ class TestOptions:
     def test_another_preset_of_the_model(self):
         small = dict(TINY, _name="graphormer_base")
         cfg = options(**TINY)
-        settle_options(cfg, start(**{**options("graphormer_base"), **small}))
+        resolve_options(cfg, start(**{**options("graphormer_base"), **small}))
         assert cfg.num_in_degree == 512 and cfg.head_style == "transform"
 
 

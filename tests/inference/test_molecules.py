@@ -9,7 +9,7 @@ from test_predictor import predictor
 
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.graphs.featurisers import featuriser_named, list_featurisers
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.inference.molecules import read
 
 PEPTIDE = "C[C@H](N)C(=O)N[C@@H](Cc1ccccc1)C(=O)O"
@@ -53,7 +53,7 @@ def test_descriptors_are_of_the_graph(name):
     """And do not depend on the spelling where the graph does not."""
     salts = [f"{text}.Cl" for text in SPELLINGS[:3]]
     molecules = read(salts, featuriser_named(name))
-    sizes = {mol.GetNumAtoms() for mol in molecules.described}
+    sizes = {mol.GetNumAtoms() for mol in molecules.descriptor_mols}
     assert sizes == {MOL.GetNumAtoms() + ("largest" not in name)}
     if "canonical" in name:
         assert np.ptp(molecules.descriptors, axis=0).max() == 0
@@ -69,12 +69,14 @@ def test_molecules_that_are_not_kept(name):
     texts = ["CC(C)O.Cl", "[2H]C([2H])O", *SPELLINGS]
     kept = read(texts, featuriser_named(name))
     again = read(texts, featuriser_named(name), keep_parsed=False)
-    assert all(isinstance(mol, str) for mol in again.described)
-    assert all(isinstance(mol, Chem.Mol) for mol in kept.described)
+    assert all(isinstance(mol, str) for mol in again.descriptor_mols)
+    assert all(isinstance(mol, Chem.Mol) for mol in kept.descriptor_mols)
     for block in ("fingerprint", "descriptors"):
         expected = kept.features(block)
         np.testing.assert_allclose(again.features(block), expected, rtol=1e-5)
-    facts = [MoleculeFacts.of(molecules.described) for molecules in (kept, again)]
+    facts = [
+        MoleculeDescription.of(molecules.descriptor_mols) for molecules in (kept, again)
+    ]
     for one, other in zip(*(vars(part).values() for part in facts)):
         assert np.array_equal(one, other)
 
@@ -122,9 +124,9 @@ def test_ends_have_the_numbers_of_the_source(name):
         mol = Chem.MolFromSmiles(text)
         atoms = [atom.GetIdx() for atom in mol.GetAtoms()]
         bonds = {(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in mol.GetBonds()}
-        edges = molecules.ends(Level.EDGE)[number].tolist()
+        edges = molecules.edge_label_index(Level.EDGE)[number].tolist()
         assert {*map(tuple, edges)} == bonds | {(j, i) for i, j in bonds}
-        pairs = molecules.ends(Level.PAIR)[number]
+        pairs = molecules.edge_label_index(Level.LINK)[number]
         found = {*map(frozenset, pairs.tolist())}
         assert found == {*map(frozenset, combinations(atoms, 2))}
         x = molecules.chunk.x[first : first + len(atoms), 0]

@@ -24,7 +24,7 @@ from graphormer_plugin.data.graphs.sources import Atoms
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.domain import Domain
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.prediction import Prediction, SpreadScale, from_log
 from graphormer_plugin.inference import graphs
 from graphormer_plugin.inference.molecules import RowReader
@@ -81,7 +81,7 @@ def test_the_domain_changes_no_prediction(arch, options):
     model = build_model(arch, OGB, TARGETS, **sizes, **options)
     one = hub.Predictor([hub.Member(model, OGB, TARGETS, OGBFeaturiser())]).double()
     plain, vectors = one.predict(SMILES), one.embed(SMILES)
-    one.member.domain = Domain.of(vectors, MoleculeFacts.of(SMILES))
+    one.member.domain = Domain.of(vectors, MoleculeDescription.of(SMILES))
     found = one.estimate(SMILES)
     np.testing.assert_allclose(found.values, plain, rtol=1e-9)
     np.testing.assert_allclose(found.in_domain, one.member.domain.score(vectors))
@@ -122,7 +122,7 @@ def test_numbers_beside_the_molecule():
     expected = plain.predict(SMILES, extra=(numbers - 7) / 2)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert np.ptp(one.predict(SMILES[:1] * 4, extra=numbers)) > 1e-3
-    facts = MoleculeFacts.of(SMILES)
+    facts = MoleculeDescription.of(SMILES)
     one.member.domain = Domain.of(one.embed(SMILES), facts, extra=numbers)
     assert (one.estimate(SMILES, extra=numbers).in_domain > 0).all()
     beyond = one.estimate(SMILES, extra=[[2.9], [7], [9.6], [9]]).in_domain

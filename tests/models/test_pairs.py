@@ -32,11 +32,11 @@ def test_a_pair_has_an_output_of_its_own(case):
     model = tiny_model(arch, EDGES, **options).double().eval()
     batch = make_batch(model, range(6))
     sizes = batch["node_mask"].sum(1).tolist()
-    out = model(batch | {"ends": all_pairs(sizes)})
+    out = model(batch | {"edge_label_index": all_pairs(sizes)})
     assert out.shape == (6, max(sizes) ** 2, 3)
     for number, size in enumerate(sizes):
         # no batch mate, no padding
-        alone = make_batch(model, [number]) | {"ends": all_pairs([size])}
+        alone = make_batch(model, [number]) | {"edge_label_index": all_pairs([size])}
         assert (out[number, : size**2] - model(alone)[0]).abs().max() < 1e-12
         # both directions
         table = out[number, : size**2].view(size, size, 3)
@@ -46,7 +46,7 @@ def test_a_pair_has_an_output_of_its_own(case):
     # other numbers, same pairs
     orders = [np.random.default_rng(n).permutation(s) for n, s in enumerate(sizes)]
     renumbered = make_batch(model, range(6), permute=True)
-    again = model(renumbered | {"ends": all_pairs(sizes, orders)})
+    again = model(renumbered | {"edge_label_index": all_pairs(sizes, orders)})
     for number, size in enumerate(sizes):
         difference = out[number, : size**2] - again[number, : size**2]
         assert difference.abs().max() < 1e-12

@@ -202,7 +202,7 @@ def batch_of(columns, ids, spec, schema):
     arrays = build_batch(
         columns,
         ids,
-        spec.fields - {"ends"} - own.keys(),
+        spec.fields - {"edge_label_index"} - own.keys(),
         num_bond_types=schema.num_bond_types,
         max_hop=spec.max_hop,
         max_dist=spec.max_dist,

@@ -4,9 +4,9 @@ import numpy as np
 
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.kernels import raw_features
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
-from graphormer_plugin.workbench.fitting.copies import measurements
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.workbench.fitting.fit import BLOCKS, fit_on_features
+from graphormer_plugin.workbench.fitting.replicates import merge_replicates
 
 ALL = BLOCKS
 WIDTH = 6
@@ -28,14 +28,14 @@ def fitted(raw, smiles, y, kind="regression", num_classes=0, **options):
     names = [f"y{at}" for at in range(y.shape[1])]
     schema = TargetSchema.of(names, kind=kind, num_classes=num_classes)
     options = {"blocks": [*raw], **options}
-    facts = MoleculeFacts.of(smiles, parents=True)
+    facts = MoleculeDescription.of(smiles, parents=True)
     return fit_on_features(raw, facts, y, schema, **options)
 
 
 def measured(raw, y, bounds=None):
     """Measurements with labels of equal weight, of different molecules."""
     bounds = np.zeros(y.shape, np.int8) if bounds is None else bounds
-    return measurements(raw, np.arange(len(y)), y, None, bounds)
+    return merge_replicates(raw, np.arange(len(y)), y, None, bounds)
 
 
 def predictions_of(head, vectors, smiles=(), extra=None):

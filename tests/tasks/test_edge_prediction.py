@@ -55,7 +55,7 @@ def test_store_has_edges_in_the_order_of_the_source():
     store = store_of(source)
     labels = store.labels(np.array([2, 1, 0])).T
     np.testing.assert_array_equal(labels, [[5, np.nan, 6, 20, 1, 12]])
-    ends = store.label_ends(np.array([1, 0]))
+    ends = store.edge_label_index(np.array([1, 0]))
     assert ends.dtype == np.int64 and ends.tolist() == [[2, 0], [0, 1], [1, 2]]
     assert store.label_counts[:3].tolist() == [3, 0, 3]
     train = [20, 1, 12, 5, 6]
@@ -69,7 +69,7 @@ def test_batches_and_models_of_pyg():
     graphs = [triangle(), triangle(y=torch.tensor([5.0, torch.nan, 6.0]))]
     model = build_model("gt_zinc", graphs, level="edge", kind="regression").eval()
     ((batch, target),) = graph_loader(graphs, model, batch_size=2)
-    assert batch["ends"].tolist() == [[[2, 0], [0, 1], [1, 2]]] * 2
+    assert batch["edge_label_index"].tolist() == [[[2, 0], [0, 1], [1, 2]]] * 2
     values = [[20, 1, 12], [5, np.nan, 6]]
     assert target.tolist() == pytest.approx(np.array(values), nan_ok=True)
     assert model(batch).shape == (2, 3, 1)
@@ -82,7 +82,7 @@ def test_batches_and_models_of_pyg():
     losses = []
     for _ in range(20):
         ((batch, target),) = graph_loader(linked, learner, batch_size=2)
-        assert batch["ends"].tolist() == [pairs.T.tolist()] * 2
+        assert batch["edge_label_index"].tolist() == [pairs.T.tolist()] * 2
         optimiser.zero_grad()
         losses.append(loss_of(learner(batch), target))
         losses[-1].backward()
@@ -250,9 +250,9 @@ def test_edges_of_one_graph_are_no_negatives(apart):
     task = EdgePredictionTask(EdgePredictionConfig(**options))
     for split, graph in zip(splits, graphs):
         dataset = task.load_split(split)
-        task.collator.spec = BatchSpec(frozenset({"x", "ends"}))
+        task.collator.spec = BatchSpec(frozenset({"x", "edge_label_index"}))
         sample = dataset.collater([0])
-        ends = sample["net_input"]["batch"]["ends"][0]
+        ends = sample["net_input"]["batch"]["edge_label_index"][0]
         drawn = ends[sample["target"][0, :, 0] == 0].tolist()
         assert len(drawn) == len(graph.edge_label)
         edges = graph.edge_index.T.tolist()
@@ -272,7 +272,9 @@ def test_negatives_of_a_loader(workers):
     def passes(**more):
         loader = graph_loader(graphs[:1], model, **options, **more)
         assert len(loader) == 1
-        batches = [batch["ends"].tolist() for _ in range(3) for batch, _ in loader]
+        batches = [
+            batch["edge_label_index"].tolist() for _ in range(3) for batch, _ in loader
+        ]
         return len({str(ends) for ends in batches}), len(batches[0][0])
 
     count = len(graphs[0].edge_label)

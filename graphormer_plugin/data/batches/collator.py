@@ -16,12 +16,12 @@ from cython_ext.columns import ranges
 from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.batches.negatives import Negatives, edges_of
 from graphormer_plugin.data.columns import (
-    ENDS,
+    EDGE_LABEL_COLUMNS,
     VECTORS,
     Columns,
     Level,
     column_type,
-    ends_of,
+    edge_label_index_of,
     offset_of,
     ranges_of_graphs,
     rows_of_graphs,
@@ -121,7 +121,9 @@ class GraphCollator:
         arrays = build_batch(
             columns,
             ids,
-            self.spec.fields - {"graph_features", "ends"} - self.registered.keys(),
+            self.spec.fields
+            - {"graph_features", "edge_label_index"}
+            - self.registered.keys(),
             num_bond_types=num_bond_types,
             max_nodes=self.max_nodes,
             max_dist=self.spec.max_dist,
@@ -140,9 +142,12 @@ class GraphCollator:
         if self.negatives is not None:
             labelled = self.negatives.added(columns, ids, graph_ids, epoch)
             rows = np.arange(len(ids))
-        if "ends" in self.spec.fields:
-            padded = {n: padded_rows(labelled, self.level, n, rows) for n in ENDS}
-            arrays["ends"] = ends_of(padded)
+        if "edge_label_index" in self.spec.fields:
+            padded = {
+                n: padded_rows(labelled, self.level, n, rows)
+                for n in EDGE_LABEL_COLUMNS
+            }
+            arrays["edge_label_index"] = edge_label_index_of(padded)
         for name, column in self.registered.items():
             arrays[name] = registered_field(columns, column, ids)
         if self.spec.number_edges:
@@ -269,10 +274,10 @@ def padded_rows(
     rows = columns[name][rows_of_graphs(columns, ids, level)]
     if level is Level.GRAPH:
         return rows
-    offset = columns[(Level.NODE if level is Level.MATRIX else level).offset]
+    offset = columns[(Level.NODE if level is Level.ALL_PAIRS else level).offset]
     sizes = offset[ids + 1] - offset[ids]
     real = np.arange(sizes.max()) < sizes[:, None]
-    if level is Level.MATRIX:
+    if level is Level.ALL_PAIRS:
         real = real[:, :, None] & real[:, None]
     filling = column_type(name).filling(rows.dtype)
     padded = np.full((*real.shape, *rows.shape[1:]), filling, rows.dtype)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphormer_plugin.data.columns import (
-    ENDS,
+    EDGE_LABEL_COLUMNS,
     Columns,
     Level,
-    ends_of,
+    edge_label_index_of,
     ranges_of_graphs,
 )
 from graphormer_plugin.data.targets import Kind, TargetSchema
@@ -44,8 +44,10 @@ class Negatives:
             ids: numbers of the graphs in the columns.
             graph_ids: their numbers in the dataset.
         """
-        offset, rows = ranges_of_graphs(columns[Level.PAIR.offset], ids)
-        ends = ends_of({name: columns[name][rows] for name in ENDS})
+        offset, rows = ranges_of_graphs(columns[Level.LINK.offset], ids)
+        ends = edge_label_index_of(
+            {name: columns[name][rows] for name in EDGE_LABEL_COLUMNS}
+        )
         target = columns["target"][rows]
         edge_offset, edge_rows = ranges_of_graphs(columns[Level.EDGE.offset], ids)
         edges = edges_of(columns, edge_rows)
@@ -65,9 +67,9 @@ class Negatives:
             added = np.zeros((len(drawn), 1), target.dtype)
             all_targets.append(np.concatenate([target[part], added]))
         return {
-            Level.PAIR.offset: np.cumsum([0, *map(len, all_ends)]),
+            Level.LINK.offset: np.cumsum([0, *map(len, all_ends)]),
             "target": np.concatenate(all_targets),
-            **dict(zip(ENDS, np.concatenate(all_ends).T)),
+            **dict(zip(EDGE_LABEL_COLUMNS, np.concatenate(all_ends).T)),
         }
 
     def _drawn(
@@ -92,7 +94,7 @@ def negatives_of(
 ) -> Negatives | None:
     """Negatives of links, 0 and 1 of pairs, one of each by default; None for other labels.
     ValueError for a ratio of those."""
-    if targets.level is Level.PAIR and targets.kinds == [Kind.BINARY]:
+    if targets.level is Level.LINK and targets.kinds == [Kind.BINARY]:
         return Negatives(1 if ratio is None else ratio, seed)
     if ratio is not None:
         raise ValueError(
@@ -118,5 +120,5 @@ def links_among_edges(columns: Columns) -> np.ndarray:
         return np.stack([one * nodes[-1] + other, other * nodes[-1] + one])
 
     edges, _ = _numbers(Level.EDGE, edges_of(columns, slice(None)))
-    pairs = _numbers(Level.PAIR, ends_of(columns))
+    pairs = _numbers(Level.LINK, edge_label_index_of(columns))
     return np.isin(pairs[:, columns["target"][:, 0] == 1], edges)

@@ -57,7 +57,7 @@ class GraphChunk:
             None if edges carry nothing.
         target: labels [rows of their level, C]: of graphs float, of others classes (int) or
             numbers (float); None if given later.
-        label_index: int [2, rows of labels], numbers within each graph of the two nodes that a
+        edge_label_index: int [2, rows of labels], numbers within each graph of the two nodes that a
             label of an edge or pair has; None of other labels.
         num_pairs: int [g], labels of pairs; None of other labels.
         row: int [g] row of the source; None if it is the graph's number.
@@ -73,7 +73,7 @@ class GraphChunk:
     edge_index: np.ndarray
     edge_attr: np.ndarray | None = None
     target: np.ndarray | None = None
-    label_index: np.ndarray | None = None
+    edge_label_index: np.ndarray | None = None
     num_pairs: np.ndarray | None = None
     row: np.ndarray | None = None
     node_split: np.ndarray | None = None
@@ -99,17 +99,17 @@ class GraphChunk:
             }
         )
 
-    def with_ends(self, level: Level) -> "GraphChunk":
-        """These graphs with a `label_index`, if they have none: all edges, or at pair level the
-        pairs i < j (our choice)."""
-        if self.label_index is not None:
+    def with_edge_label_index(self, level: Level) -> "GraphChunk":
+        """These graphs with an `edge_label_index`, if they have none: all edges, or at pair level
+        the pairs i < j (our choice)."""
+        if self.edge_label_index is not None:
             return self
         if level is Level.EDGE:
-            return replace(self, label_index=self.edge_index)
+            return replace(self, edge_label_index=self.edge_index)
         sizes = self.num_nodes.astype(np.int64)
         ends = [np.stack(np.triu_indices(size, 1)) for size in sizes.tolist()]
         counts = sizes * (sizes - 1) // 2
-        return replace(self, label_index=np.hstack(ends), num_pairs=counts)
+        return replace(self, edge_label_index=np.hstack(ends), num_pairs=counts)
 
     def arrays(self) -> Columns:
         """All arrays by name; inverse of `from_arrays`."""
@@ -134,7 +134,7 @@ class GraphChunk:
         self._check_ends("edge_index", graphs_of_rows[Level.EDGE], first)
         if self.num_pairs is not None:
             graphs = np.repeat(np.arange(len(self)), self.num_pairs)
-            self._check_ends("label_index", graphs, first)
+            self._check_ends("edge_label_index", graphs, first)
         tables = {"x": self.x, "edge_attr": self.edge_attr}
         for name, values in self.attributes.items():
             tables[name] = values.reshape(len(values), row_width(values))

@@ -43,7 +43,7 @@ class Featuriser(Protocol):
     def mols(self, source: Any) -> list[Any]:
         """RDKit's molecules of a source, atoms in the order of the nodes."""
 
-    def part(self, mol: Any) -> Any:
+    def select_fragment(self, mol: Any) -> Any:
         """The part of a molecule that becomes a graph, atoms in their order; by default all."""
         return mol
 
@@ -51,11 +51,11 @@ class Featuriser(Protocol):
         """Name of a category of a column of nodes."""
         return f"{value} in column {column}"
 
-    def plain(self) -> "Featuriser":
+    def without_canonical_order(self) -> "Featuriser":
         """Its form without canonical order: nodes have the order of the text."""
         return self
 
-    def whole(self) -> "Featuriser":
+    def with_all_fragments(self) -> "Featuriser":
         """Its form that keeps all fragments."""
         return self
 

@@ -8,7 +8,7 @@ import numpy as np
 from cython_ext import bond_dtype, edge_order
 from cython_ext.columns import RING_COLUMNS
 from graphormer_plugin.data.columns import (
-    ENDS,
+    EDGE_LABEL_COLUMNS,
     Columns,
     Level,
     column_type,
@@ -59,10 +59,10 @@ def flat_columns(chunk: GraphChunk, bond: np.ndarray, schema: FeatureSchema) -> 
         if attr is None:
             attr = np.empty((0, schema.num_edge_features))
         columns["edge_attr"] = attr[order].astype(np.float32)
-    if chunk.label_index is not None:
-        columns |= zip(ENDS, chunk.label_index)
+    if chunk.edge_label_index is not None:
+        columns |= zip(EDGE_LABEL_COLUMNS, chunk.edge_label_index)
     if chunk.num_pairs is not None:
-        columns[Level.PAIR.offset] = np.cumsum([0, *chunk.num_pairs], dtype=np.int64)
+        columns[Level.LINK.offset] = np.cumsum([0, *chunk.num_pairs], dtype=np.int64)
     if chunk.node_split is not None:
         columns["node_split"] = chunk.node_split
     for name, values in chunk.attributes.items():

@@ -35,7 +35,7 @@ _OF_EDGES = ("edge_weight", "edge_type")
 
 def label_of(level: Level) -> str:
     """Attribute that has the labels."""
-    return "edge_label" if level is Level.PAIR else "y"
+    return "edge_label" if level is Level.LINK else "y"
 
 
 def edge_kind_of(schema: FeatureSchema) -> str:
@@ -183,7 +183,7 @@ def _arrays(
 ) -> Columns:
     """Arrays of a graph in the shapes of a `GraphChunk`, which checks their values."""
     arrays = {}
-    needed = ["x", "edge_index", *["edge_label_index"] * (level is Level.PAIR)]
+    needed = ["x", "edge_index", *["edge_label_index"] * (level is Level.LINK)]
     needed += [label_of(level)] * with_target
     for name in (*needed, "edge_attr"):
         value = getattr(data, name, None)
@@ -232,12 +232,12 @@ def _arrays(
             _require(name, fits, f"[{rows}, {tail}] of numbers")
             result[column] = arrays[name].astype(np.float64)
     if level is Level.EDGE:
-        result["label_index"] = edge_index
-    elif level is Level.PAIR:
+        result["edge_label_index"] = edge_index
+    elif level is Level.LINK:
         pairs = arrays["edge_label_index"]
         _require("edge_label_index", _are_ends(pairs), "[2, P] integers")
         counts[level] = pairs.shape[1]
-        result |= {"label_index": pairs, "num_pairs": np.array([pairs.shape[1]])}
+        result |= {"edge_label_index": pairs, "num_pairs": np.array([pairs.shape[1]])}
     if with_target:
         y = arrays[label_of(level)]
         label = f"graph {number}: {label_of(level)}"

@@ -212,9 +212,9 @@ class OGBFeaturiser:
         mol = mol_of_smiles(smiles)
         if HEAVY_HYDROGEN.search(smiles):
             mol = without_hydrogens(mol)
-        return self.part(mol)
+        return self.select_fragment(mol)
 
-    def part(self, mol: Any) -> Any:
+    def select_fragment(self, mol: Any) -> Any:
         """See `Featuriser`."""
         return choose_fragment(mol) if self.largest_fragment else mol
 
@@ -224,11 +224,11 @@ class OGBFeaturiser:
         found = _ogb_features().allowable_features[f"possible_{name}_list"][value]
         return f"{name} {found}" if column or found == "misc" else symbol_of(found)
 
-    def plain(self) -> "OGBFeaturiser":
+    def without_canonical_order(self) -> "OGBFeaturiser":
         """See `Featuriser`."""
         return replace(self, canonical=False)
 
-    def whole(self) -> "OGBFeaturiser":
+    def with_all_fragments(self) -> "OGBFeaturiser":
         """See `Featuriser`."""
         return replace(self, largest_fragment=False)
 

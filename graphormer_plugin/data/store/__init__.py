@@ -44,7 +44,13 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.columns import ENDS, Columns, Level, ends_of, rows_of_graphs
+from graphormer_plugin.data.columns import (
+    EDGE_LABEL_COLUMNS,
+    Columns,
+    Level,
+    edge_label_index_of,
+    rows_of_graphs,
+)
 from graphormer_plugin.data.errors import (
     NewerStoreError,
     StoreError,
@@ -167,10 +173,12 @@ class GraphStore:
         """Labels of graphs, or of their nodes, edges or pairs, [n, C]."""
         return np.asarray(self.target[self.label_rows(graph_ids)])
 
-    def label_ends(self, graph_ids: np.ndarray) -> np.ndarray:
+    def edge_label_index(self, graph_ids: np.ndarray) -> np.ndarray:
         """Nodes of the labelled edges or pairs of graphs, int64 [n, 2]."""
         rows = self.label_rows(graph_ids)
-        return ends_of({name: self.columns[name][rows] for name in ENDS})
+        return edge_label_index_of(
+            {name: self.columns[name][rows] for name in EDGE_LABEL_COLUMNS}
+        )
 
     def rows(self, graph_ids: np.ndarray) -> np.ndarray:
         """Rows (from 0) of the source that graphs come from.

@@ -11,7 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.columns import ENDS, Columns, ends_of
+from graphormer_plugin.data.columns import (
+    EDGE_LABEL_COLUMNS,
+    Columns,
+    edge_label_index_of,
+)
 from graphormer_plugin.data.errors import DatasetError, listed
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.graphs.graph_columns import ShardColumns
@@ -126,9 +130,9 @@ class ShardedStore:
         """See `GraphStore`."""
         return self._label_columns(graph_ids, "target")["target"]
 
-    def label_ends(self, graph_ids: np.ndarray) -> np.ndarray:
+    def edge_label_index(self, graph_ids: np.ndarray) -> np.ndarray:
         """See `GraphStore`."""
-        return ends_of(self._label_columns(graph_ids, *ENDS))
+        return edge_label_index_of(self._label_columns(graph_ids, *EDGE_LABEL_COLUMNS))
 
     def _label_columns(self, graph_ids: np.ndarray, *names: str) -> Columns:
         level = self.targets.level

@@ -12,7 +12,13 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from cython_ext import bond_dtype
-from graphormer_plugin.data.columns import ENDS, Columns, Level, as_rows, column_type
+from graphormer_plugin.data.columns import (
+    EDGE_LABEL_COLUMNS,
+    Columns,
+    Level,
+    as_rows,
+    column_type,
+)
 from graphormer_plugin.data.errors import StoreError, counted, named_in_errors
 from graphormer_plugin.data.files import (
     PathName,
@@ -33,7 +39,7 @@ from graphormer_plugin.data.store import (
     MANIFEST,
     fingerprint_of,
 )
-from graphormer_plugin.data.store.parts import Parts
+from graphormer_plugin.data.store.build_chunks import BuildChunks
 from graphormer_plugin.data.store.ranges import BondColumns, Column
 from graphormer_plugin.data.tables.label_warnings import warnings_about
 from graphormer_plugin.data.tables.labels import (
@@ -48,7 +54,7 @@ from graphormer_plugin.data.targets import TargetSchema, target_statistics
 class StoreWriter:
     """Writes a store from chunks of graphs with bounded memory.
 
-    A context manager. Graphs wait as `Parts` in a temporary folder beside ``path``. When all
+    A context manager. Graphs wait as `BuildChunks` in a temporary folder beside ``path``. When all
     are there, `finish` knows their ranges, writes the columns, and renames their folder,
     which replaces an earlier store. Wrong data and a full disk remove the temporary folder. If
     the build is stopped (a kill, Ctrl-C, too little memory), the next build of the same ``key``,
@@ -81,7 +87,7 @@ class StoreWriter:
     def __enter__(self) -> "StoreWriter":
         if self.path.exists() and not (self.path / MANIFEST).exists():
             raise StoreError(f"{self.path} is not a graph store; remove it first")
-        self.parts = Parts(self.folder / "parts", self.key)
+        self.parts = BuildChunks(self.folder / "parts", self.key)
         self._store = self.folder / "store"
         shutil.rmtree(self._store, ignore_errors=True)
         self._store.mkdir(parents=True)
@@ -121,8 +127,8 @@ class StoreWriter:
         measured = {"x": chunk.x, "row": chunk.row}
         measured |= {"edge_attr": attr if real else None} | chunk.attributes
         measured["node_split"] = chunk.node_split
-        if chunk.label_index is not None:
-            measured |= zip(ENDS, chunk.label_index)
+        if chunk.edge_label_index is not None:
+            measured |= zip(EDGE_LABEL_COLUMNS, chunk.edge_label_index)
         if chunk.target is not None and self.level is Level.GRAPH:
             self._labels.append(chunk.target)
         elif chunk.target is not None:
@@ -282,7 +288,7 @@ class StoreWriter:
                 dtype = column.dtype(column_type(name).dtypes)
                 files[name] = self._create(name, dtype, (column.rows, *column.tail))
         last = {"node_offset": 0, "edge_offset": 0}
-        if self.level is Level.PAIR:
+        if self.level is Level.LINK:
             offset = self.level.offset
             files[offset] = self._create(offset, "<i8", (graphs + 1,))
             last[offset] = 0

@@ -44,7 +44,7 @@ def _gain(runs: Sequence[Run], times: np.ndarray) -> float:
             scores(
                 targets, one.predicted.values[valid[rows]], labels, run.labels.deviation
             )
-            for one in (run, run.beside)
+            for one in (run, run.comparison)
         ]
         of_kinds = []
         for kind, metric in main_metrics(targets).items():

@@ -19,7 +19,7 @@ from graphormer_plugin.data.graphs.descriptors import COMPUTED, MORGAN_BITS
 from graphormer_plugin.estimators import MAX_ROWS
 from graphormer_plugin.estimators.domain import domain_file
 from graphormer_plugin.estimators.head import HEAD_FILE
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.molecules import Molecules, read
 from graphormer_plugin.models import check_targets
@@ -104,8 +104,8 @@ class Experiment:
     start: Start | None
     warn: Callable[[str], None] = warnings.warn
     bar: tqdm = field(default_factory=lambda: tqdm(disable=True))
-    searched: Training | None = None
-    chosen: str = ""
+    tuned_training: Training | None = None
+    selected_model: str = ""
     parsed: Molecules | None = None
 
     @property
@@ -121,8 +121,8 @@ class Experiment:
     @cached_property
     def model(self) -> str:
         """Kind of the models: head, trees, finetune or scratch."""
-        if self.chosen or self.settings.model != AUTO:
-            return self.chosen or self.settings.model
+        if self.selected_model or self.settings.model != AUTO:
+            return self.selected_model or self.settings.model
         labels = max((~np.isnan(split.trained)).sum(0).max() for split in self.splits)
         if self.settings.training_flags or self.unfit:
             return FINETUNE
@@ -180,8 +180,6 @@ class Experiment:
                 f"{self.start.path} reads other features than those of OGB, which a head "
                 "needs; give another --start, or --model finetune"
             )
-        if self.trainings():
-            self.metric(0)  # an error for targets of several kinds
         if self.settings.interval == CONFORMAL:
             if not self.table.targets.is_number.all():
                 raise DatasetError(
@@ -201,7 +199,7 @@ class Experiment:
     @property
     def training(self) -> Training:
         """Options of the trainings."""
-        return self.searched or self.settings.training(self.model)
+        return self.tuned_training or self.settings.training(self.model)
 
     def metric(self, run: int) -> str:
         """Metric that selects the checkpoints of a run: the loss if valid lacks a class, so
@@ -260,9 +258,9 @@ class Experiment:
         )
 
     @cached_property
-    def facts(self) -> MoleculeFacts:
+    def facts(self) -> MoleculeDescription:
         """Facts of all molecules."""
-        return MoleculeFacts.of(self.molecules.described, parents=True)
+        return MoleculeDescription.of(self.molecules.descriptor_mols, parents=True)
 
     @cached_property
     def features(self) -> dict[str, np.ndarray]:

@@ -69,7 +69,7 @@ def fit_all(experiment: Experiment) -> tuple[list[Run], Experiment]:
         experiment.cost(kind) * len(experiment.model_runs(kind)) for kind in kinds
     )
     if experiment.settings.trials:
-        experiment = replace(experiment, searched=search(experiment))
+        experiment = replace(experiment, tuned_training=search(experiment))
     comments = []
     if experiment.model in FITTED:
         comments = ["Heads (head.npz) are fitted by graphormer-train itself."]
@@ -86,10 +86,10 @@ def fit_run(experiment: Experiment, number: int) -> Run:
     rows = table.without_copies(experiment.splits[number].fitted)
     mean = mean_labels(table.targets.output_labels(table.labels[rows]))
     run = fit_models(experiment, number, experiment.model)
-    beside = None
+    comparison = None
     if experiment.model != TREES:
-        beside = fit_models(experiment, number, TREES)
-    return replace(run, mean=mean, beside=beside)
+        comparison = fit_models(experiment, number, TREES)
+    return replace(run, mean=mean, comparison=comparison)
 
 
 def choose(runs: list[Run], experiment: Experiment) -> tuple[list[Run], Experiment]:
@@ -103,10 +103,12 @@ def choose(runs: list[Run], experiment: Experiment) -> tuple[list[Run], Experime
     if not trees_are_better(runs, settings.seed):
         return runs, experiment
     swapped = [
-        replace(run.beside, mean=run.mean, beside=replace(run, beside=None))
+        replace(run.comparison, mean=run.mean, comparison=replace(run, comparison=None))
         for run in runs
     ]
-    return swapped, replace(experiment, chosen=TREES, parsed=experiment.molecules)
+    return swapped, replace(
+        experiment, selected_model=TREES, parsed=experiment.molecules
+    )
 
 
 def fit_models(experiment: Experiment, number: int, model: str) -> Run:

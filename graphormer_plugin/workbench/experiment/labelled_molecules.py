@@ -290,7 +290,7 @@ def parse_molecules(
     names = ["identity", "constitution", "parent", "bare", "nearest"]
     parsed: dict[str, list] = {name: [] for name in names + ["scaffold"] * scaffold}
     failures: list[tuple[int | str, str, str]] = []
-    parser = settings.featuriser.plain().row_parser(scaffold)
+    parser = settings.featuriser.without_canonical_order().row_parser(scaffold)
     for piece in featurise(
         read.source.smiles,
         LimitedParser(parser, settings.max_atoms),

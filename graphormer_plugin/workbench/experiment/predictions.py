@@ -47,7 +47,7 @@ class Run:
     predicted: Prediction
     checkpoints: Sequence[str]
     mean: np.ndarray | None = None
-    beside: "Run | None" = None
+    comparison: "Run | None" = None
     raw_std: np.ndarray | None = None
     model: str = HEAD
 
@@ -170,11 +170,11 @@ def write_predictions(
             interval = conformal_interval(run, coverage)
             shown = {"layout": COMPARED, "logs": logs, "interval": interval}
             columns = prediction_columns(targets, values, std, in_domain, **shown)
-            if split == "test" and run.beside is not None:
-                values = run.beside.predicted.values[rows]
+            if split == "test" and run.comparison is not None:
+                values = run.comparison.predicted.values[rows]
                 values = from_log(Prediction(values), log_outputs).values
                 columns += [
-                    column._replace(name=f"{name}_{run.beside.model}")
+                    column._replace(name=f"{name}_{run.comparison.model}")
                     for name, column in zip(
                         targets.names, prediction_columns(targets, values)
                     )

@@ -74,8 +74,8 @@ def _baselines(table: LabelledMolecules, run: Run) -> dict[str, np.ndarray]:
     """Predictions [n, C] of the mean, and of the model beside if there is one."""
     constant = MEAN if table.targets.is_number.any() else MAJORITY
     values = {constant: np.broadcast_to(run.mean, run.predicted.values.shape)}
-    if run.beside is not None:
-        values[TITLES[run.beside.model]] = run.beside.predicted.values
+    if run.comparison is not None:
+        values[TITLES[run.comparison.model]] = run.comparison.predicted.values
     return values
 
 

@@ -62,7 +62,7 @@ def search(experiment: Experiment) -> Training:
 
     def _objective(trial) -> float:
         name = f"trial{done + 1}"
-        tried = dataclasses.replace(experiment, searched=_options(trial))
+        tried = dataclasses.replace(experiment, tuned_training=_options(trial))
         line = fairseq_arguments(tried, ModelRun(0, experiment.model))
         line["save_dir"] = f"{TRIALS_FOLDER}/{name}"
         values: list[float] = []

@@ -151,7 +151,9 @@ def labelled_splits(
         if table.given_split is not None:
             advice = f"mark labelled rows with the word {name}, or give another --split"
         if settings.test_file:
-            advice = "add labels to " + settings.part_files.get(name, settings.table)
+            advice = "add labels to " + settings.prediction_chunks.get(
+                name, settings.table
+            )
             if not settings.valid_file and name != "test" and table.split != "random":
                 advice += ", or give --split random"
         where = f"in split {name} of --split {table.split}"

@@ -48,7 +48,7 @@ def contributions(
     rests = [without(mol, atoms) for _, atoms in parts]
     # Equal rests are predicted once. A rest may be several fragments, which all count.
     smiles = [molecules.texts[0], *sorted({*rests} - {""})]
-    featuriser = molecules.featuriser.whole()
+    featuriser = molecules.featuriser.with_all_fragments()
     schemas = [member.schema for member in predictor.members]
     read, _ = read_rows(RowReader(featuriser, schemas, mol.GetNumAtoms()), smiles)
     numbers = predictor.typical_extra if extra is None else extra

@@ -13,14 +13,14 @@ from graphormer_plugin.estimators import MAX_ROWS
 from graphormer_plugin.estimators.domain import Domain
 from graphormer_plugin.estimators.head import SCORES, Head
 from graphormer_plugin.estimators.kernels import KERNELS, Floats
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
-from graphormer_plugin.workbench.fitting.copies import measurements
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.workbench.fitting.gaussian_processes import GaussianProcesses
 from graphormer_plugin.workbench.fitting.marginal_likelihood import (
     LENGTH,
     NOISE,
     WEIGHT,
 )
+from graphormer_plugin.workbench.fitting.replicates import merge_replicates
 from graphormer_plugin.workbench.fitting.solver import sample
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ BLOCKS = ("vectors", "fingerprint", "descriptors")  # and extra, where it is giv
 
 def fit_on_features(
     raw: dict[str, NDArray],
-    facts: MoleculeFacts,
+    facts: MoleculeDescription,
     labels: Floats,
     schema: TargetSchema,
     digest: str = "",
@@ -53,7 +53,7 @@ def fit_on_features(
     over the spread. A label of weight w has 1 / w of the noise's variance. A label that is
     a bound gets a pseudo-label with a noise of its own, see `pseudo_labels`.
 
-    Rows of a molecule with equal features are one molecule of the head, see `measurements`;
+    Rows of a molecule with equal features are one molecule of the head, see `merge_replicates`;
     its stereoisomers, tautomers, salts and ions are left out of predictions with it.
 
     Two classes with a rare class, and several targets of two classes, have fixed
@@ -89,7 +89,7 @@ def fit_on_features(
     bounds = bounds[:, schema.target_of_output]
     weights = None if weights is None else weights[:, schema.target_of_output]
     raw = {name: raw[name] for name in {*blocks, "vectors"}}
-    measured = measurements(raw, facts.parent, labels, weights, bounds)
+    measured = merge_replicates(raw, facts.parent, labels, weights, bounds)
     raw = {name: values[measured.rows] for name, values in raw.items()}
     facts = facts[measured.rows]
     labelled = ~np.isnan(measured.labels)

@@ -21,7 +21,7 @@ from graphormer_plugin.estimators.domain import (
 )
 from graphormer_plugin.estimators.head import Head
 from graphormer_plugin.estimators.kernels import Floats, as_mol, raw_features
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.extra_columns import extra_values
 from graphormer_plugin.inference.loading import load
@@ -100,16 +100,16 @@ def fit_head(
     weights = None if weights is None else weights[sampled]
     predictor = predictor or load(checkpoint, head=None, domain=False)
     molecules = predictor.read(smiles)
-    layers = predictor.member.own_layers() if layers is None else layers
+    layers = predictor.member.default_layers() if layers is None else layers
     vectors = predictor.embed(molecules, layers, batch_size=batch_size)
     raw = {
-        block: raw_features(block, vectors, molecules.described, columns[sampled])
+        block: raw_features(block, vectors, molecules.descriptor_mols, columns[sampled])
         for block in sorted({*blocks, "vectors"})
     }
     digest = weights_digest(read_checkpoint(checkpoint).weights)
     head = fit_on_features(
         raw,
-        MoleculeFacts.of(molecules.described, parents=True),
+        MoleculeDescription.of(molecules.descriptor_mols, parents=True),
         labels,
         schema,
         digest,
@@ -145,7 +145,9 @@ def save_training_domain(
     molecules = predictor.read([texts[row] for row in rows])
     vectors = predictor.embed(molecules, layers=1)  # predictions have the same
     labelled = None if labelled is None else labelled[rows]
-    domain = Domain.of(vectors, MoleculeFacts.of(molecules.described), labelled)
+    domain = Domain.of(
+        vectors, MoleculeDescription.of(molecules.descriptor_mols), labelled
+    )
     if len(rows) < len(texts):
         mols = map(as_mol, smiles_of(texts, predictor.featuriser))
         domain.molecules = np.unique(np.array([*map(identity_of, mols)], np.uint64))

@@ -15,7 +15,7 @@ from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators import MAX_ROWS
 from graphormer_plugin.estimators.domain import Domain, ranges_of
 from graphormer_plugin.estimators.kernels import Floats
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.trees import (
     LEAVES,
     SPLIT,
@@ -41,7 +41,7 @@ OPTIONS = {
 
 def fit_trees(
     raw: dict[str, NDArray],
-    facts: MoleculeFacts,
+    facts: MoleculeDescription,
     labels: Floats,
     schema: TargetSchema,
     digest: str = "",

@@ -8,12 +8,12 @@ from scipy.linalg import cho_solve, cholesky, lapack
 
 from graphormer_plugin.estimators.head import FirstStage
 from graphormer_plugin.estimators.kernels import KERNELS, Floats, Reference
-from graphormer_plugin.workbench.fitting.copies import left_out_covariance
 from graphormer_plugin.workbench.fitting.marginal_likelihood import (
     JITTER,
     Hyperparameters,
     median_root,
 )
+from graphormer_plugin.workbench.fitting.replicates import left_out_covariance
 from graphormer_plugin.workbench.fitting.solver import Solver, between, sample
 
 RARE = 0.2  # a class of a smaller share is rare

@@ -15,7 +15,6 @@ from graphormer_plugin.estimators.kernels import Floats, Reference, weighted_sum
 from graphormer_plugin.workbench.fitting import marginal_likelihood
 from graphormer_plugin.workbench.fitting.bounds import pseudo_labels, size_beyond
 from graphormer_plugin.workbench.fitting.calibration import KNOTS, spread_curves
-from graphormer_plugin.workbench.fitting.copies import Measurements
 from graphormer_plugin.workbench.fitting.fixed_kernels import (
     balanced,
     first_stage,
@@ -24,6 +23,7 @@ from graphormer_plugin.workbench.fitting.fixed_kernels import (
     with_scores,
 )
 from graphormer_plugin.workbench.fitting.marginal_likelihood import Hyperparameters
+from graphormer_plugin.workbench.fitting.replicates import Measurements
 from graphormer_plugin.workbench.fitting.solver import Solver, between, sample
 
 HYPER_ROWS = 1000  # molecules that the hyper-parameters of a target are fitted to
@@ -269,7 +269,7 @@ class GaussianProcesses:
             "spread_rows": solver.spread_rows,
             "spread_factor": solver.spread_factor,
             "spread_of_target": spread_of_target,
-            "curve_at": curves[0],
+            "spread_knots": curves[0],
             "curve": curves[1],
         }
 

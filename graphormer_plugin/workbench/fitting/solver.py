@@ -11,11 +11,11 @@ from scipy.sparse import csr_array
 
 from graphormer_plugin.estimators.head import QUERY_ROWS
 from graphormer_plugin.estimators.kernels import Floats, Reference, weighted_sum
-from graphormer_plugin.workbench.fitting.copies import left_out_covariance
 from graphormer_plugin.workbench.fitting.marginal_likelihood import (
     JITTER,
     Hyperparameters,
 )
+from graphormer_plugin.workbench.fitting.replicates import left_out_covariance
 
 SPREAD_ROWS = 1500  # with more labels, a sample of that size gives the variance
 HELD_OUT = 500  # molecules of the sample that are left out in turn, to calibrate with

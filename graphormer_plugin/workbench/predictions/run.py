@@ -37,7 +37,7 @@ from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.loading import head_file, load, usable_device
 from graphormer_plugin.inference.model_folder import ModelFolder
 from graphormer_plugin.inference.molecules import read_rows
-from graphormer_plugin.workbench.predictions.part_files import PartFiles
+from graphormer_plugin.workbench.predictions.prediction_chunks import PredictionChunks
 from graphormer_plugin.workbench.predictions.score_predictions import TableScores
 from graphormer_plugin.workbench.predictions.table_run import (
     BARE,
@@ -140,7 +140,7 @@ def predict_table(
         if count == 0:
             raise ValueError(f"{table.path}: {table.no_rows}")
         rows = RowRange(*shard.rows(count), max(BLOCK_ROWS, 4 * settings.batch_size))
-        parts = PartFiles(outputs, options.digest(models, table, rows))
+        parts = PredictionChunks(outputs, options.digest(models, table, rows))
         if (summary := parts.finished()) is not None:
             lines.result(f"{outputs[0]} is finished\n{summary}")
             parts.remove()
@@ -162,7 +162,7 @@ def predict_table(
 def _write_parts(
     run: TableRun,
     rows: RowRange,
-    parts: PartFiles,
+    parts: PredictionChunks,
     scores: TableScores,
     options: RunOptions,
     settings: RunSettings,
@@ -261,7 +261,7 @@ def _table_run(
     predictor = load(models, options.user_data_dir, options.head).to(device)
     layers = None
     if options.embeddings:
-        layers = options.layers or predictor.member.own_layers(options.fingerprint)
+        layers = options.layers or predictor.member.default_layers(options.fingerprint)
     if options.dtype == "bf16":
         predictor.bfloat16()
     extra = [name for name in predictor.extra_columns if name in table.places]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from numpy.typing import NDArray
 
-from graphormer_plugin.data.columns import FORCES, OF_ENDS, Level
+from graphormer_plugin.data.columns import FORCES, LINK_LEVELS, Level
 from graphormer_plugin.estimators.prediction import antilog
 from graphormer_plugin.inference.prediction_columns import (
     Layout,
@@ -39,7 +39,7 @@ def forces_column(forces: Iterable[NDArray]) -> OutputColumn:
 
 def parts_column(level: Level, parts: Iterable[NDArray]) -> OutputColumn:
     """Predictions of `Predictor.predicted_parts` of each molecule, as lists in JSON."""
-    atoms = 2 if level in OF_ENDS else 0
+    atoms = 2 if level in LINK_LEVELS else 0
     cells = [
         json.dumps(
             [

@@ -16,7 +16,7 @@ from graphormer_plugin.data.graphs.sources import Source
 from graphormer_plugin.data.tables.cells import number_in
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.estimators.domain import outside_domain
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.inference.predictor import Predictor
@@ -181,11 +181,11 @@ class TableRun:
             columns = self.answers.columns(answer)
             cells[rows] = np.array([c.cells for c in columns], object).T
             if prediction.in_domain is not None:
-                mols = list(itertools.compress(molecules.described, is_predicted))
+                mols = list(itertools.compress(molecules.descriptor_mols, is_predicted))
                 domains = self.predictor.domains
                 outside = outside_domain(
                     domains,
-                    MoleculeFacts.of(mols),
+                    MoleculeDescription.of(mols),
                     prediction.in_domain,
                     self.predictor.extra_columns,
                     extra[rows],

@@ -3,7 +3,7 @@
 import numpy as np
 
 from graphormer_plugin.data.batches.negatives import Negatives, links_among_edges
-from graphormer_plugin.data.columns import ENDS, ends_of
+from graphormer_plugin.data.columns import EDGE_LABEL_COLUMNS, edge_label_index_of
 
 
 def columns(sizes, pairs, edges=None):
@@ -16,7 +16,7 @@ def columns(sizes, pairs, edges=None):
         "edge_offset": np.cumsum([0, *map(len, edges)]),
         **dict(zip(("edge_src", "edge_dst"), joined.T.astype(np.uint8))),
         "pair_offset": np.cumsum([0, *map(len, pairs)]),
-        **dict(zip(ENDS, table.T[:2].astype(np.uint8))),
+        **dict(zip(EDGE_LABEL_COLUMNS, table.T[:2].astype(np.uint8))),
         "target": table[:, 2:].astype(np.float32),
     }
 
@@ -26,7 +26,9 @@ def added(negatives, labelled, ids, epoch=0, first=0):
     ids = np.array(ids)
     found = negatives.added(labelled, ids, first + ids, epoch)
     cut = found["pair_offset"][1:-1]
-    ends, target = np.split(ends_of(found), cut), np.split(found["target"][:, 0], cut)
+    ends, target = np.split(edge_label_index_of(found), cut), np.split(
+        found["target"][:, 0], cut
+    )
     return [(e.tolist(), t.tolist()) for e, t in zip(ends, target, strict=True)]
 
 

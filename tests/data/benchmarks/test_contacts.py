@@ -71,7 +71,7 @@ def test_a_table(tmp_path, caplog):
     pairs = contacts_of(mol, embedded_positions(mol))
     assert len(store) == 10 and pairs.shape[1]
     for graph in range(10):
-        assert store.label_ends(np.array([graph])).tolist() == pairs.T.tolist()
+        assert store.edge_label_index(np.array([graph])).tolist() == pairs.T.tolist()
     assert (store.target == 1).all()
 
 

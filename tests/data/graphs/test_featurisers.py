@@ -62,10 +62,12 @@ def test_graphs_and_molecules_of_a_text(name):
 )
 def test_forms(name, plain, whole):
     featuriser = featuriser_named(name)
-    assert featuriser.plain() == featuriser_named(plain)
-    assert featuriser.whole() == featuriser_named(whole)
+    assert featuriser.without_canonical_order() == featuriser_named(plain)
+    assert featuriser.with_all_fragments() == featuriser_named(whole)
     mol = Chem.MolFromSmiles(SALT)
-    assert featuriser.part(mol).GetNumAtoms() == 7 - (name != whole and "zinc" != name)
+    assert featuriser.select_fragment(mol).GetNumAtoms() == 7 - (
+        name != whole and "zinc" != name
+    )
 
 
 def test_unknown_names():

@@ -89,7 +89,12 @@ def test_shards_are_the_whole(folder, whole, shards):
     assert found.fingerprint == opened(folder, shards).fingerprint
 
 
-OTHERS = {"ends", "pos", "edge_attr", "graph_features"}  # molecules have none
+OTHERS = {
+    "edge_label_index",
+    "pos",
+    "edge_attr",
+    "graph_features",
+}  # molecules have none
 
 
 def test_batches_are_those_of_one_store(folder, whole, shards):

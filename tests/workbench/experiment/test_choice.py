@@ -36,7 +36,7 @@ def runs_of(kind, errors, count=1):
             head, trees = (np.exp(x) / np.exp(x).sum(1)[:, None] for x in (head, trees))
         split = SplitLabels(table, SPLIT)
         beside = Run(split, Prediction(trees), ["b.pt"], model="trees")
-        runs.append(Run(split, Prediction(head), ["a.pt"], beside=beside))
+        runs.append(Run(split, Prediction(head), ["a.pt"], comparison=beside))
     return runs
 
 
@@ -56,7 +56,7 @@ def test_each_kind_has_its_own_metric():
     head = np.where(np.arange(180)[:, None] % 2, exact, exact[:, [1, 2, 0, 3]])
     split = SplitLabels(table, SPLIT)
     beside = Run(split, Prediction(exact * [1, 1, 1, 0.4]), [])
-    assert trees_are_better([Run(split, Prediction(head), [], beside=beside)], 1)
+    assert trees_are_better([Run(split, Prediction(head), [], comparison=beside)], 1)
 
 
 def test_runs_count_together():
@@ -95,7 +95,11 @@ def test_what_is_chosen_has_the_other_beside():
     table = runs[0].labels.table
     asked = experiment_of(table, split)
     (run,), experiment = choose(runs, asked)
-    assert (run.model, run.beside.model, experiment.model) == ("trees", "head", "trees")
+    assert (run.model, run.comparison.model, experiment.model) == (
+        "trees",
+        "head",
+        "trees",
+    )
     assert [one.save_dir for one in experiment.model_runs()] == ["replicate1/trees1"]
     for options in ({"model": "head"}, {"interval": "conformal"}, {"epochs": 1}):
         asked = experiment_of(table, split, **options)

@@ -33,7 +33,7 @@ def line(model=FINETUNE, targets=None, settings=None, **trial):
     experiment = experiment_of(table, [SPLIT], model=model, **(settings or {}))
     searched = dataclasses.replace(TRAININGS[model], epochs=10, **trial)
     start = None if model == SCRATCH else experiment.start
-    experiment = dataclasses.replace(experiment, searched=searched, start=start)
+    experiment = dataclasses.replace(experiment, tuned_training=searched, start=start)
     return fairseq_arguments(experiment, ModelRun(0, model))
 
 

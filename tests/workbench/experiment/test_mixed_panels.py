@@ -12,7 +12,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.head import read_head
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.prediction import Prediction
 from graphormer_plugin.inference.loading import ensemble
 from graphormer_plugin.inference.model_folder import ModelFolder, read_folder
@@ -57,7 +57,7 @@ def panel(rng):
 
 def test_trees_are_those_of_each_target_alone(panel, rng):
     smiles, raw, y = panel
-    facts = MoleculeFacts.of(smiles, parents=True)
+    facts = MoleculeDescription.of(smiles, parents=True)
     weights = rng.uniform(0.5, 2, y.shape)
 
     def predicted(targets):
@@ -198,7 +198,7 @@ def test_an_ensemble_converts_the_outputs_of_logarithms(run, tmp_path):
     schema = SCHEMA.changed(name=["size", "log10 logp", "active"])
     values = run.predicted.values
     facts = {"extra_columns": [], "max_atoms": 9, "targets": schema, "schema": OGB}
-    facts |= {"featuriser": OGBFeaturiser()}
+    facts |= {"featuriser": OGBFeaturiser(), "head": None}
     member = SimpleNamespace(**facts, estimate=lambda *_: Prediction(values[-1:]))
     both = ensemble([member] * 2, ModelFolder([], log_targets=["log10 logp"]))
     expected = np.where(np.arange(5) == 3, 10**values, values)

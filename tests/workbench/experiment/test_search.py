@@ -20,7 +20,7 @@ BASE = TRAININGS[FINETUNE]
 def search(tmp_path, monkeypatch):
     """Function: search with a training that has the metric of a function. Its attributes
     are the options that were tried, and the warnings."""
-    arguments = lambda tried, member: {"trial": tried.searched}  # noqa: E731
+    arguments = lambda tried, member: {"trial": tried.tuned_training}  # noqa: E731
     monkeypatch.setattr(searching, "fairseq_arguments", arguments)
 
     def search(trials, values_of, rises=False, start=True, **options):

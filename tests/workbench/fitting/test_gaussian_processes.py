@@ -163,7 +163,9 @@ def test_naive_twin(rng, blocks, count):
         std = np.sqrt(variance + head.numbers["noise"][target])
         factors = [
             np.interp(x, at[target], curve[target])
-            for x, at, curve in zip((mean, std), head.curve_at, head.curve, strict=True)
+            for x, at, curve in zip(
+                (mean, std), head.spread_knots, head.curve, strict=True
+            )
         ]
         assert np.ptp(factors) > 0.01
         std *= np.prod(factors, 0)
@@ -204,7 +206,9 @@ def test_leave_one_out(rng):
         solved = np.linalg.solve(matrix[np.ix_(kept, kept)], matrix[kept, left])
         variance = matrix[left, left] - solved @ matrix[kept, left]
         value, std = (solved @ standard[kept])[0], np.sqrt(variance)
-        curves = zip((value, std), head.curve_at[:, 0], head.curve[:, 0], strict=True)
+        curves = zip(
+            (value, std), head.spread_knots[:, 0], head.curve[:, 0], strict=True
+        )
         calibrated = std * np.prod([np.interp(*curve) for curve in curves])
         scores.append((standard[left] - value) / calibrated)
     expected = np.sqrt(np.mean(np.square(scores)))
@@ -238,4 +242,4 @@ def test_weights(rng):
         usual.append(matrix[left, left] - matrix[left, rest] @ solved)
     usual = np.sqrt(np.add(usual, head.numbers["noise"][0]))
     at = np.quantile(usual, np.linspace(0, 1, calibration.KNOTS))
-    np.testing.assert_allclose(head.curve_at[1, 0], at, rtol=1e-6)
+    np.testing.assert_allclose(head.spread_knots[1, 0], at, rtol=1e-6)

@@ -73,7 +73,7 @@ FIELDS: dict[str, Field] = {
     "edge_bond": Field("[E]", "uint8|uint16", None, "bond type of each edge, from 1"),
     "edge_attr": Field("[E, F]", "float64", None, "real features of each edge"),
     # The nodes of each labelled edge or pair, P the most in a graph.
-    "ends": Field("[B, P, 2]", "int64", "0", "nodes of what has a label"),
+    "edge_label_index": Field("[B, P, 2]", "int64", "0", "nodes of what has a label"),
     # Standardised, 0 where missing (FeatureSchema.scale_graph_features).
     "graph_features": Field("[B, K]", "float64", None, "numbers of each graph"),
     "node_graph": Field("[sum N]", "int64", None, "position in the batch of its graph"),

@@ -43,7 +43,7 @@ Function = Callable[[SimpleNamespace], Any]
 _SHAPES = {
     Level.GRAPH: "[B, ...]",
     Level.NODE: "[B, N, ...]",
-    Level.MATRIX: "[B, N, N, ...]",
+    Level.ALL_PAIRS: "[B, N, N, ...]",
     Level.SET: "[M, ...]",
 }
 _LEVELS = dict(zip(("graph", "node", "pair", "edge"), _SHAPES))
@@ -98,7 +98,7 @@ def register_field(
         columns = [column]
         padding = None if level is Level.SET else "0"
         FIELDS[name] = Field(_SHAPES[level], "float32", padding, meaning, column)
-        if level in (Level.MATRIX, Level.SET):
+        if level in (Level.ALL_PAIRS, Level.SET):
             columns.append(offset_of(column, level))
         if level is Level.SET:
             columns.append(f"{column}.ends")
@@ -182,7 +182,7 @@ def _compute(
         rows = np.concatenate(numbers)
         offset = np.cumsum([0, *map(len, ends)], dtype=np.int64)
     computed = {column: rows}
-    if level in (Level.MATRIX, Level.SET):
+    if level in (Level.ALL_PAIRS, Level.SET):
         computed[offset_of(column, level)] = offset
     if brings:
         computed[f"{column}.ends"] = np.concatenate(ends)

@@ -16,7 +16,7 @@ PART_PIECES = 64  # pieces of a part: some seconds of work
 PART_BYTES = 1 << 26  # after which a part of fewer pieces ends
 
 
-class Parts:
+class BuildChunks:
     """Consecutive rows of a source in a folder of files, each of which is written whole.
 
     The ``key`` names everything that the parts depend on. Parts of another key are removed;

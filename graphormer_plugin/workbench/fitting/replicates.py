@@ -43,7 +43,7 @@ class Measurements:
     conditions: NDArray[np.int64]
 
 
-def measurements(
+def merge_replicates(
     raw: dict[str, NDArray],
     keys: NDArray[np.uint64],
     labels: Floats,

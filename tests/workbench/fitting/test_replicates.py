@@ -5,11 +5,14 @@ import pytest
 from scipy.stats import norm
 
 from graphormer_plugin.data.targets import TargetSchema
-from graphormer_plugin.estimators.molecule_facts import MoleculeFacts
+from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.workbench.fitting import marginal_likelihood
-from graphormer_plugin.workbench.fitting.copies import left_out_covariance, measurements
 from graphormer_plugin.workbench.fitting.fit import fit_on_features
 from graphormer_plugin.workbench.fitting.gaussian_processes import GaussianProcesses
+from graphormer_plugin.workbench.fitting.replicates import (
+    left_out_covariance,
+    merge_replicates,
+)
 from support.heads import WIDTH, features, fitted, labels, molecules, predictions_of
 
 COUNT = 40
@@ -60,7 +63,7 @@ def test_a_copy_changes_nothing(rng, kind):
         of_rows = {name: values[rows] for name, values in extras.items()}
         features_of = {name: values[rows] for name, values in raw.items()}
         of_rows["blocks"] = [*raw]
-        facts = MoleculeFacts.of(texts, parents=True)
+        facts = MoleculeDescription.of(texts, parents=True)
         head = fit_on_features(features_of, facts, y[rows], schema, **of_rows)
         assert len(head) == COUNT
         found.append(predictions_of(head, *new))
@@ -86,7 +89,7 @@ def test_rows_of_a_molecule_become_one(values, signs, expected):
     """A repeated label counts once; labels that differ have a mean and a variance."""
     raw = {"vectors": np.ones((4, 2), np.float32)}
     y, bounds = np.array([[*values, 0.0]]).T, np.array([[*signs, 0]], np.int8).T
-    found = measurements(raw, np.array([7, 7, 7, 2]), y, None, bounds)
+    found = merge_replicates(raw, np.array([7, 7, 7, 2]), y, None, bounds)
     assert found.rows.tolist() == [0, 3] and found.molecules.tolist() == [0, 1]
     columns = found.labels, found.weights, found.counts, found.spread, found.bounds
     for column, value in zip(columns, expected, strict=True):
@@ -98,11 +101,11 @@ def test_rows_with_other_features_stay():
     raw = {"vectors": np.array([[0, 0], [0, 1e-6], [0, 1], [1, 1]], np.float32)}
     raw["extra"] = np.array([[np.nan], [np.nan], [np.nan], [np.nan]])
     y, bounds = np.zeros((4, 1)), np.zeros((4, 1), np.int8)
-    found = measurements(raw, np.zeros(4, int), y, None, bounds)
+    found = merge_replicates(raw, np.zeros(4, int), y, None, bounds)
     assert found.rows.tolist() == [0, 2, 3]
     assert found.molecules.tolist() == found.conditions.tolist() == [0, 0, 0]
     raw["extra"][1] = 7
-    found = measurements(raw, np.zeros(4, int), y, None, bounds)
+    found = merge_replicates(raw, np.zeros(4, int), y, None, bounds)
     assert found.rows.tolist() == [0, 1, 2, 3]
     assert found.molecules.tolist() == [0, 0, 0, 0]
     assert found.conditions.tolist() == [0, 1, 0, 0]
@@ -113,7 +116,7 @@ def test_which_rows_are_of_one_molecule():
     texts = ["C[C@H](O)F", "C[C@@H](O)F", "CC(O)F", "F/C=C/F", "F/C=C\\F"]
     texts += ["O=c1cc[nH]cc1", "Oc1ccncc1", "CN", "CN.Cl", "CCN"]
     texts += ["C[NH3+]", "CN.O", "[13CH3]N", "[2H]C([2H])([2H])N", "O=C1C=C[N-]C=C1"]
-    facts = MoleculeFacts.of(texts, parents=True)
+    facts = MoleculeDescription.of(texts, parents=True)
     *_, found = np.unique(facts.parent, return_inverse=True)
     same = [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 3, 3, 3, 3, 2]
     assert np.array_equal(found[:, None] == found, np.equal.outer(same, same))
@@ -175,7 +178,7 @@ def test_a_label_that_stereoisomers_repeat_counts_once(rng, kind):
     for isomers in (1, 2):
         vectors = np.concatenate([raw["vectors"], near][:isomers], dtype="f4")
         of_rows = {name: np.tile(x, (isomers, 1)) for name, x in extras.items()}
-        facts = MoleculeFacts.of(smiles * isomers, parents=True)
+        facts = MoleculeDescription.of(smiles * isomers, parents=True)
         rows = facts, np.tile(y, (isomers, 1)), schema
         of_rows["blocks"] = ["vectors"]
         head = fit_on_features({"vectors": vectors}, *rows, **of_rows)
@@ -249,11 +252,11 @@ def test_a_repeated_label_counts_once_for_the_hyper_parameters(rng, monkeypatch)
     y, bounds = np.tile(rng.normal(size=(6, 1)), (2, 1)), np.zeros((12, 1), np.int8)
     y[11] += 1
     bounds[2] = 1
-    molecules = MoleculeFacts.of(smiles, parents=True).parent
+    molecules = MoleculeDescription.of(smiles, parents=True).parent
 
     def rows_of(raw):
         blocks = [*raw]
-        measured = measurements(raw, molecules, y, None, bounds)
+        measured = merge_replicates(raw, molecules, y, None, bounds)
         process = GaussianProcesses(TargetSchema.of(["y"]), raw, blocks, measured, rng)
         process._fitted_kernel([0], 12)
         return seen.pop()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.files import write_csv
-from graphormer_plugin.workbench.predictions.part_files import PartFiles
+from graphormer_plugin.workbench.predictions.prediction_chunks import PredictionChunks
 from graphormer_plugin.workbench.predictions.table_run import PredictedRows
 
 
@@ -17,7 +17,7 @@ from graphormer_plugin.workbench.predictions.table_run import PredictedRows
 def parts(tmp_path):
     """Function: a run of this key that writes a table and vectors."""
     outputs = [tmp_path / "out.csv", tmp_path / "v.npy"]
-    return lambda key="key": PartFiles(outputs, key)
+    return lambda key="key": PredictionChunks(outputs, key)
 
 
 def part(*names):
@@ -60,7 +60,7 @@ def test_only_a_run_of_the_same_key_goes_on(parts, tmp_path):
     assert other.others() == [parts().folder]
     finish(other)
     assert (tmp_path / "out.csv").read_text() == "2\n"
-    assert [*PartFiles([tmp_path / "new.csv"], "key").others()] == []
+    assert [*PredictionChunks([tmp_path / "new.csv"], "key").others()] == []
 
 
 @pytest.mark.parametrize("name", ["out.csv", "v.npy"])

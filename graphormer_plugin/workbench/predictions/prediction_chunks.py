@@ -22,7 +22,7 @@ from graphormer_plugin.data.files import (
 from graphormer_plugin.workbench.predictions.table_run import PredictedRows
 
 
-class PartFiles:
+class PredictionChunks:
     """Finished parts of a run, in a folder beside the files that it writes.
 
     The same run, started again after a kill, reads the parts that are done. The name of

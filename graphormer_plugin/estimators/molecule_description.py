@@ -13,7 +13,7 @@ from graphormer_plugin.estimators.kernels import as_mol
 
 
 @dataclass
-class MoleculeFacts:
+class MoleculeDescription:
     """Facts of n molecules. RDKit's molecule of a peptide takes a thousand times as much memory.
 
     Attributes:
@@ -31,7 +31,7 @@ class MoleculeFacts:
     @classmethod
     def of(
         cls, molecules: Sequence[str | Chem.Mol], parents: bool = False
-    ) -> "MoleculeFacts":
+    ) -> "MoleculeDescription":
         """Facts of SMILES or RDKit's molecules, with or without `parent`."""
         identity, parent = np.zeros((2, len(molecules)), np.uint64)
         elements = np.zeros((len(molecules), NUM_ELEMENTS), np.bool_)
@@ -48,6 +48,6 @@ class MoleculeFacts:
     def __len__(self) -> int:
         return len(self.atoms)
 
-    def __getitem__(self, rows: ArrayLike) -> "MoleculeFacts":
+    def __getitem__(self, rows: ArrayLike) -> "MoleculeDescription":
         columns = vars(self).values()
-        return MoleculeFacts(*(None if x is None else x[rows] for x in columns))
+        return MoleculeDescription(*(None if x is None else x[rows] for x in columns))

@@ -9,7 +9,7 @@ import pytest
 
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.graphs.smiles import parse_smiles
-from graphormer_plugin.data.store import featurise, parts
+from graphormer_plugin.data.store import build_chunks, featurise
 
 ROWS = 100  # in parts of 8
 
@@ -45,7 +45,7 @@ def carbons():
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(featurise, "CHUNK_ROWS", 4)
-    monkeypatch.setattr(parts, "PART_PIECES", 2)
+    monkeypatch.setattr(build_chunks, "PART_PIECES", 2)
     folder = tmp_path / "datasets"
     folder.mkdir()
     (folder / "carbons.py").write_text(MODULE)
@@ -119,17 +119,17 @@ def test_a_stopped_preparation_goes_on(folder, change, caplog):
 
 
 def test_parts_come_back_as_they_were(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "PART_PIECES", 1)
+    monkeypatch.setattr(build_chunks, "PART_PIECES", 1)
     smiles = ["CCO", "c1ccccc1", "nonsense", "C[N+](C)(C)C"]
     values = np.array([[1.5, np.nan], [-0.0, 3e38], [1e-45, 0]], np.float32)
     (rows,) = featurise.featurise(
         smiles, parse_smiles, progress=False, describe=lambda texts: values
     )
     (none,) = featurise.featurise(["nonsense"], parse_smiles, progress=False)
-    saved = parts.Parts(tmp_path / "parts", "key")
+    saved = build_chunks.BuildChunks(tmp_path / "parts", "key")
     for piece in (rows, none):
         saved.append(piece)
-    again = parts.Parts(tmp_path / "parts", "key")
+    again = build_chunks.BuildChunks(tmp_path / "parts", "key")
     whole, empty = again.earlier()
     assert whole.failures == rows.failures and whole.end == 4
     assert whole.descriptors.tobytes() == values.tobytes()
@@ -139,6 +139,8 @@ def test_parts_come_back_as_they_were(tmp_path, monkeypatch):
     assert empty.chunk is None and len(empty.failures) == 1
     assert [len(piece.failures) for piece in again] == [1, 1]
     (tmp_path / "parts" / "000001.npz").write_bytes(b"")  # as after a power failure
-    assert len(list(parts.Parts(tmp_path / "parts", "key").earlier())) == 1
-    assert list(parts.Parts(tmp_path / "parts", "other key").earlier()) == []
+    assert len(list(build_chunks.BuildChunks(tmp_path / "parts", "key").earlier())) == 1
+    assert (
+        list(build_chunks.BuildChunks(tmp_path / "parts", "other key").earlier()) == []
+    )
     assert not (tmp_path / "parts").exists()
