@@ -66,7 +66,7 @@ class GraphsOnly(Featuriser):
     molecules they are."""
 
     name: str = ""
-    text: str = "graphs"
+    reads: type = MoleculeGraph
     dims: Dims | None = None
 
     @property

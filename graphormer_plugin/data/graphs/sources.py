@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from rdkit import Chem
 
+from graphormer_plugin.data.graphs.chunk import MoleculeGraph
 from graphormer_plugin.data.graphs.conformers import ADSORBATE_LIKE, symbol_of
 
 
@@ -99,7 +100,12 @@ class Atoms:
 
 # A SMILES is a text; each type is read by featurisers of their own.
 Source = str | Unreadable | MolBlock | Atoms
-FORMATS = {str: "SMILES", MolBlock: "mol blocks with positions", Atoms: "atoms"}
+FORMATS = {
+    str: "SMILES",
+    MolBlock: "mol blocks with positions",
+    Atoms: "atoms",
+    MoleculeGraph: "graphs",
+}
 
 
 def text_of(source: Source) -> str:

@@ -205,7 +205,7 @@ def test_an_ensemble_converts_the_outputs_of_logarithms(run, tmp_path):
     np.testing.assert_allclose(both.predict(["C"]), expected[-1:])
     table = molecules_of(y, targets=schema, logs=[1])
     one = replace(run, labels=SplitLabels(table, run.labels.rows), model="trees")
-    write_predictions(tmp_path, table, [replace(one, beside=one)], 0)
+    write_predictions(tmp_path, table, [replace(one, comparison=one)], 0)
     write_models(tmp_path, table, [one])
     alone = number_alone(run)
     scale = calibration(alone.labels.table, [alone])
