@@ -195,7 +195,7 @@ smoke_flags() {
     smoke+=(--prepare-workers 1 --encoder-layers 2)
     # fairseq refuses a flag that the architecture lacks, and a shell cannot ask it.
     case $ARCH in
-        gat) smoke+=(--encoder-embed-dim 16 --encoder-attention-heads 2) ;;
+        gat | tokengt*) smoke+=(--encoder-embed-dim 16 --encoder-attention-heads 2) ;;
         gcn* | gatedgcn | graphsage | pna* | mpnn) smoke+=(--encoder-embed-dim 20) ;;
         *) smoke+=(--encoder-embed-dim 16 --encoder-ffn-embed-dim 16) ;;
     esac
