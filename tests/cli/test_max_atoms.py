@@ -1,11 +1,13 @@
 """Molecules above --max-atoms, in predictions, explanations and preparations."""
 
 import pytest
+from rdkit import Chem
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, preprocess
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, smiles_parser
+from graphormer_plugin.data.graphs.sources import MolBlock
 from graphormer_plugin.data.store.featurise import LimitedParser
 from support.tables import rows
 
@@ -81,3 +83,11 @@ def test_a_large_record_of_an_sdf(checkpoint, tmp_path):
     arguments = [checkpoint("grpe_tiny"), str(tmp_path / "in.sdf"), str(out)]
     assert main([*arguments, "--quiet"]) == 0
     assert "a mol block of 40,010 lines" in rows(out)[0]["reason"]
+
+
+def test_atoms_of_a_block_are_counted_before_it_is_read():
+    """Its SMILES may say less; RDKit crashes on a chain of 20,000."""
+    block = Chem.MolToMolBlock(Chem.MolFromSmiles("C" * 11)).split("\n", 1)[1]
+    parser = LimitedParser(pytest.fail, 10)
+    with pytest.raises(ValueError, match="11 atoms, above --max-atoms 10"):
+        parser(MolBlock.of(f"C\n{block}"))

@@ -23,7 +23,7 @@ from graphormer_plugin.data.graphs.chunk import (
 )
 from graphormer_plugin.data.graphs.conformers import check_size
 from graphormer_plugin.data.graphs.smiles import captured_rdkit_log
-from graphormer_plugin.data.graphs.sources import Atoms, Source, Unreadable
+from graphormer_plugin.data.graphs.sources import Atoms, MolBlock, Source, Unreadable
 from graphormer_plugin.data.sources.user_code import import_user_data
 from graphormer_plugin.workers import in_workers
 
@@ -51,6 +51,8 @@ class LimitedParser:
         """The graph of a source."""
         if isinstance(source, Atoms):
             check_size(len(source.x), self.max_atoms)
+        if isinstance(source, MolBlock) and source.mol is not None:
+            check_size(source.mol.GetNumAtoms(), self.max_atoms)
         smiles = str(source)
         if len(smiles) > self.max_atoms:  # an atom has at least one character
             written, *_ = smiles.split(maxsplit=1) or [""]
