@@ -30,7 +30,7 @@ import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators.domain import domain_file
-from graphormer_plugin.estimators.head import HEAD_FILE
+from graphormer_plugin.estimators.gp import HEAD_FILE
 from graphormer_plugin.estimators.prediction import Prediction
 from graphormer_plugin.inference.loading import load, usable_device
 from graphormer_plugin.inference.model_folder import MODELS_FILE, read_folder

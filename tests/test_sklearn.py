@@ -22,7 +22,7 @@ from graphormer_plugin.cli import predict
 from graphormer_plugin.inference.checkpoint import DEFAULT_START
 from graphormer_plugin.inference.loading import load
 from graphormer_plugin.sklearn import MoleculeClassifier, MoleculeRegressor
-from graphormer_plugin.workbench.fitting.fit_head import fit_head
+from graphormer_plugin.workbench.fitting.fit_gp import fit_gp
 from support.training import forked
 
 # The labels are computed from the molecules.
@@ -41,7 +41,7 @@ def fitted():
 
 
 def test_equals_the_head_of_the_library(fitted):
-    head = fit_head(DEFAULT_START, SMILES, Y, names=["length"], unit="K")
+    head = fit_gp(DEFAULT_START, SMILES, Y, names=["length"], unit="K")
     predictor = load(DEFAULT_START, head=None)
     raw = {"vectors": np.asarray(predictor.embed(NEW), np.float32)}
     raw |= {name: predictor.read(NEW).features(name) for name in head.molecule_blocks}

@@ -38,7 +38,7 @@ from graphormer_plugin.estimators.kernels import raw_features  # noqa: E402
 from graphormer_plugin.estimators.molecule_description import (  # noqa: E402
     MoleculeDescription,
 )
-from graphormer_plugin.workbench.fitting.fit_head import fit_on_features  # noqa: E402
+from graphormer_plugin.workbench.fitting.fit_gp import fit_on_features  # noqa: E402
 
 COLUMNS = "set model rmse rmse_cliffs pearson train test commit".split()
 BIOGEN = {

@@ -22,7 +22,7 @@ KERNELS = {
     "fingerprint": "tanimoto",
     "descriptors": "rbf",
     "extra": "rbf",  # columns of a table
-    "scores": "rbf",  # predictions of a first stage, see `Head`
+    "scores": "rbf",  # predictions of a first stage, see `GPEstimator`
 }
 RANKED = ("descriptors", "extra")  # features that count as normal scores of their ranks
 MAX_COUNT = 255  # largest count of a bit of the fingerprint

@@ -1,7 +1,7 @@
 """Boosted trees on Morgan counts and RDKit's descriptors, as a file of arrays.
 
 LightGBM (Ke et al. 2017) grows them. They are kept and applied as arrays, so that reading
-the file runs no code and predictions do not need LightGBM. Like a `Head`, they lie in
+the file runs no code and predictions do not need LightGBM. Like a `GPEstimator`, they lie in
 ``head.npz`` beside a checkpoint; they read none of its vectors.
 """
 
@@ -30,7 +30,7 @@ _NUMBERS = ("offset", "scale", "noise")
 
 
 @dataclass
-class Trees:
+class TreesEstimator:
     """M members, fitted to different parts of the molecules, with K trees for each of the C
     outputs: targets, or classes of a multiclass target.
 
@@ -118,7 +118,9 @@ class Trees:
         write_arrays(path, meta, arrays | {"typical_extra": self.typical_extra})
 
     @classmethod
-    def from_contents(cls, meta: dict[str, Any], arrays: dict[str, NDArray]) -> "Trees":
+    def from_contents(
+        cls, meta: dict[str, Any], arrays: dict[str, NDArray]
+    ) -> "TreesEstimator":
         """Inverse of `save`; ValueError for trees without a leaf for some molecules."""
         splits = arrays["splits"]
         leaves = arrays["leaves"]

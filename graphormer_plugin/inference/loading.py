@@ -12,7 +12,7 @@ from graphormer_plugin.data.sources.user_code import import_user_data
 from graphormer_plugin.data.tables.options import MAX_ATOMS
 from graphormer_plugin.estimators.array_file import weights_digest
 from graphormer_plugin.estimators.domain import domain_file, read_domain
-from graphormer_plugin.estimators.head import HEAD_FILE, read_head
+from graphormer_plugin.estimators.gp import HEAD_FILE, read_estimator
 from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.checkpoint import (
     Checkpoint,
@@ -122,7 +122,7 @@ def load_member(
         checkpoint.targets,
         featuriser_named(task_state.get("featuriser", "")),
         max_atoms,
-        head=None if head is None else read_head(head, owner),
+        head=None if head is None else read_estimator(head, owner),
         domain=read_domain(beside, owner) if has_domain else None,
         arch=checkpoint.arch,
         name=str(path),

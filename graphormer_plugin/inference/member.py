@@ -13,9 +13,9 @@ from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.tables.options import MAX_ATOMS
 from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators.domain import Domain
-from graphormer_plugin.estimators.head import Head
+from graphormer_plugin.estimators.gp import GPEstimator
 from graphormer_plugin.estimators.prediction import Prediction, values_of
-from graphormer_plugin.estimators.trees import Trees
+from graphormer_plugin.estimators.trees import TreesEstimator
 from graphormer_plugin.inference.embedding import (
     joined_vectors,
     layer_vectors,
@@ -57,7 +57,7 @@ class Member:
     targets: TargetSchema
     featuriser: Featuriser = GraphsOnly()
     max_atoms: int = MAX_ATOMS
-    head: Head | Trees | None = None
+    head: GPEstimator | TreesEstimator | None = None
     domain: Domain | None = None
     arch: str = ""
     name: str = "the model"
@@ -123,7 +123,7 @@ class Member:
 
     def _by_head(
         self,
-        head: Head | Trees,
+        head: GPEstimator | TreesEstimator,
         molecules: Molecules,
         batch_size: int,
         numbers: np.ndarray,

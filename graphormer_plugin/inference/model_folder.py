@@ -10,7 +10,7 @@ import numpy as np
 
 from graphormer_plugin.data.files import PathName, file_sha256, read_text, write_text
 from graphormer_plugin.data.targets import TargetSchema
-from graphormer_plugin.estimators.head import HEAD_FILE
+from graphormer_plugin.estimators.gp import HEAD_FILE
 from graphormer_plugin.estimators.prediction import Interval, SpreadScale
 from graphormer_plugin.inference.checkpoint import (
     checkpoint_path,

@@ -16,7 +16,7 @@ import torch
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert, explain, predict
 from graphormer_plugin.inference.checkpoint import read_checkpoint
-from graphormer_plugin.workbench.fitting.fit_head import fit_head, save_training_domain
+from graphormer_plugin.workbench.fitting.fit_gp import fit_gp, save_training_domain
 from support.benchmark_files import Planted
 from support.golden import published_graphormer
 from support.training import trained_once
@@ -99,7 +99,7 @@ class TestVectors:
         path = tmp_path / "start.pt"
         path.write_bytes(start.read_bytes())
         labels = np.arange(len(SMILES), dtype=float)
-        fit_head(path, SMILES, labels).save(tmp_path / "head.npz")
+        fit_gp(path, SMILES, labels).save(tmp_path / "head.npz")
         predictor, vectors = hub.load(path), hub.load(path, head=None).embed(SMILES)
         assert vectors.shape[1] == 16 + 2  # the mean of the nodes, the outputs
         np.testing.assert_array_equal(predictor.member.head.domain.vectors, vectors)

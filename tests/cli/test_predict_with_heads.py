@@ -13,11 +13,11 @@ from graphormer_plugin.cli import explain
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.estimators import kernels
 from graphormer_plugin.estimators.domain import domain_file, read_domain, save_domain
-from graphormer_plugin.estimators.head import read_head
+from graphormer_plugin.estimators.gp import read_estimator
 from graphormer_plugin.estimators.kernels import raw_features
 from graphormer_plugin.inference import loading, member, model_folder
 from graphormer_plugin.inference.model_folder import write_folder
-from graphormer_plugin.workbench.fitting.fit_head import fit_head, save_training_domain
+from graphormer_plugin.workbench.fitting.fit_gp import fit_gp, save_training_domain
 from support.tables import rows
 
 TRAIN = [f"{'C' * (i // 2 + 1)}{'ON'[i % 2]}" for i in range(24)]
@@ -32,7 +32,7 @@ def trained(checkpoint, tmp_path_factory):
     """Folder with a checkpoint of one target and a head with two."""
     folder = tmp_path_factory.mktemp("with_head")
     path = shutil.copy(checkpoint("grpe_tiny"), folder / "checkpoint_best.pt")
-    head = fit_head(path, TRAIN, LABELS, names=["a", "b"], unit="K", blocks=BLOCKS)
+    head = fit_gp(path, TRAIN, LABELS, names=["a", "b"], unit="K", blocks=BLOCKS)
     head.save(folder / "head.npz")
     return folder
 
@@ -62,7 +62,7 @@ def test_head(folder, capsys):
     good = [NEW[row] for row in (0, 1, 3, 4)]
     vectors = predictor.embed(good)
     raw = {block: raw_features(block, vectors, good) for block in BLOCKS}
-    expected = read_head("member1/head.npz").predict_features(raw)
+    expected = read_estimator("member1/head.npz").predict_features(raw)
     columns = [[float(row[name]) for name in names] for row in found if row["a"]]
     a, b = np.stack([expected.values, expected.std], 2).transpose(1, 0, 2)
     wanted = np.column_stack([a, b, expected.in_domain])
@@ -125,7 +125,7 @@ def test_folder(folder, checkpoint):
     Path("member2").mkdir()
     other = shutil.copy(checkpoint("grpe_tiny", "--seed", "2"), "member2/best.pt")
     named = {"names": ["a", "b"], "unit": "K"}
-    head = fit_head(other, TRAIN, LABELS, **named, blocks=["vectors"])
+    head = fit_gp(other, TRAIN, LABELS, **named, blocks=["vectors"])
     head.save("member2/head.npz")
     paths = [MEMBER, "member2/best.pt"]
     write_folder(".", paths, spread_scale={"b": 2.0})
@@ -147,7 +147,7 @@ def test_folder(folder, checkpoint):
 def test_heads_of_one_checkpoint_that_read_other_layers(folder):
     shutil.copytree("member1", "member2")
     paths = [MEMBER, f"member2/{Path(MEMBER).name}"]
-    head = fit_head(MEMBER, TRAIN, LABELS, names=["a", "b"], unit="K", layers=2)
+    head = fit_gp(MEMBER, TRAIN, LABELS, names=["a", "b"], unit="K", layers=2)
     head.save("member2/head.npz")
     write_folder(".", paths)
     several = hub.load(".")
@@ -205,7 +205,7 @@ def test_an_exchanged_head(folder):
     """All heads on one start fit its checkpoint; the folder knows its own."""
     write_folder(".", [MEMBER])
     hub.load(".")
-    head = fit_head(MEMBER, TRAIN, -LABELS, names=["a", "b"], unit="K", blocks=BLOCKS)
+    head = fit_gp(MEMBER, TRAIN, -LABELS, names=["a", "b"], unit="K", blocks=BLOCKS)
     head.save("member1/head.npz")
     hub.load(MEMBER)
     with pytest.raises(ValueError, match="member1/head.npz is not the head that"):
@@ -214,7 +214,7 @@ def test_an_exchanged_head(folder):
 
 @pytest.mark.parametrize("layers", ["x", 99, None])
 def test_a_head_of_other_layers(folder, layers):
-    head = read_head("member1/head.npz")
+    head = read_estimator("member1/head.npz")
     head.layers = layers
     head.save("member1/head.npz")
     with pytest.raises(ValueError, match="member1/head.npz does not fit member1/check"):
@@ -265,7 +265,7 @@ def test_wrong_heads(folder, name, value, reason):
 
 
 def test_descriptors_of_another_rdkit(folder, refused):
-    fit_head(MEMBER, TRAIN, LABELS).save("member1/head.npz")
+    fit_gp(MEMBER, TRAIN, LABELS).save("member1/head.npz")
     rewritten("member1/head.npz", "descriptors", lambda values: values[:, 1:])
     line = refused(main, MEMBER, "in.csv", "out.csv", "--quiet")
     assert "another version of RDKit wrote it" in line
@@ -292,6 +292,6 @@ def test_domain_of_a_checkpoint_without_head(folder, capsys):
     with pytest.raises(ValueError, match="domain.npz belongs to another.*remove it"):
         hub.load(MEMBER)
     # What makes the files of this training is not stopped by one of another.
-    fit_head(MEMBER, TRAIN, LABELS, blocks=["vectors"])
+    fit_gp(MEMBER, TRAIN, LABELS, blocks=["vectors"])
     save_training_domain(MEMBER, TRAIN[:1])
     assert hub.load(MEMBER).estimate(TRAIN[:2]).in_domain.tolist() == [1, 0]

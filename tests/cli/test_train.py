@@ -24,7 +24,7 @@ from graphormer_plugin.data import files
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, PREFIX
 from graphormer_plugin.data.targets import TargetSchema
-from graphormer_plugin.estimators.head import read_head
+from graphormer_plugin.estimators.gp import read_estimator
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.model_folder import read_folder
 from graphormer_plugin.workbench.experiment import experiment, results, starts, training
@@ -285,7 +285,7 @@ def test_heads_of_published_weights(folder, tmp_path, monkeypatch, capsys):
     assert text in (model / "report.html").read_text()
     for number in ("1", "2"):
         kept = model / f"replicate{number}/head1"
-        assert len(read_head(kept / "head.npz")) == 20
+        assert len(read_estimator(kept / "head.npz")) == 20
         predictor = hub.load(kept / "checkpoint_best.pt")
         assert predictor.max_atoms == 40
         lines = rows(model / "predictions_test.csv")
@@ -426,7 +426,7 @@ def test_rows_without_weight_teach_nothing(sixty):
 
 def test_the_head_has_seen_the_validation_molecules(sixty):
     """But not for the metrics of these."""
-    head = read_head(Path("model", HEAD, "head.npz"))
+    head = read_estimator(Path("model", HEAD, "head.npz"))
     assert len(head) == 27 and head.targets.names == ["log10 dose", "other"]
     assert chosen(Path("model")) == [f"{HEAD}/checkpoint_best.pt"]
     *_, line = rows("model/predictions_valid.csv")

@@ -12,7 +12,7 @@ from graphormer_plugin.estimators.domain import (
     nearest_of,
     outside_domain,
 )
-from graphormer_plugin.estimators.head import read_head
+from graphormer_plugin.estimators.gp import read_estimator
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.prediction import Prediction, combined
 from graphormer_plugin.inference.prediction_columns import prediction_columns
@@ -94,7 +94,7 @@ def test_in_domain_of_each_target(rng, tmp_path):
         shares = (own[:, None] >= distances).mean(0)
         np.testing.assert_allclose(found[12:, target], shares)
     head.save(tmp_path / "head.npz")
-    again = predictions_of(read_head(tmp_path / "head.npz"), near).in_domain
+    again = predictions_of(read_estimator(tmp_path / "head.npz"), near).in_domain
     assert np.array_equal(again, found[12:])
     one = Prediction(np.zeros((12, 3)), None, np.linspace(0, 1, 12))
     both = combined([one, one._replace(in_domain=found[12:])]).in_domain
@@ -137,7 +137,7 @@ def test_fitted_molecules_and_numbers_beyond_their_range(rng, tmp_path):
     head = fitted(raw, smiles, labels(raw, rng), extra_columns=["time", "pH"])
     path = tmp_path / "head.npz"
     head.save(path)
-    domain = read_head(path).domain
+    domain = read_estimator(path).domain
     extra = np.array([[29, 7], [29.5, 7], [-1, 7], [np.nan, 7], [0, 7]])
     expected = np.array([0, 1, 1, 0, 0], bool)
     assert np.array_equal(domain.is_beyond(extra).any(1), expected)
@@ -153,7 +153,7 @@ def test_fitted_molecules_and_numbers_beyond_their_range(rng, tmp_path):
     arrays = read_arrays(path)
     del arrays["molecules"], arrays["ranges"]
     np.savez(path, **arrays)
-    older = read_head(path).domain
+    older = read_estimator(path).domain
     assert not older.is_beyond(extra).any()
     counts = outside_domain([older], facts, score, ["time", "pH"], extra)
     assert not counts["fitted"] and not counts["column:time"]

@@ -8,7 +8,7 @@ import pytest
 from rdkit import Chem
 
 from graphormer_plugin.data.targets import TargetSchema
-from graphormer_plugin.estimators.head import read_head
+from graphormer_plugin.estimators.gp import read_estimator
 from graphormer_plugin.estimators.kernels import raw_features
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.trees import feature_table
@@ -114,14 +114,14 @@ def test_the_file_predicts_the_same(raw, tmp_path):
     raw = raw | {"extra": extra}
     trees = fit(raw, LENGTHS, extra_columns=["pH"], digest="of a checkpoint")
     trees.save(tmp_path / "head.npz")
-    found = read_head(tmp_path / "head.npz", "of a checkpoint")
+    found = read_estimator(tmp_path / "head.npz", "of a checkpoint")
     for ours, theirs in zip(found.predict_features(raw), trees.predict_features(raw)):
         np.testing.assert_array_equal(ours, theirs)
     assert found.extra_columns == ["pH"] and found.typical_extra == extra.mean()
     beyond = raw | {"extra": extra + 1000}
     assert not found.predict_features(beyond).in_domain.any()
     with pytest.raises(ValueError, match="belongs to another checkpoint"):
-        read_head(tmp_path / "head.npz", "of another")
+        read_estimator(tmp_path / "head.npz", "of another")
 
 
 def changed(splits, name, value):
@@ -147,4 +147,4 @@ def test_a_planted_file_is_refused(raw, tmp_path, name, change):
     arrays[name] = change(arrays[name])
     np.savez(tmp_path / "head.npz", **arrays)
     with pytest.raises(ValueError, match=r"head\.npz is not a head, or damaged"):
-        read_head(tmp_path / "head.npz")
+        read_estimator(tmp_path / "head.npz")

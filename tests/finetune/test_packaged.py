@@ -18,7 +18,7 @@ from graphormer_plugin.inference.model_folder import models_named
 from graphormer_plugin.published.names import find_file, load_pretrained
 from graphormer_plugin.workbench.experiment.settings import Settings
 from graphormer_plugin.workbench.experiment.starts import find_start
-from graphormer_plugin.workbench.fitting.fit_head import fit_head
+from graphormer_plugin.workbench.fitting.fit_gp import fit_gp
 from graphormer_plugin.workbench.predictions.arrow import TablePredictor
 
 
@@ -53,7 +53,7 @@ def test_fine_tuning_and_heads_take_the_name():
     vectors = predictor.embed(smiles)
     labels = vectors[:, 0].copy()
     labels[3] = np.nan  # its molecule is left out
-    head = fit_head(DEFAULT_START, smiles, labels, blocks=["vectors"])
+    head = fit_gp(DEFAULT_START, smiles, labels, blocks=["vectors"])
     found = head.predict_features({"vectors": vectors}).values[:, 0]
     assert np.corrcoef(found, vectors[:, 0])[0, 1] > 0.9
 

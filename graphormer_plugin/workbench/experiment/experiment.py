@@ -18,7 +18,7 @@ from graphormer_plugin.data.files import atomic_write, read_arrays
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, MORGAN_BITS
 from graphormer_plugin.estimators import MAX_ROWS
 from graphormer_plugin.estimators.domain import domain_file
-from graphormer_plugin.estimators.head import HEAD_FILE
+from graphormer_plugin.estimators.gp import HEAD_FILE
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.molecules import Molecules, read

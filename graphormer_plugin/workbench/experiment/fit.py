@@ -9,9 +9,9 @@ from graphormer_plugin import hub
 from graphormer_plugin.data.files import write_text
 from graphormer_plugin.data.splits import Split
 from graphormer_plugin.estimators.array_file import weights_digest
-from graphormer_plugin.estimators.head import HEAD_FILE, Head
+from graphormer_plugin.estimators.gp import HEAD_FILE, GPEstimator
 from graphormer_plugin.estimators.prediction import Prediction, combined, per_target
-from graphormer_plugin.estimators.trees import Trees
+from graphormer_plugin.estimators.trees import TreesEstimator
 from graphormer_plugin.inference.checkpoint import write_file
 from graphormer_plugin.inference.molecules import Molecules
 from graphormer_plugin.workbench.experiment.baselines import mean_labels
@@ -48,7 +48,7 @@ from graphormer_plugin.workbench.experiment.training import (
     shell_lines,
     train,
 )
-from graphormer_plugin.workbench.fitting.fit_head import (
+from graphormer_plugin.workbench.fitting.fit_gp import (
     BLOCKS,
     fit_on_features,
     limit_warnings,
@@ -224,7 +224,7 @@ def fitted_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
         )
     facts = experiment.facts
 
-    def _fit(rows: np.ndarray) -> Head | Trees:
+    def _fit(rows: np.ndarray) -> GPEstimator | TreesEstimator:
         rows = table.without_copies(rows)
         weights = experiment.label_weights(rows)
         if not is_head:

@@ -102,7 +102,7 @@ def _likeliest(std: Floats, errors: Floats) -> tuple[float, float]:
     return factor * typical[1] / typical[0], floor * typical[1]
 
 
-def spread_curves(
+def fitted_factors(
     values: Floats, std: Floats, errors: Floats, weights: Floats
 ) -> tuple[Floats, Floats]:
     """Factors of a standard deviation: curves over the predicted value and over itself.

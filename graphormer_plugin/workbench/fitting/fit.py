@@ -11,7 +11,7 @@ from graphormer_plugin.data.tables.labels import exact_labels
 from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators import MAX_ROWS
 from graphormer_plugin.estimators.domain import Domain
-from graphormer_plugin.estimators.head import SCORES, Head
+from graphormer_plugin.estimators.gp import SCORES, GPEstimator
 from graphormer_plugin.estimators.kernels import KERNELS, Floats
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.workbench.fitting.gaussian_processes import GaussianProcesses
@@ -42,7 +42,7 @@ def fit_on_features(
     weights: Floats | None = None,
     extra_columns: Sequence[str] = (),
     bounds: NDArray[np.int8] | None = None,
-) -> Head:
+) -> GPEstimator:
     """Fit a Gaussian process per target, or per class of a multiclass target.
 
     Its kernel is a sum over blocks of features. Weights, lengths and noise maximise the
@@ -97,7 +97,7 @@ def fit_on_features(
     rng = np.random.default_rng(seed)
     processes = GaussianProcesses(schema, raw, blocks, measured, rng)
     first = processes.choose_kernels()
-    return Head(
+    return GPEstimator(
         schema,
         digest,
         layers,
@@ -110,7 +110,7 @@ def fit_on_features(
     )
 
 
-def limit_warnings(head: Head) -> list[str]:
+def limit_warnings(head: GPEstimator) -> list[str]:
     """Lines about targets whose noise or length ended at a limit of the search."""
     noise = head.numbers["noise"]
     counts = head.weights > 2 * WEIGHT[0]  # else the block is switched off

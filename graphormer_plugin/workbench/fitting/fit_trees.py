@@ -19,7 +19,7 @@ from graphormer_plugin.estimators.molecule_description import MoleculeDescriptio
 from graphormer_plugin.estimators.trees import (
     LEAVES,
     SPLIT,
-    Trees,
+    TreesEstimator,
     domain_vectors,
     feature_table,
 )
@@ -50,7 +50,7 @@ def fit_trees(
     seed: int = 1,
     weights: Floats | None = None,
     extra_columns: Sequence[str] = (),
-) -> Trees:
+) -> TreesEstimator:
     """Fit trees per target, or per class of a multiclass target.
 
     The errors of the members on the molecules that they have not seen give the noise, and
@@ -83,7 +83,7 @@ def fit_trees(
     domain = Domain.of(vectors, facts[near], ~np.isnan(labels[near]))
     domain.molecules = np.unique(facts.identity)
     domain.ranges = ranges_of(extra)
-    return Trees(
+    return TreesEstimator(
         schema,
         digest,
         domain,
@@ -96,7 +96,7 @@ def fit_trees(
 
 
 class Boosting:
-    """Trees that grow on the same features: ``splits`` and ``leaves`` of `Trees`."""
+    """Trees that grow on the same features: ``splits`` and ``leaves`` of `TreesEstimator`."""
 
     def __init__(
         self, table: NDArray[np.float32], schema: TargetSchema, trees: int, seed: int
@@ -130,7 +130,7 @@ class Boosting:
         molecules of fold k.
 
         Returns:
-            offset, scale and noise, see `Trees`. Without two different labels no tree
+            offset, scale and noise, see `TreesEstimator`. Without two different labels no tree
             grows; without any, the offset is NaN.
         """
         is_number = self.is_number[output]

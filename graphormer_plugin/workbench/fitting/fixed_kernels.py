@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, lapack
 
-from graphormer_plugin.estimators.head import FirstStage
+from graphormer_plugin.estimators.gp import FirstStage
 from graphormer_plugin.estimators.kernels import KERNELS, Floats, Reference
 from graphormer_plugin.workbench.fitting.marginal_likelihood import (
     JITTER,

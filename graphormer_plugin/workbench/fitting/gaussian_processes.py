@@ -10,11 +10,11 @@ from sklearn.linear_model import LogisticRegression
 
 from graphormer_plugin.data.tables.labels import exact_labels
 from graphormer_plugin.data.targets import Kind, TargetSchema
-from graphormer_plugin.estimators.head import SCORES, FirstStage, curve_factors
+from graphormer_plugin.estimators.gp import SCORES, FirstStage, interpolated_factors
 from graphormer_plugin.estimators.kernels import Floats, Reference, weighted_sum
 from graphormer_plugin.workbench.fitting import marginal_likelihood
 from graphormer_plugin.workbench.fitting.bounds import pseudo_labels, size_beyond
-from graphormer_plugin.workbench.fitting.calibration import KNOTS, spread_curves
+from graphormer_plugin.workbench.fitting.calibration import KNOTS, fitted_factors
 from graphormer_plugin.workbench.fitting.fixed_kernels import (
     balanced,
     first_stage,
@@ -203,7 +203,7 @@ class GaussianProcesses:
         )
 
     def solve(self) -> dict[str, Any]:
-        """Solve for each target, and calibrate its predictions: attributes of `Head`."""
+        """Solve for each target, and calibrate its predictions: attributes of `GPEstimator`."""
         kernels = self.kernels
         count = len(self.kernels)
         keys = self._keys()
@@ -257,8 +257,10 @@ class GaussianProcesses:
                 limits = self.standard[chosen, target]
                 beyond = size_beyond(held_out, usual, limits, sign)
                 errors = np.where(sign == 0, errors, beyond)
-            curves[:, :, target] = spread_curves(held_out, usual, errors, share)
-            calibrated = usual * curve_factors(*curves[:, :, target], held_out, usual)
+            curves[:, :, target] = fitted_factors(held_out, usual, errors, share)
+            calibrated = usual * interpolated_factors(
+                *curves[:, :, target], held_out, usual
+            )
             square = np.average((errors / calibrated) ** 2, weights=share)
             numbers["spread_scale"][target] = np.sqrt(square)
         return {
@@ -270,7 +272,7 @@ class GaussianProcesses:
             "spread_factor": solver.spread_factor,
             "spread_of_target": spread_of_target,
             "spread_knots": curves[0],
-            "curve": curves[1],
+            "spread_factors": curves[1],
         }
 
     def _keys(self) -> list[tuple[Any, ...]]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, eigh, rq, solve_triangular
 from scipy.sparse import csr_array
 
-from graphormer_plugin.estimators.head import QUERY_ROWS
+from graphormer_plugin.estimators.gp import QUERY_ROWS
 from graphormer_plugin.estimators.kernels import Floats, Reference, weighted_sum
 from graphormer_plugin.workbench.fitting.marginal_likelihood import (
     JITTER,
@@ -150,7 +150,7 @@ class Solver:
 def spread_of_sample(
     matrix: Floats, places: NDArray[np.int64], noise: float | Floats
 ) -> Floats:
-    """W [m, m] of `Head`, with a sample of molecules as inducing points.
+    """W [m, m] of `GPEstimator`, with a sample of molecules as inducing points.
 
     The variance is k(x, x) - k(x, Z) A k(Z, x) with A = inverse(K) - inverse(K + Kzn Knz
     / noise), K between the inducing points Z, and W W^T = A. It is the variance of the

@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 from graphormer_plugin.data.targets import TargetSchema
-from graphormer_plugin.estimators.head import read_head
+from graphormer_plugin.estimators.gp import read_estimator
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.prediction import Prediction
 from graphormer_plugin.inference.loading import ensemble
@@ -91,7 +91,7 @@ def test_heads_are_those_of_each_target_alone_without_scores(panel, tmp_path, rn
             found.std[:, outputs], alone.std, rtol=1e-8, atol=1e-12
         )
     mixed.save(tmp_path / "head.npz")
-    read = read_head(tmp_path / "head.npz")
+    read = read_estimator(tmp_path / "head.npz")
     assert read.targets == mixed.targets
     assert np.array_equal(read.predict_features(raw).values, found.values)
     mixed.numbers["noise"] = np.array([1, 1, 1, 0, 1.0])

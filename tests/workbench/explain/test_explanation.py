@@ -21,7 +21,7 @@ from graphormer_plugin.workbench.explain.masking import (
     Contribution,
     contributions,
 )
-from graphormer_plugin.workbench.fitting.fit_head import fit_head
+from graphormer_plugin.workbench.fitting.fit_gp import fit_gp
 
 START = "grpe_minimol"
 TRAIN = [f"{group}{'C' * k}O" for group in ("", "Cl", "F", "Cl") for k in range(2, 10)]
@@ -35,7 +35,7 @@ def checkpoint(tmp_path_factory):
     (folder / "replicate1/head1").mkdir(parents=True)
     path = shutil.copy(checkpoint_path(START), folder / "replicate1/head1/best.pt")
     schema = TargetSchema.of(["y"], "", "binary").with_classes([["no", "yes"]])
-    fit_head(path, TRAIN, LABELS, schema=schema).save(
+    fit_gp(path, TRAIN, LABELS, schema=schema).save(
         folder / "replicate1/head1/head.npz"
     )
     words = [f"{smiles},{'yes' if y else 'no'}" for smiles, y in zip(TRAIN, LABELS)]
@@ -73,7 +73,7 @@ def test_a_target_of_a_mixed_panel(tmp_path):
     labels = np.stack([group, [len(smiles) for smiles in TRAIN], (group + 1) % 3], 1)
     kinds = ["multiclass", "regression", "multiclass"]
     schema = TargetSchema.of(["a", "b", "c"], "", kinds, num_classes=[3, 0, 3])
-    head = fit_head(path, TRAIN, labels, schema=schema)
+    head = fit_gp(path, TRAIN, labels, schema=schema)
     head.save(tmp_path / "head.npz")
     predictor = hub.load(path)
     assert predictor.targets.std == [1, head.numbers["scale"][3], 1]

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.targets import TargetSchema
-from graphormer_plugin.estimators.head import curve_factors
+from graphormer_plugin.estimators.gp import interpolated_factors
 from graphormer_plugin.estimators.prediction import SpreadScale
 from graphormer_plugin.workbench.fitting import calibration
 from graphormer_plugin.workbench.fitting.calibration import (
     calibration_figure,
     conformal_factor,
     coverage,
+    fitted_factors,
     least_scores,
     reliability,
-    spread_curves,
     spread_scale,
     spread_scores,
 )
@@ -95,18 +95,18 @@ def test_spread_curves(rng):
     equal spreads change little."""
     values, std = rng.uniform(-1, 1, 4000), rng.uniform(0.5, 2, 4000)
     true, ones = std**2 * np.exp(values), np.ones(4000)
-    at, curve = spread_curves(values, std, true * rng.normal(size=4000), ones)
+    at, curve = fitted_factors(values, std, true * rng.normal(size=4000), ones)
     assert at.shape == curve.shape == (2, calibration.KNOTS)
-    found = std * curve_factors(at, curve, values, std)
+    found = std * interpolated_factors(at, curve, values, std)
     found *= np.exp(np.mean(np.log(true / found)))
     np.testing.assert_allclose(found, true, rtol=0.2)
     few = slice(12)
     for spread in (std[few], np.ones(12)):
         errors = spread * rng.normal(size=12)
-        at, curve = spread_curves(values[few], spread, errors, ones[few])
-        found = curve_factors(at, curve, values, std)
+        at, curve = fitted_factors(values[few], spread, errors, ones[few])
+        found = interpolated_factors(at, curve, values, std)
         assert np.ptp(found) < 0.2 * found.mean()
-    assert (spread_curves(values, std, 0 * std, ones)[1] == 1).all()
+    assert (fitted_factors(values, std, 0 * std, ones)[1] == 1).all()
 
 
 def test_spread_scores(rng):

@@ -5,7 +5,7 @@ import pytest
 
 from graphormer_plugin.workbench.fitting import marginal_likelihood
 from graphormer_plugin.workbench.fitting.fit import limit_warnings, training_sample
-from graphormer_plugin.workbench.fitting.fit_head import fit_head
+from graphormer_plugin.workbench.fitting.fit_gp import fit_gp
 from support.heads import features, fitted, labels
 
 
@@ -24,7 +24,7 @@ from support.heads import features, fitted, labels
 def test_inputs_that_do_not_fit_the_molecules(options, message):
     labels = [[1.0, 2], [2, 3], [3, 5]]
     with pytest.raises(ValueError, match=message):
-        fit_head("unread.pt", ["C", "CC", "CCC"], labels, **options)
+        fit_gp("unread.pt", ["C", "CC", "CCC"], labels, **options)
 
 
 def test_one_class_beside_a_target_of_both(rng):

@@ -164,7 +164,7 @@ def test_naive_twin(rng, blocks, count):
         factors = [
             np.interp(x, at[target], curve[target])
             for x, at, curve in zip(
-                (mean, std), head.spread_knots, head.curve, strict=True
+                (mean, std), head.spread_knots, head.spread_factors, strict=True
             )
         ]
         assert np.ptp(factors) > 0.01
@@ -207,7 +207,10 @@ def test_leave_one_out(rng):
         variance = matrix[left, left] - solved @ matrix[kept, left]
         value, std = (solved @ standard[kept])[0], np.sqrt(variance)
         curves = zip(
-            (value, std), head.spread_knots[:, 0], head.curve[:, 0], strict=True
+            (value, std),
+            head.spread_knots[:, 0],
+            head.spread_factors[:, 0],
+            strict=True,
         )
         calibrated = std * np.prod([np.interp(*curve) for curve in curves])
         scores.append((standard[left] - value) / calibrated)

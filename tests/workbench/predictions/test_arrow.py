@@ -16,7 +16,7 @@ import pytest
 
 from graphormer_plugin.cli.predict import main as predict
 from graphormer_plugin.inference.checkpoint import packaged_models
-from graphormer_plugin.workbench.fitting.fit_head import fit_head
+from graphormer_plugin.workbench.fitting.fit_gp import fit_gp
 from graphormer_plugin.workbench.predictions import arrow
 from graphormer_plugin.workbench.predictions.arrow import TablePredictor
 
@@ -79,7 +79,7 @@ def test_kinds_of_tables(predictor, table, found):
 def test_columns_beside_the_molecule(tmp_path):
     smiles, ph = ["CCO", "CCCO", "CCCCO", "CCCCCO"] * 2, [2.0] * 4 + [9.0] * 4
     path = packaged_models()[MODEL]
-    head = fit_head(path, smiles, ph, names=["y"], blocks=["vectors"], extra={"pH": ph})
+    head = fit_gp(path, smiles, ph, names=["y"], blocks=["vectors"], extra={"pH": ph})
     head.save(tmp_path / "head.npz")
     predict = TablePredictor(MODEL, device="cpu", head=str(tmp_path / "head.npz"))
     new = predict(pyarrow.table({"smiles": ["CCO"] * 3, "pH": ["2", "9", "acid"]}))

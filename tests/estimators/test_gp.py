@@ -5,7 +5,7 @@ import pytest
 
 from graphormer_plugin.data.files import read_arrays
 from graphormer_plugin.data.targets import TargetSchema
-from graphormer_plugin.estimators.head import read_head
+from graphormer_plugin.estimators.gp import read_estimator
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.workbench.fitting.fit import fit_on_features
 from support.heads import (
@@ -63,7 +63,7 @@ def test_several_classes(rng, tmp_path):
     assert (found.values.argmax(1) == other[:, :3].argmax(1)).mean() > 0.7
     assert found.values[:, 3].max() < 0.1
     head.save(tmp_path / "head.npz")
-    again = read_head(tmp_path / "head.npz")
+    again = read_estimator(tmp_path / "head.npz")
     assert again.targets == schema
     np.testing.assert_array_equal(predictions_of(again, other).values, found.values)
     with pytest.raises(ValueError, match="label 1 of taste .* expected a class"):
@@ -78,7 +78,7 @@ def test_further_columns(rng, tmp_path):
     y = labels(raw, rng) + 3 * raw["extra"][:, :1]
     head = fitted(raw, smiles, y, extra_columns=["pH", "T"])
     head.save(tmp_path / "head.npz")
-    again = read_head(tmp_path / "head.npz")
+    again = read_estimator(tmp_path / "head.npz")
     assert again.extra_columns == ["pH", "T"] and not again.molecule_blocks
     new = rng.normal(size=(5, WIDTH)).astype(np.float32), (), rng.normal(size=(5, 2))
     pair = predictions_of(head, *new)[0], predictions_of(again, *new)[0]
@@ -99,13 +99,13 @@ def test_saved_and_read(rng, tmp_path, kind):
         raw, MoleculeDescription.of(smiles, parents=True), y, schema, "abc", blocks=ALL
     )
     head.save(tmp_path / "head.npz")
-    again = read_head(tmp_path / "head.npz", "abc")
+    again = read_estimator(tmp_path / "head.npz", "abc")
     assert again.targets == schema and str(again) == str(head)
     first = predictions_of(head, raw["vectors"], smiles)
     for one, other in zip(first, predictions_of(again, raw["vectors"], smiles)):
         np.testing.assert_array_equal(one, other)
     with pytest.raises(ValueError, match="belongs to another checkpoint"):
-        read_head(tmp_path / "head.npz", "abd")
+        read_estimator(tmp_path / "head.npz", "abd")
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_arrays_of_another_size(rng, tmp_path, name):
     arrays[name] = arrays[name][:1]
     np.savez(tmp_path / "head.npz", **arrays)
     with pytest.raises(ValueError, match=rf"head.npz is not a head.*{name} \(1,"):
-        read_head(tmp_path / "head.npz")
+        read_estimator(tmp_path / "head.npz")

@@ -19,7 +19,7 @@ from graphormer_plugin.estimators.domain import (
     ranges_of,
     save_domain,
 )
-from graphormer_plugin.estimators.head import Head
+from graphormer_plugin.estimators.gp import GPEstimator
 from graphormer_plugin.estimators.kernels import Floats, as_mol, raw_features
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.inference.checkpoint import read_checkpoint
@@ -39,7 +39,7 @@ from graphormer_plugin.workbench.fitting.solver import sample
 logger = logging.getLogger(__name__)
 
 
-def fit_head(
+def fit_gp(
     checkpoint: PathName,
     smiles: Sequence[str],
     targets: ArrayLike,
@@ -56,7 +56,7 @@ def fit_head(
     schema: TargetSchema | None = None,
     extra: Mapping[str, ArrayLike] | None = None,
     bounds: ArrayLike | None = None,
-) -> Head:
+) -> GPEstimator:
     """Fit a Gaussian process per target, or per class; see `fit_on_features`.
 
     Args:

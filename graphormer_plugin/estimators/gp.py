@@ -25,7 +25,7 @@ from graphormer_plugin.estimators.array_file import reading, write_arrays
 from graphormer_plugin.estimators.domain import Domain, nearest_of
 from graphormer_plugin.estimators.kernels import Floats, Reference, weighted_sum
 from graphormer_plugin.estimators.prediction import Prediction, expit
-from graphormer_plugin.estimators.trees import TREES, Trees
+from graphormer_plugin.estimators.trees import TREES, TreesEstimator
 
 HEAD_FILE = "head.npz"
 SCORES = "scores"
@@ -34,8 +34,15 @@ QUERY_ROWS = 512  # molecules whose kernels are in memory at a time
 # Gauss-Hermite quadrature over a standard normal variable.
 _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(16)
 _SHARES /= _SHARES.sum()
-# Attributes of `Head`.
-_ARRAYS = ("weights", "lengths", "dual", "spread_of_target", "spread_knots", "curve")
+# Attributes of `GPEstimator`.
+_ARRAYS = (
+    "weights",
+    "lengths",
+    "dual",
+    "spread_of_target",
+    "spread_knots",
+    "spread_factors",
+)
 _NUMBERS = (
     "offset",
     "scale",
@@ -62,7 +69,7 @@ class FirstStage:
 
 
 @dataclass
-class Head:
+class GPEstimator:
     """Kernel machines, one per output: a target, or a class of a multiclass target.
 
     Attributes:
@@ -82,7 +89,7 @@ class Head:
         spread_of_target: [T], index into the two lists.
         spread_knots: [2, T, K] predicted values, and standard deviations before calibration,
             of standardised labels.
-        curve: [2, T, K] factors there, beside ``spread_scale``; see `spread_curves`.
+        spread_factors: [2, T, K] factors there, beside ``spread_scale``; see `fitted_factors`.
         extra_columns: names of the features of the block ``extra``.
         first: makes the features of the block ``scores``, if there is such a block.
     """
@@ -101,7 +108,7 @@ class Head:
     spread_factor: list[Floats]
     spread_of_target: NDArray[np.int64]
     spread_knots: Floats
-    curve: Floats
+    spread_factors: Floats
     extra_columns: list[str] = field(default_factory=list)
     first: FirstStage | None = None
     references: dict[str, Reference] = field(init=False, repr=False)
@@ -198,11 +205,11 @@ class Head:
         std = np.sqrt(variance + numbers["noise"])
         curves = (
             array[:, outputs].swapaxes(0, 1)
-            for array in (self.spread_knots, self.curve)
+            for array in (self.spread_knots, self.spread_factors)
         )
         factors = [
-            curve_factors(points, curve, *column)
-            for *column, points, curve in zip(mean.T, std.T, *curves, strict=True)
+            interpolated_factors(points, factors, *column)
+            for *column, points, factors in zip(mean.T, std.T, *curves, strict=True)
         ]
         std = std * numbers["spread_scale"] * np.stack(factors, 1)
         values = numbers["offset"] + numbers["scale"] * mean
@@ -270,18 +277,24 @@ class Head:
         write_arrays(path, meta, arrays)
 
 
-def read_head(path: PathName, checkpoint: str | None = None) -> "Head | Trees":
+def read_estimator(
+    path: PathName, checkpoint: str | None = None
+) -> "GPEstimator | TreesEstimator":
     """Read a head, or trees; for ``checkpoint`` and errors see `reading`."""
     with reading(path, "head", VERSION, checkpoint) as contents:
         meta, arrays = contents
         is_trees = meta.get("model") == TREES
-        head = Trees.from_contents(meta, arrays) if is_trees else _head_of(meta, arrays)
+        head = (
+            TreesEstimator.from_contents(meta, arrays)
+            if is_trees
+            else _gp_of(meta, arrays)
+        )
         # Arrays that do not fit each other fail here, with the name of the file.
         head.predict_features({name: x[:1] for name, x in head.known_features.items()})
         return head
 
 
-def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
+def _gp_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> GPEstimator:
     blocks = meta["blocks"]
     domain = Domain.from_contents(meta, arrays)
     targets = TargetSchema.of(**meta["targets"])
@@ -318,7 +331,7 @@ def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
         spread_factor.append(np.zeros((len(rows), len(rows))))
         triangle = np.triu_indices(len(rows))
         spread_factor[-1][triangle] = arrays[f"spread_factor_{number}"]
-    return Head(
+    return GPEstimator(
         targets,
         meta["checkpoint"],
         meta["layers"],
@@ -334,10 +347,14 @@ def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
     )
 
 
-def curve_factors(points: Floats, curve: Floats, values: Floats, std: Floats) -> Floats:
+def interpolated_factors(
+    points: Floats, factors: Floats, values: Floats, std: Floats
+) -> Floats:
     """Factors of standard deviations [q] by curves [2, K] over the predicted value and the
-    standard deviation, see `spread_curves`."""
-    return np.interp(values, points[0], curve[0]) * np.interp(std, points[1], curve[1])
+    standard deviation, see `fitted_factors`."""
+    return np.interp(values, points[0], factors[0]) * np.interp(
+        std, points[1], factors[1]
+    )
 
 
 def _kernels(
