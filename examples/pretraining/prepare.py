@@ -70,8 +70,8 @@ def molecules(path: Path) -> Iterator[str]:
         column = table.find_smiles("")
     except ValueError:
         raise ValueError(f"{path}: no column is named smiles; rename one") from None
-    for _, _, (smiles,) in table.rows([column]):
-        yield smiles.strip()
+    for row in table.rows([], column):
+        yield row.source
 
 
 def constitution(mol: Chem.Mol) -> str:

@@ -126,7 +126,7 @@ def written_molecules(
             columns += table.find_name(columns[0])
             extra = [name for name in extra_columns if name in table.places]
             read = whole_columns(table, extra)
-            for _, line, cells in table.rows([*extra, *columns]):
+            for _, line, _, cells in table.rows([*extra, *columns]):
                 numbers = {
                     name: point(cell) if read[name].has_commas else cell
                     for name, cell in zip(extra, cells)

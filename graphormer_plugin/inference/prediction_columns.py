@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,10 +17,11 @@ from graphormer_plugin.estimators.prediction import (
 
 
 class OutputColumn(NamedTuple):
-    """A column of a table, with the text of each row, empty where there is no value."""
+    """A column of a table, with the text of each row, empty where there is no value, or its
+    array as nested lists, which a writer turns into JSON."""
 
     name: str
-    cells: list[str]
+    cells: list[Any]
     is_number: bool = True  # not names of classes
 
 

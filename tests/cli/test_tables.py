@@ -55,7 +55,7 @@ def test_prediction_in_every_format(folder, checkpoint, tmp_path, suffix, capsys
     assert predict(arguments) == 0
     table = open_table(output)
     names = ["smiles", "hit_predicted", "hit_class"]
-    cells = [cells for _, _, cells in table.rows(names)]
+    cells = [cells for *_, cells in table.rows(names)]
     expected = hub.load(checkpoint).predict([row[0] for row in cells])[:, 0]
     np.testing.assert_allclose([float(row[1]) for row in cells], expected, rtol=1e-6)
     assert {row[2] for row in cells} <= {"active", "inactive"}

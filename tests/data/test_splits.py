@@ -134,7 +134,7 @@ class TestScaffoldSplit:
         rows = CsvTable(shared_data / "molhiv.csv.gz").rows(["smiles"])
         pairs = set()
         with captured_rdkit_log():
-            for row, _, (smiles,) in rows:
+            for row, *_, (smiles,) in rows:
                 if not again[row] and row not in REFUSED_ROWS:
                     continue
                 mol = Chem.MolFromSmiles(smiles)
@@ -147,7 +147,7 @@ class TestScaffoldSplit:
             assert len(set(column)) == len(pairs) > 800
         splits = scaffold_split(numbers.tolist())
         table = CsvTable(shared_data / "molhiv_split.csv.gz")
-        official = [cells[0] for _, _, cells in table.rows(["split"])]
+        official = [cells[0] for *_, cells in table.rows(["split"])]
         for name, numbers in splits.items():
             assert numbers.tolist() == [i for i, s in enumerate(official) if s == name]
 

@@ -99,8 +99,8 @@ def _smiles(options: DatasetOptions) -> Iterator[tuple[int, str]]:
         return
     table = open_table(path)
     column = table.find_smiles(options.smiles_column)
-    for row, (_, _, (smiles,)) in enumerate(table.rows([column])):
-        yield row, smiles
+    for row in table.rows([column]):
+        yield row.number, *row.cells
 
 
 def _graphs(options: DatasetOptions) -> Iterator[SimpleNamespace]:

@@ -178,8 +178,8 @@ def _pyg(options: DatasetOptions) -> tuple[Sequence[str], Any]:
         table = pandas.read_csv(folder / "gdb9.sdf.csv").drop(index=left_out)
         sdf = SdfTable(folder / "gdb9.sdf")
         sdf.select_format(MolBlock)
-        cells = [cells[0] for _, _, cells in sdf.rows(["smiles"])]
-    blocks = [cells[row] for row in table.index]
+        placed = [row.source for row in sdf.rows([], "smiles")]
+    blocks = [placed[row] for row in table.index]
     for element in ELEMENTS:
         symbol = re.compile(rf"^(?:\s+[-\d.]+){{3}} {element}\s", re.MULTILINE)
         table[element] = [len(symbol.findall(one.block)) for one in blocks]

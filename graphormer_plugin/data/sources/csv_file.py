@@ -69,7 +69,7 @@ class TableDataset(RegisteredDataset):
         """Columns of SMILES and, if there are some, of names, and their cells by row."""
         columns = [self.table.find_smiles(options.smiles_column)]
         columns += self.table.find_name(columns[0])
-        return columns, [cells for _, _, cells in self.table.rows(columns)]
+        return columns, [row.cells for row in self.table.rows(columns)]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 import importlib.util
 import io
 import itertools
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
@@ -19,7 +18,7 @@ from graphormer_plugin.data.graphs.conformers import (
 )
 from graphormer_plugin.data.graphs.sources import Atoms
 from graphormer_plugin.data.tables.cells import shown
-from graphormer_plugin.data.tables.table import TextTable, readable
+from graphormer_plugin.data.tables.table import Lines, TextTable, readable
 
 # The slope of an energy in a name, of which forces are the negative.
 GRADIENT = re.compile(r"grad|d[eu][_/]?d[rx]", re.IGNORECASE)
@@ -176,10 +175,10 @@ class AtomsTable(TextTable):
                 return same
         return likely
 
-    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
-        """See `Table.rows`."""
-        for row, frame in enumerate(self.frames):
-            cells = {name: str(value) for name, value in frame.values.items()}
+    def lines(self, columns: Sequence[str]) -> Lines:
+        """See `Table.lines`."""
+        for number, frame in enumerate(self.frames, 1):
+            cells = dict(frame.values)
             if ATOMS in columns:
                 cells[ATOMS] = Atoms.of(
                     frame.numbers,
@@ -187,7 +186,7 @@ class AtomsTable(TextTable):
                     frame.arrays.get("tags"),
                     self.sign * frame.arrays[self.forces] if self.forces else None,
                 )
-            yield row, row + 1, [cells.get(name, "") for name in columns]
+            yield number, [cells.get(name, "") for name in columns]
 
     def _frames(self) -> Iterator[Frame]:
         """Yield the frames of a file, which ASE reads one by one: of a whole file it believes
@@ -238,7 +237,7 @@ class AtomsTable(TextTable):
 
 def write_frames(
     out: IO[str],
-    rows: Iterator[list[str]],
+    rows: Iterator[list[Any]],
     table: AtomsTable,
     numbers: Collection[str],
     first: int,
@@ -260,9 +259,9 @@ def write_frames(
                 atoms.set_array(name, array)
         for name, cell in zip(names, cells[len(table.header) :]):
             if cell and name.startswith(FORCES):
-                atoms.set_array(name, np.array(json.loads(cell)))
+                atoms.set_array(name, np.array(cell))
             elif cell:
-                atoms.info[name] = float(cell) if name in numbers else cell
+                atoms.info[name] = float(cell) if name in numbers else str(cell)
         ase.io.write(out, atoms, format="extxyz", write_results=False)
 
 

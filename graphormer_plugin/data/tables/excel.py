@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.tables.table import (
-    Rows,
+    Lines,
     Table,
     readable,
     rows_above_header,
@@ -64,11 +64,11 @@ class ExcelTable(Table):
             header = [" ".join(dict.fromkeys(pair)).strip() for pair in names]
             first += 1
         rows = rows.iloc[first:]
-        self.lines = [*zip(rows.index + 1, rows.to_numpy().tolist())]
+        self._rows = [*zip(rows.index + 1, rows.to_numpy().tolist())]
         return header
 
-    def rows(self, columns: Sequence[str]) -> Rows:
-        """See `Table.rows`; lines are the rows of the sheet."""
+    def lines(self, columns: Sequence[str]) -> Lines:
+        """See `Table.lines`; they are the rows of the sheet."""
         places = [self.places[name] for name in columns]
-        for row, (line, cells) in enumerate(self.lines):
-            yield row, line, [cells[place] for place in places]
+        for line, cells in self._rows:
+            yield line, [cells[place] for place in places]

@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdDepictor
@@ -24,7 +24,7 @@ from graphormer_plugin.data.tables.excel import ExcelTable
 from graphormer_plugin.data.tables.parquet import ParquetTable, write_parquet
 from graphormer_plugin.data.tables.table import (
     CsvTable,
-    Rows,
+    Lines,
     Table,
     TextTable,
     is_header,
@@ -148,16 +148,18 @@ class SdfTable(TextTable):
         self._has_titles = titles
         return [*made, *self._columns.values()]
 
-    def rows(self, columns: Sequence[str]) -> Rows:
-        """See `Table.rows`."""
-        for row, (line, record) in enumerate(self.records()):
-            cells = {self._columns[n]: cell for n, cell in items(record).items()}
+    def lines(self, columns: Sequence[str]) -> Lines:
+        """See `Table.lines`."""
+        for line, record in self.records():
+            cells: dict[str, Any] = {
+                self._columns[n]: cell for n, cell in items(record).items()
+            }
             if "smiles" in columns:
                 placed = self.source is MolBlock
                 cells["smiles"] = molecule_of_record(record, placed, self.length)
             if self._has_titles:
                 cells["title"] = title(record)
-            yield row, line, [cells.get(name, "") for name in columns]
+            yield line, [cells.get(name, "") for name in columns]
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """Yield (line of the file from 1, lines but the last)."""
@@ -191,11 +193,11 @@ class SmilesTable(TextTable):
         has_names = any(name for _, _, name in self._lines())
         return ["smiles", *(["name"] if has_names else [])]
 
-    def rows(self, columns: Sequence[str]) -> Rows:
-        """See `Table.rows`."""
-        for row, (line, smiles, name) in enumerate(self._lines()):
+    def lines(self, columns: Sequence[str]) -> Lines:
+        """See `Table.lines`."""
+        for line, smiles, name in self._lines():
             cells = {"smiles": smiles, "name": name}
-            yield row, line, [cells[column] for column in columns]
+            yield line, [cells[column] for column in columns]
 
     def _lines(self) -> Iterator[tuple[int, str, str]]:
         """Yield (line, SMILES, name) of all lines that are not blank."""
@@ -277,7 +279,7 @@ def check_output(output: Path, table: Table) -> None:
 
 def write_table(
     output: Path,
-    rows: Iterator[list[str]],
+    rows: Iterator[list[Any]],
     table: Table,
     column: str,
     numbers: Collection[str],
@@ -291,7 +293,8 @@ def write_table(
     inputs the molecules of the ``column`` of SMILES are drawn, with all columns as items.
     For extended xyz, see `write_frames`.
     Parquet keeps the types of a Parquet input; columns of other inputs are text, and an empty
-    new cell is null.
+    new cell is null. A nested list is an array of atoms in extended xyz, else text, whose form
+    in Python is that of JSON.
     """
     suffix = output.suffix.lower()
     if suffix == ".parquet":
@@ -307,7 +310,7 @@ def write_table(
 
 
 def _write_sdf(
-    rows: Iterator[list[str]], out: IO[str], table: Table, column: str, first_row: int
+    rows: Iterator[list[Any]], out: IO[str], table: Table, column: str, first_row: int
 ) -> None:
     header = next(rows)
     first = 0
@@ -330,7 +333,7 @@ def _write_sdf(
             block = drawn_block(values[column], title)
         out.write(block)
         for name in header[first:]:
-            if text := sdf_line(values[name]):
+            if text := sdf_line(str(values[name])):
                 out.write(f">  <{' '.join(name.split())}>\n{text}\n\n")
         out.write(END_OF_RECORD + "\n")
 

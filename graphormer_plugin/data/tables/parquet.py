@@ -10,7 +10,7 @@ from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import atomic_write, file_sha256
-from graphormer_plugin.data.tables.table import Rows, Table, readable
+from graphormer_plugin.data.tables.table import Lines, Table, readable
 
 # Our choice: rows of a table with 200 columns take some 100 MB as Python's objects.
 ROWS_AT_ONCE = 16_384
@@ -46,12 +46,8 @@ class ParquetTable(Table):
         """Number of rows."""
         return sum(footer.num_rows for footer in self.footers)
 
-    def rows(self, columns: Sequence[str]) -> Rows:
-        """See `Table.rows`."""
-        return self.rows_between(columns, 0, None)
-
-    def rows_between(self, columns: Sequence[str], first: int, end: int | None) -> Rows:
-        """See `Table.rows_between`."""
+    def part(self, columns: Sequence[str], first: int, end: int | None) -> Lines:
+        """See `Table.part`."""
         end = self.count() if end is None else end
         names = [self.schema.names[self.places[name]] for name in columns]
         for row, batch in self.batches(names or self.schema.names[:1], first, end):
@@ -59,7 +55,7 @@ class ParquetTable(Table):
                 values = batch.to_pydict()
             for place in range(batch.num_rows):
                 cells = [cell(values[name][place]) for name in names]
-                yield row + place, row + place + 1, cells
+                yield row + place + 1, cells
 
     def batches(
         self, names: Sequence[str], first: int, end: int
@@ -110,19 +106,19 @@ def pyarrow_parquet() -> Any:
     return pyarrow.parquet
 
 
-def array_of(cells: Sequence[str], is_number: bool) -> Any:
+def array_of(cells: Sequence[Any], is_number: bool) -> Any:
     """Predicted cells as an array of pyarrow; an empty cell is null."""
     import pyarrow
 
     if is_number:
         numbers = [float(text) if text else None for text in cells]
         return pyarrow.array(numbers, pyarrow.float64())
-    return pyarrow.array([text or None for text in cells], pyarrow.string())
+    return pyarrow.array([str(text) or None for text in cells], pyarrow.string())
 
 
 def write_parquet(
     output: Path,
-    rows: Iterator[list[str]],
+    rows: Iterator[list[Any]],
     table: Table,
     numbers: Collection[str],
     first: int,
@@ -143,7 +139,7 @@ def write_parquet(
         ]
     )
 
-    def _pieces() -> Iterator[tuple[list[Any], list[list[str]]]]:
+    def _pieces() -> Iterator[tuple[list[Any], list[list[Any]]]]:
         if typed:
             for _, batch in table.batches(table.schema.names, first, end):
                 yield batch.columns, list(itertools.islice(rows, batch.num_rows))

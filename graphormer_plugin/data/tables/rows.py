@@ -75,21 +75,21 @@ class TableRows:
         columns += [ParsedColumn(n) for n in dict.fromkeys(beside) if n not in read]
         self.columns = {column.name: column for column in columns}
         split = [roles.split] if roles.split else []
-        names = [roles.smiles, *(column.name for column in columns), *split]
+        names = [*(column.name for column in columns), *split]
         for table in tables:
             self.starts.append(len(self.smiles))
-            read = [table.existing(name) for name in (*names, *others)]
-            for _, line, cells in table.rows_between(read, *part):
+            smiles, *read = map(table.existing, (roles.smiles, *names, *others))
+            for _, line, source, cells in table.rows(read, smiles, *part):
                 row = len(self.smiles)
                 self.lines.append(line)
-                self.smiles.append(table.molecule(cells[0]))
-                if not self.smiles[-1] and not options.skip_invalid:
+                self.smiles.append(source)
+                if not source and not options.skip_invalid:
                     text = f"{table.no_smiles}; --skip-invalid leaves such rows out"
                     raise self.error(row, roles.smiles, text)
-                for column, cell in zip(columns, cells[1:]):
+                for column, cell in zip(columns, cells):
                     column.add(cell)
                 if roles.split:
-                    self._add_split(row, roles.split, cells[len(names) - 1])
+                    self._add_split(row, roles.split, cells[len(columns)])
                 if others:
                     self.cells.append(cells[len(names) :])
             if len(self.smiles) == self.starts[-1]:
@@ -216,8 +216,8 @@ def whole_columns(
     """Columns of a table. Each column keeps its first word only, so that memory is bounded;
     ``reading`` has the further arguments of `ParsedColumn`."""
     columns = [ParsedColumn(name, *reading) for name in names]
-    for _, _, cells in table.rows(names):
-        for column, cell in zip(columns, cells, strict=True):
+    for row in table.rows(names):
+        for column, cell in zip(columns, row.cells, strict=True):
             if looks_numeric(cell) or all(map(looks_numeric, column.words)):
                 column.add(cell)
     table.notes |= dict.fromkeys(_read_commas(columns, table.decimal_comma))

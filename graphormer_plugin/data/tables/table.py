@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
 from graphormer_plugin.data.files import file_sha256, open_to_read
@@ -17,8 +17,8 @@ from graphormer_plugin.data.graphs.conformers import LENGTH_UNITS
 from graphormer_plugin.data.graphs.sources import FORMATS, MolBlock, Source
 from graphormer_plugin.data.tables.cells import shown
 
-# Row from 0, line of the file from 1, and cells of some columns, of each row.
-Rows = Iterator[tuple[int, int, list[str]]]
+# Lines of a file, from 1, and cells of some columns.
+Lines = Iterator[tuple[int, list[Any]]]
 SPLIT = "split"  # in any case; a target only if it is named
 csv.field_size_limit(1 << 24)  # Python's own limit of 131,072 cuts a mol block
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -29,6 +29,22 @@ NAMES = (
     "name title compound compound_name molecule molecule_name drug drug_name id "
     "compound_id mol_id molecule_id cas chembl_id"
 ).split()
+
+
+class Row(NamedTuple):
+    """A row of a table.
+
+    Attributes:
+        number: from 0.
+        line: line of the file, from 1.
+        source: its molecule; None if no column of molecules is read.
+        cells: texts of the columns that are read.
+    """
+
+    number: int
+    line: int
+    source: Source | None
+    cells: list[str]
 
 
 class Table:
@@ -112,17 +128,31 @@ class Table:
             )
         self.source = source
 
-    def rows(self, columns: Sequence[str]) -> Rows:
-        """Yield the rows with the cells of ``columns``, texts but for molecules of a format."""
+    def rows(
+        self,
+        columns: Sequence[str],
+        molecules: str = "",
+        first: int = 0,
+        end: int | None = None,
+    ) -> Iterator[Row]:
+        """Yield the rows from ``first`` to before ``end`` (None: to the last) with the texts of
+        ``columns``, and the sources in a column of ``molecules``."""
+        names = [*columns, *filter(None, [molecules])]
+        for number, (line, cells) in enumerate(self.part(names, first, end), first):
+            source = self.molecule(cells.pop()) if molecules else None
+            yield Row(number, line, source, [*map(str, cells)])
+
+    def part(self, columns: Sequence[str], first: int, end: int | None) -> Lines:
+        """The `lines` of some rows."""
+        return itertools.islice(self.lines(columns), first, end)
+
+    def lines(self, columns: Sequence[str]) -> Lines:
+        """Yield all rows; cells are texts, or sources of a format."""
         raise NotImplementedError
 
     def molecule(self, cell: Source) -> Source:
-        """The molecule in a cell, a SMILES without blanks around it."""
+        """The source in a cell, a SMILES without blanks around it."""
         return cell.strip() if isinstance(cell, str) else cell
-
-    def rows_between(self, columns: Sequence[str], first: int, end: int | None) -> Rows:
-        """The `rows` from ``first`` to before ``end``; None: to the last row."""
-        return itertools.islice(self.rows(columns), first, end)
 
     def count(self) -> int:
         """Number of rows. A text is read to its end, which finds all wrong rows."""
@@ -262,8 +292,8 @@ class CsvTable(TextTable):
         self.decimal_comma = self.delimiter == ";"
         return header
 
-    def rows(self, columns: Sequence[str]) -> Rows:
-        """See `Table.rows`."""
+    def lines(self, columns: Sequence[str]) -> Lines:
+        """See `Table.lines`."""
         places = [self.places[name] for name in columns]
         lines = itertools.islice(self._lines(), self.lines_above + 1, None)
         if len(self.header) > 1:
@@ -276,7 +306,7 @@ class CsvTable(TextTable):
                     f"row {row} (line {line}) has {counted(len(cells), 'cell')}, expected "
                     f"{len(self.header)} as the header"
                 )
-            yield row, line, [cells[place] for place in places]
+            yield line, [cells[place] for place in places]
 
     def molecule(self, cell: Source) -> Source:
         """See `Table.molecule`."""

@@ -45,8 +45,8 @@ class TrainingMolecules:
             is_log = LOG + target in table.places and target not in table.places
             columns = [SMILES_COLUMN, table.require(LOG * is_log + target)]
             columns += table.find_name(SMILES_COLUMN)
-            cells = table.rows(columns)
-            of_file = [c for row, _, c in cells if row in of_table and c[1]]
+            rows_of_file = [r for r in table.rows(columns) if r.number in of_table]
+            of_file = [row.cells for row in rows_of_file if row.cells[1]]
             for of_row in of_file if is_log else ():
                 of_row[1] = unlogged_cell(float(of_row[1]))
             molecules += of_file

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from graphormer_plugin.data.columns import FORCES, Level
+from graphormer_plugin.data.columns import FORCES, LINK_LEVELS, Level
 from graphormer_plugin.estimators.prediction import Prediction
 from graphormer_plugin.inference.molecules import Molecules
 from graphormer_plugin.inference.prediction_columns import (
@@ -16,10 +16,7 @@ from graphormer_plugin.inference.prediction_columns import (
     prediction_columns,
 )
 from graphormer_plugin.inference.predictor import Predictor
-from graphormer_plugin.workbench.predictions.table_columns import (
-    forces_column,
-    parts_column,
-)
+from graphormer_plugin.workbench.predictions.table_columns import array_column
 
 
 class Answer(NamedTuple):
@@ -87,7 +84,7 @@ class WithForces(OfMolecules):
 
     def columns(self, answer: Answer) -> list[OutputColumn]:
         """See `OfMolecules`."""
-        return [*super().columns(answer), forces_column(answer.of_parts)]
+        return [*super().columns(answer), array_column(FORCES, answer.of_parts)]
 
     def taken(self, names: Iterable[str]) -> list[str]:
         """See `OfMolecules`: energies and forces are renamed together, as labels are a pair."""
@@ -107,7 +104,9 @@ class OfParts(OfMolecules):
 
     def columns(self, answer: Answer) -> list[OutputColumn]:
         """See `OfMolecules`."""
-        return [parts_column(self.predictor.targets.level, answer.of_parts)]
+        level = self.predictor.targets.level
+        atoms = 2 if level in LINK_LEVELS else 0
+        return [array_column(f"{level}s", answer.of_parts, atoms)]
 
 
 def answers_of(predictor: Predictor) -> OfMolecules:

@@ -11,14 +11,13 @@ from typing import Any
 import pandas
 
 from graphormer_plugin.data.tables.parquet import array_of, cell, pyarrow_parquet
-from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.data.tables.table import Row, Table
 from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.checkpoint import packaged_models
 from graphormer_plugin.inference.loading import load, usable_device
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.workbench.predictions.table_run import (
     BLOCK_ROWS,
-    RowBlock,
     TableRun,
 )
 
@@ -118,11 +117,15 @@ class TablePredictor:
                 map(cell, values()) if name in read else [""] * count
                 for name, values in table.items()
             ]
-            rows = [list(row) for row in zip(*columns)]
+            place = header.places[column]
+            rows = [
+                Row(number, number + 1, cells[place].strip(), [*cells])
+                for number, cells in enumerate(zip(*columns))
+            ]
             size = max(BLOCK_ROWS, 4 * self.batch_size)
             new = []
             for start in range(0, count, size):
-                block = RowBlock(start, rows[start : start + size])
+                block = rows[start : start + size]
                 new += [row[len(table) :] for row in run(block).cells]
         cells = zip(*new) if new else [()] * len(run.names)
         new = zip(run.names, cells, run.numbers, strict=True)

@@ -43,10 +43,8 @@ from graphormer_plugin.workbench.predictions.table_run import (
     BARE,
     BLOCK_ROWS,
     PredictedRows,
-    RowBlock,
     RowRange,
     TableRun,
-    row_blocks,
 )
 from graphormer_plugin.workers import in_workers
 
@@ -230,7 +228,7 @@ def _predicted(
     On a CPU each worker predicts on one thread, so that no core waits for another. With a
     GPU the workers only read SMILES.
     """
-    blocks: Iterator[RowBlock] = row_blocks(run.table, rows)
+    blocks = run.blocks(rows)
     on_cpu = run.predictor.device.type == "cpu"
     fork = sys.platform == "linux"
     least = [BLOCK_ROWS + 1] if on_cpu and fork else []
@@ -239,7 +237,7 @@ def _predicted(
     if on_cpu or not workers:
         return in_workers(workers, run, ((block,) for block in blocks), start, fork)
     blocks, again = itertools.tee(blocks)
-    calls = ((run.sources(block),) for block in again)
+    calls = (([row.source for row in block],) for block in again)
     reader = functools.partial(read_rows, run.reader)
     read = in_workers(workers, reader, calls, start)
     return (run.predict(block, *molecules) for block, molecules in zip(blocks, read))

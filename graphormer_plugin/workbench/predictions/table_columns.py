@@ -1,11 +1,9 @@
-"""Columns of the workbench's tables: their layout, forces and parts."""
+"""Columns of the workbench's tables: their layout, and arrays."""
 
-import json
 from collections.abc import Iterable, Sequence
 
 from numpy.typing import NDArray
 
-from graphormer_plugin.data.columns import FORCES, LINK_LEVELS, Level
 from graphormer_plugin.estimators.prediction import antilog
 from graphormer_plugin.inference.prediction_columns import (
     Layout,
@@ -28,28 +26,21 @@ COMPARED = Layout(
 )
 
 
-def forces_column(forces: Iterable[NDArray]) -> OutputColumn:
-    """Forces on the atoms of each molecule [N, 3], as lists in JSON."""
+def array_column(
+    name: str, arrays: Iterable[NDArray], integers: int = 0
+) -> OutputColumn:
+    """An array [n, columns] of each molecule, whose first columns are ``integers``."""
     cells = [
-        json.dumps([[float(format_value(x)) for x in atom] for atom in one.tolist()])
-        for one in forces
-    ]
-    return OutputColumn(FORCES, cells, False)
-
-
-def parts_column(level: Level, parts: Iterable[NDArray]) -> OutputColumn:
-    """Predictions of `Predictor.predicted_parts` of each molecule, as lists in JSON."""
-    atoms = 2 if level in LINK_LEVELS else 0
-    cells = [
-        json.dumps(
+        [
             [
-                [*map(int, row[:atoms]), *(float(format_value(x)) for x in row[atoms:])]
-                for row in of_molecule.tolist()
+                *map(int, row[:integers]),
+                *(float(format_value(x)) for x in row[integers:]),
             ]
-        )
-        for of_molecule in parts
+            for row in array.tolist()
+        ]
+        for array in arrays
     ]
-    return OutputColumn(f"{level}s", cells, False)
+    return OutputColumn(name, cells, False)
 
 
 def free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:

@@ -2,28 +2,25 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.graphs.conformers import likely_units
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, bare_carbons
-from graphormer_plugin.data.graphs.sources import Source
 from graphormer_plugin.data.tables.cells import number_in
-from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.data.tables.table import Row, Table
 from graphormer_plugin.estimators.domain import outside_domain
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.workbench.predictions.answers import answers_of
-from graphormer_plugin.workbench.predictions.table_columns import (
-    free_names,
-)
+from graphormer_plugin.workbench.predictions.table_columns import free_names
 
 BLOCK_ROWS = 512  # rows that are predicted together, at least
 BARE = "bare"  # rows with `bare_carbons`
@@ -48,23 +45,17 @@ class RowRange:
         return replace(self, first=self.first + count)
 
 
-class RowBlock(NamedTuple):
-    """Consecutive rows of a table: the number of the first one, and the cells of each."""
-
-    first: int
-    cells: list[list[str]]
-
-
 class PredictedRows(NamedTuple):
     """Rows of the output.
 
     Attributes:
+        cells: the cells of each, texts or arrays as nested lists.
         values: predictions [rows, C], NaN in rows without one.
         vectors: float32 [rows, D], NaN in rows without one; D is `TableRun.width`.
         outside: see `outside_domain`, `likely_units` and `BARE`.
     """
 
-    cells: list[list[str]]
+    cells: list[list[Any]]
     values: np.ndarray
     vectors: np.ndarray
     outside: Counter[str]
@@ -73,13 +64,6 @@ class PredictedRows(NamedTuple):
     def failed(self) -> int:
         """Number of rows without a prediction."""
         return int(np.isnan(self.values).all(1).sum())
-
-
-def row_blocks(table: Table, rows: RowRange) -> Iterator[RowBlock]:
-    """Yield the rows of a range, ``size`` at a time."""
-    cells = (c for *_, c in table.rows_between(table.header, rows.first, rows.end))
-    for first in range(rows.first, rows.end, rows.size):
-        yield RowBlock(first, list(itertools.islice(cells, rows.size)))
 
 
 class TableRun:
@@ -130,7 +114,6 @@ class TableRun:
                 f"{table.path}: no column {lacking[0]!r}; the model reads the columns "
                 f"{', '.join(extra_columns)} beside the molecules"
             )
-        self.place = table.header.index(smiles_column)
         self.extra = [
             (table.header.index(name), numbers_in.get(name, number_in))
             for name in extra_columns
@@ -142,24 +125,27 @@ class TableRun:
         self.names = free_names(names, taken)
         self.numbers = [*(column.is_number for column in columns), False]
 
-    def sources(self, block: RowBlock) -> list[Source]:
-        """Molecules of rows."""
-        return [self.table.molecule(cells[self.place]) for cells in block.cells]
+    def blocks(self, part: RowRange) -> Iterator[list[Row]]:
+        """Yield the rows of a range, ``size`` at a time."""
+        table = self.table
+        rows = table.rows(table.header, self.smiles_column, part.first, part.end)
+        while block := [*itertools.islice(rows, part.size)]:
+            yield block
 
-    def __call__(self, block: RowBlock) -> PredictedRows:
+    def __call__(self, block: Sequence[Row]) -> PredictedRows:
         """Read and predict rows."""
-        return self.predict(block, *read_rows(self.reader, self.sources(block)))
+        read = read_rows(self.reader, [row.source for row in block])
+        return self.predict(block, *read)
 
     def predict(
-        self, block: RowBlock, molecules: Molecules, reasons: dict[int, str]
+        self, block: Sequence[Row], molecules: Molecules, reasons: dict[int, str]
     ) -> PredictedRows:
         """Predict rows that `read_rows` has read; ``reasons`` gets further reasons."""
-        count = len(block.cells)
-        new = len(self.names) - 1
+        count = len(block)
         extra = self._extra(block, reasons)
         values = np.full((count, self.predictor.targets.num_outputs), np.nan)
         vectors = np.full((count, self.width), np.nan, np.float32)
-        cells = np.full((count, new), "", object)
+        added: dict[int, Iterable[Any]] = {}
         outside: Counter[str] = Counter()
         if len(molecules):
             rows = molecules.chunk.row
@@ -179,7 +165,7 @@ class TableRun:
             values[rows] = prediction.values
             vectors[rows] = embedded[is_predicted]
             columns = self.answers.columns(answer)
-            cells[rows] = np.array([c.cells for c in columns], object).T
+            added = dict(zip(rows.tolist(), zip(*(c.cells for c in columns))))
             if prediction.in_domain is not None:
                 mols = list(itertools.compress(molecules.descriptor_mols, is_predicted))
                 domains = self.predictor.domains
@@ -195,16 +181,17 @@ class TableRun:
                 outside[BARE] = len(np.unique(graph[bare_carbons(molecules.chunk.x)]))
             outside |= self.predictor.unseen(molecules)
             outside += likely_units(molecules.nearest)
+        none = [""] * (len(self.names) - 1)
         lines = [
-            [*map(str, old), *added, reasons.get(row, "")]
-            for row, (old, added) in enumerate(zip(block.cells, cells.tolist()))
+            [*row.cells, *added.get(place, none), reasons.get(place, "")]
+            for place, row in enumerate(block)
         ]
         return PredictedRows(lines, values, vectors, outside)
 
-    def _extra(self, block: RowBlock, reasons: dict[int, str]) -> np.ndarray:
+    def _extra(self, block: Sequence[Row], reasons: dict[int, str]) -> np.ndarray:
         """Numbers of the columns that the models need [rows, columns]."""
-        extra = np.full((len(block.cells), len(self.extra)), np.nan)
-        for row, cells in enumerate(block.cells):
+        extra = np.full((len(block), len(self.extra)), np.nan)
+        for row, (*_, cells) in enumerate(block):
             try:
                 extra[row] = [number(cells[place]) for place, number in self.extra]
             except ValueError as error:
@@ -219,14 +206,14 @@ class TableRun:
         return self.predictor.embed(molecules, self.layers, **options)
 
     def _too_large(
-        self, block: RowBlock, molecules: Molecules, error: Exception
+        self, block: Sequence[Row], molecules: Molecules, error: Exception
     ) -> Exception:
         """The error with the rows, if the memory was not enough; else the error."""
         if not is_out_of_memory(error):
             return error
         nodes = int(molecules.chunk.num_nodes.max())
         return ValueError(
-            f"rows {block.first} to {block.first + len(block.cells) - 1} do not fit into "
+            f"rows {block[0].number} to {block[-1].number} do not fit into "
             f"memory, their largest molecule has {nodes:,} atoms; give a --batch-size "
             f"below {self.batch_size}, or leave out large molecules"
         )

@@ -39,7 +39,7 @@ class TestSolubility:
         std = np.array([1.4334180962410334, 0.8346132411020818, 0.28775759686956115])
         source = CsvTable(shared_data / "zinc12k.csv.gz")
         rows = list(source.rows(["smiles", "y"]))[::40]
-        for row, _, (smiles, y) in rows:
+        for row, *_, (smiles, y) in rows:
             terms = solubility_terms(Chem.MolFromSmiles(smiles))
             z = (np.array(terms) - mean) / std
             assert abs(z[0] - z[1] - z[2] - float(y)) < 1e-5, row

@@ -223,9 +223,10 @@ def test_the_column_of_atoms_begins_with_the_formula(tmp_path):
     table.select_format(Atoms)
     assert table.header == ["atoms", "source", "energy"]
     assert table.find_smiles("") == "atoms" and table.count() == FRAMES
-    _, line, cells = next(table.rows(["energy", "atoms", "source"]))
-    assert (line, cells[0], cells[2]) == (1, "-14.0", "made")
-    assert isinstance(cells[1], Atoms) and str(cells[1]) == "H2O"
+    names = ["energy", "atoms", "source"]
+    _, line, source, cells = next(table.rows(names, "atoms"))
+    assert (line, cells) == (1, ["-14.0", "H2O", "made"])
+    assert isinstance(source, Atoms) and str(source) == "H2O"
 
 
 def test_an_option_changes_the_store(tmp_path):

@@ -36,8 +36,8 @@ def test_the_first_sheet(write):
     table = open_table(path)
     assert is_table(path) and stem(path) == "table"
     assert table.header == ["smiles", "y", "n"]
-    rows = [*table.rows(["n", "smiles"])]
-    assert rows == [(0, 2, ["1", "CCO"]), (1, 4, ["20", "CN"]), (2, 5, ["3", "C"])]
+    rows = [*table.rows(["n"], "smiles")]
+    assert rows == [(0, 2, "CCO", ["1"]), (1, 4, "CN", ["20"]), (2, 5, "C", ["3"])]
     source = csv_dataset(DatasetOptions(str(path), target_columns=("y",)))
     assert source.targets[[0, 2], 0].tolist() == [1.5, -0.25]
     assert source.targets[1, 0] != source.targets[1, 0]
@@ -68,4 +68,4 @@ def test_merged_headings(write):
     for merged in (["B1:C1"], ["A1:A2", "B1:C1"]):
         table = open_table(write(rows, merged=merged))
         assert table.header == ["smiles", "IC50 kinase A", "IC50 kinase B"]
-        assert [*table.rows(["smiles", "IC50 kinase B"])] == [(0, 3, ["CCO", "2"])]
+        assert [*table.rows(["IC50 kinase B"], "smiles")] == [(0, 3, "CCO", ["2"])]

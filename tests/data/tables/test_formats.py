@@ -63,7 +63,7 @@ def test_every_format_gives_the_same_data(path):
     empty = [] if ".sdf" in path.name else ["NR-B"]  # no record has it
     assert table.header == ["smiles", name, "NR-A", *empty, "SR-C"]
     assert table.find_name("smiles") == [name]
-    cells = [cells for _, _, cells in table.rows(["smiles", name, "NR-A"])]
+    cells = [cells for *_, cells in table.rows(["smiles", name, "NR-A"])]
     assert cells == [[row["smiles"], row["name"], row["NR-A"]] for row in ROWS]
     store = prepared(path, target_columns="NR-A")
     assert store.target[:, 0].tolist() == list(range(1, 11))
@@ -76,9 +76,9 @@ def test_a_file_of_smiles(tmp_path, ending):
     table = open_table(write_file(tmp_path / f"few{ending}", text.encode("latin-1")))
     assert table.header == ["smiles", "name"] and table.count() == 3
     assert list(table.rows(["name", "smiles"])) == [
-        (0, 2, ["éthyl fluoride", "CCF"]),
-        (1, 4, ["methane", "C"]),
-        (2, 5, ["", "CCO"]),
+        (0, 2, None, ["éthyl fluoride", "CCF"]),
+        (1, 4, None, ["methane", "C"]),
+        (2, 5, None, ["", "CCO"]),
     ]
 
 
@@ -87,14 +87,18 @@ def test_a_file_of_smiles(tmp_path, ending):
     [
         (
             "C\n\nsmiles x\nsmiles;y z\n",  # only the first line is a heading
-            [(0, 1, ["C", ""]), (1, 3, ["smiles", "x"]), (2, 4, ["smiles;y", "z"])],
+            [
+                (0, 1, None, ["C", ""]),
+                (1, 3, None, ["smiles", "x"]),
+                (2, 4, None, ["smiles;y", "z"]),
+            ],
         ),
         (
             "smiles\tname\n\tethyl  fluoride\n  C methane\n\t \n\tsmiles\n",
             [
-                (0, 2, ["", "ethyl  fluoride"]),
-                (1, 3, ["C", "methane"]),
-                (2, 5, ["", "smiles"]),
+                (0, 2, None, ["", "ethyl  fluoride"]),
+                (1, 3, None, ["C", "methane"]),
+                (2, 5, None, ["", "smiles"]),
             ],
         ),
     ],
@@ -112,7 +116,7 @@ def test_other_endings(tmp_path, ending):
         text = text.partition("$$$$")[0]
     path.write_text("OCC ethanol\n" if ending in (".smiles", ".ism") else text)
     assert is_table(path)
-    ((_, _, (smiles,)),) = open_table(path).rows(["smiles"])
+    ((*_, smiles, _),) = open_table(path).rows([], "smiles")
     expected = "OCC" if ending in (".smiles", ".ism") else ROWS[2]["smiles"]
     assert smiles == expected
 
@@ -174,7 +178,7 @@ def test_an_sdf_in_the_old_encoding_of_windows(tmp_path):
     for encoding in ("cp1252", "utf-8"):
         path.write_bytes(record.encode(encoding))
         table = open_table(path)
-        cells = [cells for _, _, cells in table.rows(["SR-C"])]
+        cells = [cells for *_, cells in table.rows(["SR-C"])]
         assert cells == [["5 µM – 20 °C"], ["1.5"]]
         write_table(out, iter(lines), table, "smiles", ["y"], 0, 2)
         assert "5 µM – 20 °C" in out.read_text(encoding="utf-8")
@@ -275,7 +279,7 @@ class TestSdf:
     def test_stereo_and_charges(self, sdf):
         smiles = ["C[C@H](N)C(=O)[O-].[Na+]", r"C/C=C\C(F)Cl", "c1ccccc1[N+](=O)[O-]"]
         table = sdf("".join(sdf_record({"smiles": s, "name": "x"}) for s in smiles))
-        found = [cells[0] for _, _, cells in table.rows(["smiles"])]
+        found = [cells[0] for *_, cells in table.rows(["smiles"])]
         assert found == [Chem.CanonSmiles(text) for text in smiles]
 
     def test_items_called_as_a_made_column(self, sdf):
@@ -284,17 +288,17 @@ class TestSdf:
         text = "".join(f">  <{name}>\n{value}\n\n" for name, value in items)
         table = sdf(f"{block}{text}$$$$\n")
         assert table.header == ["smiles", "Title", "SMILES_3", "SMILES_2", "dose <mg>"]
-        cells = [row for _, _, row in table.rows(table.header)]
+        cells = [row for *_, row in table.rows(table.header)]
         assert cells == [["CCO", "a", "OCC", "b", "5"]]
         table = sdf(f"mine{block}{text}$$$$\n")
         assert table.header[:4] == ["smiles", "title", "Title_2", "SMILES_3"]
-        assert next(table.rows(["title", "Title_2"]))[2] == ["mine", "a"]
+        assert next(table.rows(["title", "Title_2"])).cells == ["mine", "a"]
 
     def test_items_by_the_number_of_a_field(self, sdf):
         block = Chem.MolToMolBlock(Chem.MolFromSmiles("CCO"))
         table = sdf(f"{block}>  DT12 FROM STOCK\n7\n\n> 25 <logp>\n1\n\n$$$$\n")
         assert table.header == ["smiles", "DT12", "logp"]
-        assert next(table.rows(table.header))[2] == ["CCO", "7", "1"]
+        assert next(table.rows(table.header)).cells == ["CCO", "7", "1"]
 
     def test_two_items_of_one_name(self, sdf):
         record = sdf_record(ROWS[0])
@@ -317,7 +321,7 @@ class TestWriting:
     def written(self, path, tmp_path):
         table = open_table(path)
         lines = [[*table.header, "y", "y_class", "reason"]]
-        for row, _, cells in table.rows(table.header):
+        for row, *_, cells in table.rows(table.header):
             new = ["", "", "bad"] if row == 2 else [f"{row}.5", "active", ""]
             lines.append([*cells, *new])
 
@@ -332,12 +336,12 @@ class TestWriting:
     def test_reads_as_what_was_written(self, written, suffix, path):
         table = open_table(written(suffix))
         columns = ["smiles", "y", "y_class", "reason"]
-        cells = [cells for _, _, cells in table.rows(columns)]
+        cells = [cells for *_, cells in table.rows(columns)]
         assert not table.notes  # such as another separator
         assert [row[0] for row in cells] == [row["smiles"] for row in ROWS]
         assert cells[1][1:] == ["1.5", "active", ""] and cells[2][1:] == ["", "", "bad"]
         column = "title" if suffix == ".sdf" or ".sdf" in path.name else "name"
-        assert [c for _, _, (c,) in table.rows([column])] == [r["name"] for r in ROWS]
+        assert [c for *_, (c,) in table.rows([column])] == [r["name"] for r in ROWS]
 
     @pytest.mark.parametrize("path", ["sdf"], indirect=True)
     def test_sdf_keeps_its_records(self, written, path):
@@ -379,10 +383,10 @@ class TestWriting:
         table = open_table(path)
         long = "x" * 200_000 + " y"
         written = long.replace(" ", "\r\n\r\n")
-        rows = [[*cells, written] for _, _, cells in table.rows(table.header)]
+        rows = [[*cells, written] for *_, cells in table.rows(table.header)]
         lines = iter([[*table.header, "IC50\n(nM)"], *rows])
         write_table(output, lines, table, "smiles", set(), 0, 2)
         read = [mol.GetPropsAsDict() for mol in Chem.SDMolSupplier(str(output))]
         assert [values["IC50 (nM)"] for values in read] == [long, long]
         columns = open_table(output)
-        assert [c for _, _, (c,) in columns.rows(["IC50 (nM)"])] == [long, long]
+        assert [c for *_, (c,) in columns.rows(["IC50 (nM)"])] == [long, long]

@@ -117,7 +117,7 @@ def test_other_encodings(read):
 
 def test_rows_of_nothing(table):
     rows = table("smiles,y\nCO,1\n,\n  \n , \nC,2\n\n,\n").rows(["smiles", "y"])
-    assert [*rows] == [(0, 2, ["CO", "1"]), (1, 6, ["C", "2"])]
+    assert [*rows] == [(0, 2, None, ["CO", "1"]), (1, 6, None, ["C", "2"])]
     # as pandas writes a missing SMILES
     assert table('smiles\nCO\n""\nC\n').count() == 3
 
@@ -134,7 +134,7 @@ def test_columns_of_one_name(table):
     rows = "".join(f"{'C' * n},{n / 2},a{n},b{n}\n" for n in range(1, 6))
     table = table("smiles,y,chain,chain\n" + rows)
     assert table.header == ["smiles", "y", "chain", "chain_4"]
-    assert next(table.rows(["chain", "chain_4"]))[2] == ["a1", "b1"]
+    assert next(table.rows(["chain", "chain_4"])).cells == ["a1", "b1"]
     for asked in (("y",), ("all",), ()):
         options = DatasetOptions("t.csv", target_columns=asked, split="random")
         labels = read_labels(table, options, explore=True).source.targets
