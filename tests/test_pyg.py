@@ -18,7 +18,7 @@ from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
-from graphormer_plugin.data.graphs.smiles import parse_smiles
+from graphormer_plugin.data.graphs.smiles import PLAIN
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.inference.checkpoint import write_file
 from graphormer_plugin.published import checkpoint_of
@@ -291,7 +291,7 @@ def test_model_of_a_checkpoint(tmp_path):
 
 
 def ogb_data(smiles):
-    graph = parse_smiles(smiles)
+    graph = PLAIN.read_row(smiles)
     names = "x", "edge_index", "edge_attr"
     return Data(**{name: torch.from_numpy(getattr(graph, name)) for name in names})
 

@@ -2,8 +2,9 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from graphormer_plugin.data.tables.cells import point, shown
 from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
 from graphormer_plugin.data.tables.rows import whole_columns
 from graphormer_plugin.inference.model_folder import models_named
-from graphormer_plugin.inference.molecules import Molecules, RowReader, read_rows
+from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.workbench.explain.drawing import Section, draw, page
 from graphormer_plugin.workbench.explain.explanation import Explainer, NoPredictionError
 
@@ -36,10 +37,11 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
         numbers(arguments.atoms, "--atoms"),
     )
     reader = predictor.reader(arguments.max_atoms)
+    read_texts = partial(read_rows, reader, predictor.featuriser)
     written = written_molecules(
         arguments.molecules, arguments.smiles_column, predictor.extra_columns
     )
-    molecules, refused = read_molecules(written, reader, most)
+    molecules, refused = read_molecules(written, read_texts, most)
     count = len(molecules) + len(refused)
     if not count:
         raise ValueError(f"no molecule in {', '.join(arguments.molecules)}")
@@ -91,12 +93,14 @@ class WrittenMolecule(NamedTuple):
 
 
 def read_molecules(
-    written: Iterable[WrittenMolecule], reader: RowReader, most: int
+    written: Iterable[WrittenMolecule],
+    read_texts: Callable[[Sequence[str]], tuple[Molecules, dict[int, str]]],
+    most: int,
 ) -> tuple[list[tuple[WrittenMolecule, Molecules]], list[Section]]:
     """Read molecules, each by itself."""
     molecules, refused = [], []
     for molecule in written:
-        read, reasons = read_rows(reader, [molecule.smiles])
+        read, reasons = read_texts([molecule.smiles])
         if reasons:
             text = f"{molecule.place}SMILES {shown(molecule.smiles)}: {reasons[0]}"
             refused.append(Section(molecule.title, text, []))

@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from graphormer_plugin.data.columns import Level
-from graphormer_plugin.data.errors import user_code_errors
 from graphormer_plugin.data.graphs.chunk import GraphChunk, MoleculeGraph
 from graphormer_plugin.data.graphs.descriptors import rdkit_descriptors
 from graphormer_plugin.data.graphs.featurisers import Featuriser
-from graphormer_plugin.data.graphs.graph_columns import check_features
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.graphs.smiles import (
     HEAVY_HYDROGEN,
@@ -24,8 +22,12 @@ from graphormer_plugin.data.graphs.smiles import (
     without_hydrogens,
 )
 from graphormer_plugin.data.graphs.sources import FORMATS, Atoms, MolBlock, Source
-from graphormer_plugin.data.schema import FeatureSchema
-from graphormer_plugin.data.store.featurise import LimitedParser, joined_graphs, parse
+from graphormer_plugin.data.store.featurise import (
+    RowReader,
+    joined_graphs,
+    parse,
+    read_sources,
+)
 from graphormer_plugin.estimators.kernels import as_mol, raw_features, rounded
 
 
@@ -217,26 +219,20 @@ def read(
 
 
 def read_rows(
-    reader: "RowReader", smiles: Sequence[Source]
+    reader: RowReader, featuriser: Featuriser, sources: Sequence[Source]
 ) -> tuple[Molecules, dict[int, str]]:
-    """Read the SMILES of rows of a table, in this process or in a worker.
+    """Read the sources of rows of a table, in this process or in a worker.
 
     Returns:
         the molecules of the rows that have a graph, with the row in ``chunk.row``, and
         for each other row the reason why it has none.
     """
-    graphs, reasons = {}, {}
-    with captured_rdkit_log() as messages, user_code_errors("the parser"):
-        for row, text in enumerate(smiles):
-            try:
-                graphs[row] = parse(text, reader, messages)
-            except ValueError as error:
-                reasons[row] = str(error)
-    chunk = joined_graphs(list(graphs.values()), list(graphs)) if graphs else None
+    graphs, reasons = read_sources(dict(enumerate(sources)), reader)
+    chunk = joined_graphs(graphs) if graphs else None
     parsed = [graph.extras.get("mol") for graph in graphs.values()]
-    sources = [smiles[row] for row in graphs]
+    sources = [sources[row] for row in graphs]
     nearest = [graph.extras.get("nearest", np.nan) for graph in graphs.values()]
-    return Molecules(chunk, sources, reader.featuriser, parsed, nearest), reasons
+    return Molecules(chunk, sources, featuriser, parsed, nearest), reasons
 
 
 def graph_of_molecule(
@@ -309,28 +305,3 @@ def smiles_of(inputs: Sequence[Any], featuriser: Featuriser) -> list[str]:
         )
         for text in texts
     ]
-
-
-class RowReader:
-    """Parser of a table's SMILES: makes graphs that all models of a predictor can read.
-
-    Args:
-        schemas: vocabularies of the models.
-    """
-
-    def __init__(
-        self, featuriser: Featuriser, schemas: Sequence[FeatureSchema], max_atoms: int
-    ) -> None:
-        self.featuriser = featuriser
-        self.parser = LimitedParser(featuriser.read, max_atoms)
-        # Its codes are within its own vocabularies: there is nothing to check.
-        dims = featuriser.dims
-        self.schemas = [s for s in schemas if (s.node_dims, s.bond_dims) != dims]
-
-    def __call__(self, source: Source) -> MoleculeGraph:
-        """Raise ValueError with the reason why there is no graph."""
-        graph = self.parser(source)
-        for schema in self.schemas:
-            edges = graph.edge_index.shape[1]
-            check_features(graph.x, graph.edge_attr, edges, schema)
-        return graph

@@ -16,6 +16,7 @@ from graphormer_plugin.data.graphs.chunk import GraphChunk
 from graphormer_plugin.data.graphs.graph_columns import columns_of_chunk
 from graphormer_plugin.data.graphs.pyg_graphs import edge_kind_of
 from graphormer_plugin.data.graphs.seen import unseen_categories, unseen_line
+from graphormer_plugin.data.store.featurise import RowReader
 from graphormer_plugin.data.targets import LOG
 from graphormer_plugin.estimators.domain import Domain, is_fitted
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
@@ -32,7 +33,7 @@ from graphormer_plugin.inference.bfloat16 import multiply_in_bfloat16
 from graphormer_plugin.inference.extra_columns import Extra, extra_values
 from graphormer_plugin.inference.graphs import PerGraph
 from graphormer_plugin.inference.member import HeadVectors, Member
-from graphormer_plugin.inference.molecules import Molecules, RowReader, read
+from graphormer_plugin.inference.molecules import Molecules, read
 from graphormer_plugin.models import GraphModel
 
 # SMILES, RDKit molecules and PyG `Data`, graphs in arrays, or `Predictor.read` of these.
@@ -145,9 +146,13 @@ class Predictor:
 
     def reader(self, max_atoms: int | None = None) -> RowReader:
         """Reader for `read_rows`, which gives a reason for a SMILES that cannot be read."""
-        schemas = [member.schema for member in self.members]
+        dims = self.featuriser.dims
+        schemas = (member.schema for member in self.members)
+        # Its codes are within its own vocabularies: there is nothing to check.
+        others = [s for s in schemas if (s.node_dims, s.bond_dims) != dims]
         try:
-            return RowReader(self.featuriser, schemas, max_atoms or self.max_atoms)
+            most = max_atoms or self.max_atoms
+            return RowReader(self.featuriser.read, most, others)
         except ValueError as error:
             raise ValueError(f"{self.members[0].name}: {error}") from None
 

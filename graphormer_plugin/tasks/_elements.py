@@ -7,7 +7,7 @@ import numpy as np
 
 from graphormer_plugin.data.columns import Level, rows_of_graphs
 from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser
-from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
+from graphormer_plugin.data.graphs.smiles import PLACED, PLAIN
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.sharded_store import ShardedStore
 from graphormer_plugin.data.targets import Kind, TargetSchema
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 LOWERED = (
     0.5  # spread of the labels that is left, below which they are extensive; our choice
 )
-OF_FILES = (AtomsFeaturiser.name, OGBFeaturiser(positions="file").name)
+OF_FILES = (AtomsFeaturiser.name, PLACED.name)
 
 
 def fit_elements(
@@ -63,9 +63,7 @@ def targets_of_task(store: GraphStore | ShardedStore, choice: str) -> TargetSche
     targets = store.targets
     possible = targets.kinds == [Kind.REGRESSION] and targets.level is Level.GRAPH
     possible &= "bound" not in store.columns
-    possible &= store.featuriser.startswith(
-        (AtomsFeaturiser.name, OGBFeaturiser().name)
-    )
+    possible &= store.featuriser.startswith((AtomsFeaturiser.name, PLAIN.name))
     if choice == "yes" and not possible:
         raise ValueError(
             f"--element-energies yes: {', '.join(targets.names)}, expected one number of "

@@ -6,9 +6,9 @@ from rdkit import Chem
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, preprocess
 from graphormer_plugin.cli.predict import main
-from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, smiles_parser
+from graphormer_plugin.data.graphs.smiles import PLAIN, OGBFeaturiser
 from graphormer_plugin.data.graphs.sources import MolBlock
-from graphormer_plugin.data.store.featurise import LimitedParser
+from graphormer_plugin.data.store.featurise import RowReader
 from support.tables import rows
 
 CHAIN = "C" * 20_000
@@ -37,15 +37,13 @@ def test_the_limit_comes_from_the_training(checkpoint, tmp_path):
 
 
 def test_fragments_that_are_left_out_do_not_count():
-    parser = LimitedParser(
-        smiles_parser(True, OGBFeaturiser(largest_fragment=True)), 10
-    )
+    parser = RowReader(OGBFeaturiser(largest_fragment=True).row_parser(True), 10)
     acid = "CCCC([H])([H])C(=O)[O-]"
     assert len(parser(f"{acid}.[Na+]" + ".O" * 20).x) == 7
     with pytest.raises(ValueError, match="11 atoms, above --max-atoms 10"):
         parser("[Na+]." + "C" * 11)
     with pytest.raises(ValueError, match="27 atoms, above --max-atoms 10"):
-        LimitedParser(smiles_parser(True), 10)(f"{acid}" + ".O" * 20)
+        RowReader(PLAIN.row_parser(True), 10)(f"{acid}" + ".O" * 20)
 
 
 def test_explain_and_preprocess_refuse_a_large_molecule(checkpoint, tmp_path, capsys):
@@ -88,6 +86,6 @@ def test_a_large_record_of_an_sdf(checkpoint, tmp_path):
 def test_atoms_of_a_block_are_counted_before_it_is_read():
     """Its SMILES may say less; RDKit crashes on a chain of 20,000."""
     block = Chem.MolToMolBlock(Chem.MolFromSmiles("C" * 11)).split("\n", 1)[1]
-    parser = LimitedParser(pytest.fail, 10)
+    parser = RowReader(pytest.fail, 10)
     with pytest.raises(ValueError, match="11 atoms, above --max-atoms 10"):
         parser(MolBlock.of(f"C\n{block}"))

@@ -16,9 +16,9 @@ from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
 from graphormer_plugin.data.benchmarks import sbm
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.data.graphs.smiles import (
+    PLAIN,
     OGBFeaturiser,
     feature_dims,
-    parse_smiles,
 )
 from graphormer_plugin.data.graphs.sources import Atoms
 from graphormer_plugin.data.schema import FeatureSchema
@@ -27,7 +27,6 @@ from graphormer_plugin.estimators.domain import Domain
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.prediction import Prediction, SpreadScale, from_log
 from graphormer_plugin.inference import graphs
-from graphormer_plugin.inference.molecules import RowReader
 from graphormer_plugin.models import build_model
 from graphormer_plugin.tasks._dataset import GraphDataset
 from support.architectures import OGB
@@ -49,7 +48,7 @@ def predictor(arch="grpe_tiny", schema=OGB, targets=TARGETS, featuriser="ogb", *
 
 
 def as_data(smiles):
-    x, edge_index, edge_attr, *_ = parse_smiles(smiles)
+    x, edge_index, edge_attr, *_ = PLAIN.read_row(smiles)
     arrays = {"x": x, "edge_index": edge_index, "edge_attr": edge_attr}
     tensors = {name: torch.as_tensor(array) for name, array in arrays.items()}
     return Data(**tensors, vocabulary="ogb")
@@ -133,10 +132,8 @@ def test_numbers_beside_the_molecule():
 
 def test_codes_are_checked_where_vocabularies_are_not_those_of_ogb():
     node_dims, bond_dims = feature_dims()
-    checked = RowReader(
-        OGBFeaturiser(), [OGB, FeatureSchema(9, [9, *node_dims[1:]], bond_dims)], 9
-    )
-    unchecked = RowReader(OGBFeaturiser(), [OGB, OGB], 9)
+    narrow = FeatureSchema(9, [9, *node_dims[1:]], bond_dims)
+    checked, unchecked = (predictor(schema=s).reader(9) for s in (narrow, OGB))
     for one, other in zip(checked("C=CN")[:3], unchecked("C=CN")[:3], strict=True):
         np.testing.assert_array_equal(one, other)
     with pytest.raises(ValueError, match="node 1 has 16 in column 0, expected 0..8"):

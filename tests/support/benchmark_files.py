@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from graphormer_plugin.data.benchmarks.zinc import parse_zinc_smiles
-from graphormer_plugin.data.graphs.smiles import parse_any_smiles
+from graphormer_plugin.data.graphs.smiles import PLAIN
 
 STARTS = "C CC OCC NCC ClCC CC(=O)OC N#CC c1ccccc1C BrCC FCC C1CCC1C O=C(N)C".split()
 SMILES = [start + "C" * k for start in STARTS for k in range(4)]  # 48
@@ -84,7 +84,7 @@ def write_pcqm(root, smiles=SMILES, gaps=None, version=2):
 def write_ogbg(root, name, smiles, labels, splits=None, tasks=("HIV_active",)):
     """Write OGB's layout of ogbg-mol datasets; labels [G, tasks] with NaN for missing."""
     folder = root / name.replace("-", "_")
-    graphs = [parse_any_smiles(string) for string in smiles]
+    graphs = [PLAIN.read_any(string) for string in smiles]
     # OGB stores every edge once.
     edges = [graph.edge_index[:, ::2].T for graph in graphs]
     columns = {

@@ -17,9 +17,10 @@ from graphormer_plugin.data.benchmarks.nci import NCI_REFUSED, nci_file
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.files import file_sha256, home_path
 from graphormer_plugin.data.graphs.conformers import embedded_positions
+from graphormer_plugin.data.graphs.featurisers import vocabulary_of
 from graphormer_plugin.data.graphs.smiles import (
+    PLAIN,
     captured_rdkit_log,
-    feature_dims,
     graph_of_mol,
     mol_of_smiles,
 )
@@ -76,14 +77,11 @@ def contacts(options: DatasetOptions) -> DatasetSource:
     Graphs have OGB's features and no positions. Molecules without a contact are left out (our
     choice), with a line in the log.
     """
-    node_dims, bond_dims = feature_dims()
     return DatasetSource(
         graphs=_graphs(options),
-        node_dims=node_dims,
-        bond_dims=bond_dims,
         target_names=["contact"],
         level="pair",
-        featuriser="ogb",
+        **vocabulary_of(PLAIN),
     )
 
 

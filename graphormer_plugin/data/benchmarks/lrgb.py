@@ -9,9 +9,9 @@ import json
 import numpy as np
 
 from graphormer_plugin.data.benchmarks.official import BenchmarkFiles, SingleFile
-from graphormer_plugin.data.benchmarks.ogb import as_ogb
 from graphormer_plugin.data.benchmarks.pickles import load_pickle
-from graphormer_plugin.data.graphs.smiles import parse_any_smiles
+from graphormer_plugin.data.graphs.featurisers import vocabulary_of
+from graphormer_plugin.data.graphs.smiles import PLAIN
 from graphormer_plugin.data.sources.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.splits import checked_splits
 from graphormer_plugin.data.tables.options import DatasetOptions
@@ -69,6 +69,6 @@ def peptides_func(options: DatasetOptions) -> DatasetSource:
         target_names=CLASSES,
         kind="binary",
         splits=splits,
-        parser=parse_any_smiles,
-        **as_ogb(),
+        parser=PLAIN.read_any,
+        **vocabulary_of(PLAIN),
     )

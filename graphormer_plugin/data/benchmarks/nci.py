@@ -12,6 +12,7 @@ from rdkit.Chem import Crippen
 
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.graphs.chunk import MoleculeGraph
+from graphormer_plugin.data.graphs.featurisers import vocabulary_of
 from graphormer_plugin.data.graphs.smiles import (
     OGBFeaturiser,
     module_in,
@@ -52,13 +53,11 @@ def nci(options: DatasetOptions) -> DatasetSource:
     """
     lines = nci_file().read_text(encoding="utf-8").splitlines()
     rows = np.arange(len(lines))
-    featuriser = OGBFeaturiser(positions=options.positions)
+    featuriser = options.featuriser
     return DatasetSource(
         smiles=[line.split()[0] for line in lines],
-        parser=functools.partial(_parse_with_solubility, positions=options.positions),
-        node_dims=featuriser.dims[0],
-        bond_dims=featuriser.dims[1],
-        featuriser=featuriser.name,
+        parser=functools.partial(_parse_with_solubility, featuriser=featuriser),
+        **vocabulary_of(featuriser),
         targets=_standardised_solubility,
         target_names=["penalised_logp"],
         unit="dimensionless",
@@ -72,10 +71,9 @@ def nci(options: DatasetOptions) -> DatasetSource:
     )
 
 
-def _parse_with_solubility(smiles: str, positions: str) -> MoleculeGraph:
+def _parse_with_solubility(smiles: str, featuriser: OGBFeaturiser) -> MoleculeGraph:
     mol = mol_of_smiles(smiles)
-    graph = OGBFeaturiser(positions=positions).graph(mol)
-    return graph._replace(extras={"terms": solubility_terms(mol)})
+    return featuriser.graph(mol)._replace(extras={"terms": solubility_terms(mol)})
 
 
 def solubility_terms(mol: Any) -> tuple[float, float, float]:

@@ -5,22 +5,17 @@ official ones, read from the files that OGB publishes.
 """
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
 from graphormer_plugin.data.benchmarks.official import BenchmarkFiles
 from graphormer_plugin.data.benchmarks.pickles import load_torch
+from graphormer_plugin.data.graphs.featurisers import vocabulary_of
 from graphormer_plugin.data.graphs.pyg_graphs import MappedGraphs
-from graphormer_plugin.data.graphs.smiles import (
-    OGBFeaturiser,
-    feature_dims,
-    parse_any_smiles,
-)
+from graphormer_plugin.data.graphs.smiles import PLAIN
 from graphormer_plugin.data.sources.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.splits import (
     SPLITS,
@@ -153,16 +148,9 @@ def _pcqm(
         unit="eV",
         kind="regression",
         splits=splits,
-        parser=functools.partial(parse_any_smiles, positions=options.positions),
-        **as_ogb(options.positions),
+        parser=options.featuriser.read_any,
+        **vocabulary_of(options.featuriser),
     )
-
-
-def as_ogb(positions: str = "none") -> dict[str, Any]:
-    """How the molecules of OGB's benchmarks become graphs."""
-    node_dims, bond_dims = feature_dims()
-    featuriser = OGBFeaturiser(positions=positions).name
-    return dict(node_dims=node_dims, bond_dims=bond_dims, featuriser=featuriser)
 
 
 # ------------------------------------------------------ ogbg-molhiv and ogbg-molpcba
@@ -208,7 +196,7 @@ def _benchmark(name: str, archive: str, graphs: int, tasks: int) -> BenchmarkFil
             target_names=names,
             kind="binary",
             splits=splits,
-            **as_ogb(),
+            **vocabulary_of(PLAIN),
         )
 
     return files

@@ -16,14 +16,14 @@ from graphormer_plugin.data.benchmarks.official import BenchmarkFiles, SingleFil
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.graphs.chunk import MoleculeGraph
-from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
+from graphormer_plugin.data.graphs.featurisers import vocabulary_of
+from graphormer_plugin.data.graphs.smiles import PLACED
 from graphormer_plugin.data.graphs.sources import MolBlock
 from graphormer_plugin.data.sources.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.splits import Split
 from graphormer_plugin.data.tables.formats import SdfTable
 from graphormer_plugin.data.tables.options import DatasetOptions
 
-FEATURISER = OGBFeaturiser(positions="file")
 HARTREE = 27.211386246  # eV
 # Unit of each target, and its column in qm9pack and in PyG's files, which have Hartree where
 # the unit is eV.
@@ -107,7 +107,7 @@ def qm9(options: DatasetOptions) -> DatasetSource:
     if options.source == "pyg":
         texts, table = _pyg(options)
         place = 2
-        parser = FEATURISER.row_parser(scaffold=False)
+        parser = PLACED.read_row
     else:
         texts, table = _package()
         place = 1
@@ -121,9 +121,7 @@ def qm9(options: DatasetOptions) -> DatasetSource:
         target_names=names,
         unit=", ".join({TARGETS[name][0]: None for name in names}),
         kind="regression",
-        node_dims=FEATURISER.dims[0],
-        bond_dims=FEATURISER.dims[1],
-        featuriser=FEATURISER.name,
+        **vocabulary_of(PLACED),
     )
 
 
@@ -192,7 +190,7 @@ def parse_placed(text: str) -> MoleculeGraph:
     smiles, elements, positions = text.split("\n")
     symbols = re.findall("[A-Z][a-z]?", elements)
     pos = np.array(re.findall(r"[-+\d.eE]+", positions), np.float64).reshape(-1, 3)
-    return FEATURISER.graph(placed_mol(smiles, symbols, pos))
+    return PLACED.graph(placed_mol(smiles, symbols, pos))
 
 
 def placed_mol(smiles: str, symbols: Sequence[str], pos: np.ndarray) -> Any:

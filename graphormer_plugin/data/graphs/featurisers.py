@@ -14,7 +14,12 @@ from graphormer_plugin.data.graphs.conformers import (
     nearest_distance,
     symbol_of,
 )
-from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, molecule_key
+from graphormer_plugin.data.graphs.smiles import (
+    PLACED,
+    PLAIN,
+    OGBFeaturiser,
+    molecule_key,
+)
 from graphormer_plugin.data.graphs.sources import Atoms, Source
 
 Dims = tuple[list[int], list[int]]
@@ -79,7 +84,7 @@ class GraphsOnly(Featuriser):
 
     def mols(self, source: Any) -> list[Any]:
         """See `Featuriser`."""
-        return OGBFeaturiser().mols(source)
+        return PLAIN.mols(source)
 
 
 @dataclass(frozen=True)
@@ -154,6 +159,12 @@ def featuriser_named(name: str) -> Featuriser:
     return _FEATURISERS[name]
 
 
+def vocabulary_of(featuriser: Featuriser) -> dict[str, Any]:
+    """What a `DatasetSource` says of the graphs of a featuriser."""
+    node_dims, bond_dims = featuriser.dims
+    return dict(node_dims=node_dims, bond_dims=bond_dims, featuriser=featuriser.name)
+
+
 def list_featurisers(*patterns: str) -> list[str]:
     """Names of featurisers that match one of some patterns; all without."""
     return matching(_FEATURISERS, patterns)
@@ -163,5 +174,5 @@ for _canonical in (False, True):
     for _largest in (False, True):
         for _positions in ("none", "rdkit"):
             register_featuriser(OGBFeaturiser(_canonical, _largest, _positions))
-register_featuriser(OGBFeaturiser(positions="file"))
+register_featuriser(PLACED)
 register_featuriser(AtomsFeaturiser())

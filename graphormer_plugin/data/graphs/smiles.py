@@ -192,8 +192,34 @@ class OGBFeaturiser:
         return graph._replace(pos=pos, extras={"nearest": nearest})
 
     def row_parser(self, scaffold: bool) -> Parser:
-        """Parser of a table's texts, which workers can receive; see `parse_smiles`."""
-        return smiles_parser(scaffold, self)
+        """Parser of a table's sources, which workers can receive; see `read_row`."""
+        return functools.partial(self.read_row, scaffold=scaffold)
+
+    def read_row(self, source: Source, scaffold: bool = False) -> MoleculeGraph:
+        """The graph of a source; several fragments make a disconnected graph. Its ``extras``
+        have the `identity_of` the ``molecule``, its ``identity``, which is that of the
+        conformer if it has positions, its ``constitution``, the `molecule_key` without stereo
+        marks, its ``parent`` (`parent_key`), whether it has `bare_carbons`, and if asked for
+        the Bemis-Murcko ``scaffold`` of the `parent`.
+        """
+        mol = self.mol_as_written(source)
+        identity = identity_of(mol)
+        flat = Chem.MolToSmiles(mol, isomericSmiles=False)
+        extras: dict[str, Any] = {"molecule": identity, "identity": identity}
+        if isinstance(source, MolBlock):  # another conformer is another row
+            extras["identity"] = molecule_key(source.text.partition("M  END")[0])
+        extras |= {"constitution": molecule_key(flat), "parent": parent_key(mol)}
+        if self.canonical:
+            mol = from_canonical(mol)
+        if scaffold:
+            extras["scaffold"] = murcko_scaffold(parent(mol))
+        graph = self.graph(mol)
+        extras["bare"] = bool(bare_carbons(graph.x).any())
+        return graph._replace(extras=graph.extras | extras)
+
+    def read_any(self, smiles: str) -> MoleculeGraph:
+        """The graph of a benchmark's SMILES, see `mol_of_any_smiles`."""
+        return self.graph(mol_of_any_smiles(smiles))
 
     def mols(self, source: Source) -> list[Any]:
         """See `Featuriser`."""
@@ -233,42 +259,8 @@ class OGBFeaturiser:
         return replace(self, largest_fragment=False)
 
 
-def parse_smiles(
-    source: Source,
-    scaffold: bool = False,
-    identity: bool = False,
-    featuriser: OGBFeaturiser = OGBFeaturiser(),
-) -> MoleculeGraph:
-    """Graph of a SMILES, or a mol block, with OGB's features; several fragments make a
-    disconnected graph. Its ``extras`` have what is asked for: the Bemis-Murcko ``scaffold`` of
-    the `parent`; or the `identity_of` the ``molecule``, its ``identity``, which is that of the
-    conformer if it has positions, its ``constitution``, the `molecule_key` without stereo
-    marks, its ``parent`` (`parent_key`), and whether it has `bare_carbons`.
-    """
-    mol = featuriser.mol_as_written(source)
-    extras: dict[str, Any] = {}
-    if identity:
-        # Another conformer is another row.
-        extras["molecule"] = extras["identity"] = identity_of(mol)
-        if isinstance(source, MolBlock):
-            extras["identity"] = molecule_key(source.text.partition("M  END")[0])
-        extras["constitution"] = molecule_key(
-            Chem.MolToSmiles(mol, isomericSmiles=False)
-        )
-        extras["parent"] = parent_key(mol)
-    if featuriser.canonical:
-        mol = from_canonical(mol)
-    if scaffold:
-        extras["scaffold"] = murcko_scaffold(parent(mol))
-    graph = featuriser.graph(mol)
-    extras["bare"] = bool(bare_carbons(graph.x).any())
-    return graph._replace(extras=graph.extras | extras)
-
-
-def parse_any_smiles(smiles: str, positions: str = "none") -> MoleculeGraph:
-    """`parse_smiles` for benchmarks, with ``positions`` of `POSITIONS`; see
-    `mol_of_any_smiles`."""
-    return OGBFeaturiser(positions=positions).graph(mol_of_any_smiles(smiles))
+PLAIN = OGBFeaturiser()
+PLACED = OGBFeaturiser(positions="file")
 
 
 def mol_of_any_smiles(smiles: str) -> Any:
@@ -338,15 +330,6 @@ def choose_fragment(mol: Any) -> Any:
     parent = rdMolStandardize.FragmentParent(mol, parameters, skipStandardize=True)
     Chem.GetSymmSSSR(parent)  # rings are not known yet; scaffolds need them
     return parent
-
-
-def smiles_parser(
-    scaffold: bool = False, featuriser: OGBFeaturiser = OGBFeaturiser()
-) -> Parser:
-    """The default parser, which workers can receive; see `parse_smiles`."""
-    return functools.partial(
-        parse_smiles, scaffold=scaffold, identity=True, featuriser=featuriser
-    )
 
 
 def mol_of_smiles(smiles: str) -> Any:

@@ -25,6 +25,7 @@ from graphormer_plugin.data.files import file_lock, read_text, write_csv
 from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, FeaturisedRows
 from graphormer_plugin.data.graphs.conformers import doubt_of_unit, likely_units
 from graphormer_plugin.data.graphs.descriptors import FEATURES, rdkit_descriptors
+from graphormer_plugin.data.graphs.featurisers import vocabulary_of
 from graphormer_plugin.data.graphs.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.graphs.smiles import lines_about_bare
 from graphormer_plugin.data.graphs.sources import text_of
@@ -43,7 +44,7 @@ from graphormer_plugin.data.splits import (
 )
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.custom_splits import with_splits
-from graphormer_plugin.data.store.featurise import LimitedParser, featurise
+from graphormer_plugin.data.store.featurise import RowReader, featurise
 from graphormer_plugin.data.store.writer import StoreWriter
 from graphormer_plugin.data.tables.labels import (
     as_float32,
@@ -159,8 +160,8 @@ def _with_defaults(
         by_scaffold = source.splits is None and options.split == "scaffold"
         featuriser = options.featuriser
         changed["parser"] = featuriser.row_parser(by_scaffold)
+        changed |= vocabulary_of(featuriser)
         changed["featuriser"] = source.featuriser or featuriser.name
-        changed["node_dims"], changed["bond_dims"] = featuriser.dims
     return dataclasses.replace(source, **changed)
 
 
@@ -326,7 +327,7 @@ def _featurised(
         describe = partial(rdkit_descriptors, parse=options.featuriser.mol)
     for piece in featurise(
         source.smiles,
-        LimitedParser(source.parser, options.max_atoms),
+        RowReader(source.parser, options.max_atoms),
         first=first,
         workers=options.workers,
         progress=options.progress,

@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,8 +22,10 @@ from graphormer_plugin.data.graphs.chunk import (
     Parser,
 )
 from graphormer_plugin.data.graphs.conformers import check_size
+from graphormer_plugin.data.graphs.graph_columns import check_features
 from graphormer_plugin.data.graphs.smiles import captured_rdkit_log
 from graphormer_plugin.data.graphs.sources import Atoms, MolBlock, Source, Unreadable
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.sources.user_code import import_user_data
 from graphormer_plugin.workers import in_workers
 
@@ -40,12 +42,14 @@ ATOM = re.compile(r"\[(?!H\])[^\]]*\]|Br|Cl|[BCNOPSFIbcnops*]")
 
 
 @dataclass(frozen=True)
-class LimitedParser:
-    """A parser that refuses molecules of more than ``max_atoms`` with ValueError, before RDKit
-    reads them: it crashes on a chain of 20,000."""
+class RowReader:
+    """Reads sources with a parser; ValueError for molecules of more than ``max_atoms``, before
+    RDKit reads them (it crashes on a chain of 20,000), and for codes that are not in all of
+    some vocabularies."""
 
     parser: Parser
     max_atoms: int
+    schemas: Sequence[FeatureSchema] = ()
 
     def __call__(self, source: Source) -> MoleculeGraph:
         """The graph of a source."""
@@ -61,6 +65,9 @@ class LimitedParser:
             check_size(len(ATOM.findall(largest)), self.max_atoms)
         graph = self.parser(source)
         check_size(len(graph.x), self.max_atoms)
+        for schema in self.schemas:
+            edges = graph.edge_index.shape[1]
+            check_features(graph.x, graph.edge_attr, edges, schema)
         return graph
 
 
@@ -102,10 +109,8 @@ def featurise(
     def _calls() -> Iterator[tuple[Any, ...]]:
         for start in range(first, len(smiles), CHUNK_ROWS):
             rows = range(start, min(start + CHUNK_ROWS, len(smiles)))
-            included = [row for row in rows if row not in excluded]
-            yield parser, describe, rows.stop, included, [
-                smiles[row] for row in included
-            ]
+            included = {row: smiles[row] for row in rows if row not in excluded}
+            yield parser, describe, rows.stop, included
 
     # Workers import the modules of the user, whose names pickled calls have.
     start = partial(import_user_data, Path(user_data_dir)) if user_data_dir else None
@@ -128,38 +133,44 @@ def _featurise_rows(
     parser: Parser,
     describe: Callable[[Sequence[str]], np.ndarray] | None,
     end: int,
-    rows: list[int],
-    smiles: list[str],
+    sources: dict[int, Source],
 ) -> FeaturisedRows:
-    graphs: list[MoleculeGraph] = []
-    row_of_graph: list[int] = []
+    graphs, reasons = read_sources(sources, parser)
     result = FeaturisedRows(None, end=end)
-    with captured_rdkit_log() as messages, user_code_errors("the parser"):
-        for row, source in zip(rows, smiles, strict=True):
-            try:
-                graph = parse(source, parser, messages)
-            except ValueError as error:
-                result.failures.append((row, str(source), str(error)))
-                continue
-            graphs.append(graph)
-            row_of_graph.append(row)
+    result.failures = [
+        (row, str(sources[row]), reason) for row, reason in reasons.items()
+    ]
     if graphs:
         if describe is not None:
-            texts = dict(zip(rows, smiles, strict=True))
-            described = describe([texts[row] for row in row_of_graph])
+            described = describe([sources[row] for row in graphs])
             result.descriptors = described.astype(np.float32)
-        for name in graphs[0].extras:
-            values = [graph.extras[name] for graph in graphs]
+        for name in next(iter(graphs.values())).extras:
+            values = [graph.extras[name] for graph in graphs.values()]
             try:
                 result.extras[name] = json.loads(json.dumps(values, default=_listed))
             except TypeError as error:  # a key of a type that JSON lacks
                 raise DatasetError(f"extras of the parser: {error}") from None
-        result.chunk = joined_graphs(graphs, row_of_graph)
+        result.chunk = joined_graphs(graphs)
     return result
 
 
-def joined_graphs(graphs: Sequence[MoleculeGraph], rows: Sequence[int]) -> GraphChunk:
-    """Join graphs of a parser, at least one, with the rows of their source."""
+def read_sources(
+    sources: Mapping[int, Source], parser: Parser
+) -> tuple[dict[int, MoleculeGraph], dict[int, str]]:
+    """Graphs of sources by their rows, and for each other row the reason why it has none."""
+    graphs, reasons = {}, {}
+    with captured_rdkit_log() as messages, user_code_errors("the parser"):
+        for row, source in sources.items():
+            try:
+                graphs[row] = parse(source, parser, messages)
+            except ValueError as error:
+                reasons[row] = str(error)
+    return graphs, reasons
+
+
+def joined_graphs(graphs_of_rows: Mapping[int, MoleculeGraph]) -> GraphChunk:
+    """Join graphs of a parser, at least one, by the rows of their source."""
+    rows, graphs = zip(*graphs_of_rows.items())
     return GraphChunk(
         num_nodes=np.array([len(graph.x) for graph in graphs]),
         num_edges=np.array([graph.edge_index.shape[1] for graph in graphs]),

@@ -18,7 +18,7 @@ from graphormer_plugin.data.graphs.sources import MolBlock, Source
 from graphormer_plugin.data.sources.csv_file import Labels, read_labels
 from graphormer_plugin.data.sources.registry import DatasetSource
 from graphormer_plugin.data.splits import FOLD, SPLITS, Split, splits_of_graphs
-from graphormer_plugin.data.store.featurise import LimitedParser, featurise
+from graphormer_plugin.data.store.featurise import RowReader, featurise
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.class_names import check_numbers
 from graphormer_plugin.data.tables.formats import open_table
@@ -284,8 +284,8 @@ def read_groups(read: Labels, column: str, rows: Sequence[int]) -> list[str]:
 def parse_molecules(
     read: Labels, settings: Settings, scaffold: bool, progress: bool
 ) -> tuple[list[int], dict[str, list], list[tuple[int | str, str, str]]]:
-    """Rows whose molecules can be parsed, the extras of `parse_smiles` by their names, and
-    the failures; see `LabelledMolecules`."""
+    """Rows whose molecules can be parsed, the extras of `OGBFeaturiser.read_row` by their
+    names, and the failures; see `LabelledMolecules`."""
     rows: list[int] = []
     names = ["identity", "constitution", "parent", "bare", "nearest"]
     parsed: dict[str, list] = {name: [] for name in names + ["scaffold"] * scaffold}
@@ -293,7 +293,7 @@ def parse_molecules(
     parser = settings.featuriser.without_canonical_order().row_parser(scaffold)
     for piece in featurise(
         read.source.smiles,
-        LimitedParser(parser, settings.max_atoms),
+        RowReader(parser, settings.max_atoms),
         progress=progress and len(read.source.smiles) > 5000,
         description=Path(settings.table).name,
     ):

@@ -10,7 +10,7 @@ from typing import Any
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256, home_path
 from graphormer_plugin.data.graphs.featurisers import Featuriser, featuriser_named
-from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
+from graphormer_plugin.data.graphs.smiles import PLAIN, OGBFeaturiser
 from graphormer_plugin.finetune.transfer import SIZES
 from graphormer_plugin.inference.checkpoint import (
     DEFAULT_START,
@@ -56,7 +56,7 @@ class Start:
     def featuriser(self) -> Featuriser:
         """Reader of the molecules that the weights were trained on."""
         if self.published is not None:
-            return OGBFeaturiser()
+            return PLAIN
         name = read_checkpoint(self.path).state["task_state"].get("featuriser", "")
         return featuriser_named(name)
 

@@ -15,7 +15,8 @@ from rdkit import Chem
 from rdkit.Chem import BRICS
 
 from graphormer_plugin.data.graphs.smiles import captured_rdkit_log
-from graphormer_plugin.inference.molecules import Molecules, RowReader, read_rows
+from graphormer_plugin.data.store.featurise import RowReader
+from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.inference.predictor import Predictor
 
 Atoms = tuple[int, ...]
@@ -50,7 +51,8 @@ def contributions(
     smiles = [molecules.texts[0], *sorted({*rests} - {""})]
     featuriser = molecules.featuriser.with_all_fragments()
     schemas = [member.schema for member in predictor.members]
-    read, _ = read_rows(RowReader(featuriser, schemas, mol.GetNumAtoms()), smiles)
+    reader = RowReader(featuriser.read, mol.GetNumAtoms(), schemas)
+    read, _ = read_rows(reader, featuriser, smiles)
     numbers = predictor.typical_extra if extra is None else extra
     values = np.full(len(smiles), np.nan)
     values[read.chunk.row] = predictor.predict(

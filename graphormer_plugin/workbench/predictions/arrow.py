@@ -18,6 +18,7 @@ from graphormer_plugin.inference.loading import load, usable_device
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.workbench.predictions.table_run import (
     BLOCK_ROWS,
+    RunOptions,
     TableRun,
 )
 
@@ -110,8 +111,8 @@ class TablePredictor:
         with _turn:
             named = self.checkpoint, self.device, self.head, self.user_data_dir
             predictor = _loaded(*named)
-            sizes = {"batch_size": self.batch_size, "max_atoms": self.max_atoms}
-            run = TableRun(predictor, header, column, **sizes)
+            options = RunOptions(column, max_atoms=self.max_atoms)
+            run = TableRun(predictor, header, options, self.batch_size)
             read = {column, *predictor.extra_columns}
             columns = [
                 map(cell, values()) if name in read else [""] * count

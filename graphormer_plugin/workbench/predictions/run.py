@@ -33,10 +33,8 @@ from graphormer_plugin.data.tables.rows import whole_columns
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.estimators.domain import domain_file, domain_warnings
 from graphormer_plugin.estimators.prediction import names_and_unit
-from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.loading import head_file, load, usable_device
 from graphormer_plugin.inference.model_folder import ModelFolder
-from graphormer_plugin.inference.molecules import read_rows
 from graphormer_plugin.workbench.predictions.prediction_chunks import PredictionChunks
 from graphormer_plugin.workbench.predictions.score_predictions import TableScores
 from graphormer_plugin.workbench.predictions.table_run import (
@@ -44,53 +42,10 @@ from graphormer_plugin.workbench.predictions.table_run import (
     BLOCK_ROWS,
     PredictedRows,
     RowRange,
+    RunOptions,
     TableRun,
 )
 from graphormer_plugin.workers import in_workers
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What predictions depend on, beside the models and the rows.
-
-    Attributes:
-        smiles_column: column of SMILES; empty: see `Table.find_smiles`.
-        head: see `load`.
-        embeddings: whether vectors are written, too.
-        layers: last layers whose vectors are written, see `Predictor.embed`.
-        fingerprint: whether they are GRPE's fingerprints.
-        max_atoms: atoms of the largest molecule; None: the limit of the training.
-        dtype: ``bf16`` multiplies matrices in bfloat16; None does not.
-        user_data_dir: folder with modules of the user.
-        length_unit: unit of positions; empty: angstrom, which may be doubted.
-    """
-
-    smiles_column: str = ""
-    head: str | None = HEAD_BESIDE_CHECKPOINT
-    embeddings: bool = False
-    layers: int | None = None
-    fingerprint: bool = False
-    max_atoms: int | None = None
-    dtype: str | None = None
-    user_data_dir: str | None = None
-    length_unit: str = ""
-
-    def digest(self, models: ModelFolder, table: Table, rows: RowRange) -> str:
-        """Digest of all that the parts of a run depend on: this, models, input and rows."""
-        files = []
-        for path in models.checkpoints:
-            files.append(path)
-            for beside in (head_file(path, self.head), domain_file(path)):
-                if beside is not None and beside.exists():
-                    files.append(beside)
-        digests = [file_sha256(file) for file in files]
-        if self.user_data_dir is not None:
-            digests.append(folder_hash(home_path(self.user_data_dir)))
-        folder = dataclasses.asdict(models)
-        folder |= {"checkpoints": len(models.checkpoints), "source": ""}
-        options = dataclasses.asdict(self)
-        parts = [options, table.digest, dataclasses.asdict(rows), digests, folder]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -109,6 +64,31 @@ class Lines(NamedTuple):
     result: Callable[[str], None]
     warning: Callable[[str], None]
     error: Callable[[str], None]
+
+
+def run_digest(
+    options: RunOptions, models: ModelFolder, table: Table, rows: RowRange
+) -> str:
+    """Digest of all that the parts of a run depend on."""
+    files = []
+    for path in models.checkpoints:
+        files.append(path)
+        for beside in (head_file(path, options.head), domain_file(path)):
+            if beside is not None and beside.exists():
+                files.append(beside)
+    digests = [file_sha256(file) for file in files]
+    if options.user_data_dir is not None:
+        digests.append(folder_hash(home_path(options.user_data_dir)))
+    folder = dataclasses.asdict(models)
+    folder |= {"checkpoints": len(models.checkpoints), "source": ""}
+    parts = [
+        dataclasses.asdict(options),
+        table.digest,
+        dataclasses.asdict(rows),
+        digests,
+        folder,
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def predict_table(
@@ -138,7 +118,7 @@ def predict_table(
         if count == 0:
             raise ValueError(f"{table.path}: {table.no_rows}")
         rows = RowRange(*shard.rows(count), max(BLOCK_ROWS, 4 * settings.batch_size))
-        parts = PredictionChunks(outputs, options.digest(models, table, rows))
+        parts = PredictionChunks(outputs, run_digest(options, models, table, rows))
         if (summary := parts.finished()) is not None:
             lines.result(f"{outputs[0]} is finished\n{summary}")
             parts.remove()
@@ -149,11 +129,8 @@ def predict_table(
         for folder in parts.others():
             text = "is left of a run with other options, models or input"
             lines.warning(f"{folder} {text}")
-        predictor = run.predictor
-        scores = TableScores(
-            predictor.targets, predictor.logs, table, models.missing_labels
-        )
-        _write_parts(run, rows, parts, scores, options, settings, lines)
+        scores = TableScores(run.predictor, table, models.missing_labels)
+        _write_parts(run, rows, parts, scores, settings, lines)
         parts.remove()
 
 
@@ -162,18 +139,18 @@ def _write_parts(
     rows: RowRange,
     parts: PredictionChunks,
     scores: TableScores,
-    options: RunOptions,
     settings: RunSettings,
     lines: Lines,
 ) -> None:
     """Predict the parts that are missing, write the outputs, and show the summary."""
     table = run.table
+    column = run.options.smiles_column
     output = parts.outputs[0]
     started = time.monotonic()
     failed = 0
     outside: Counter[str] = Counter()
     done = min(parts.count * rows.size, rows.total)
-    new = _predicted(run, rows.after(done), options, settings)
+    new = _predicted(run, rows.after(done), settings)
     try:
         with tqdm(total=rows.total, unit="mol", disable=not settings.progress) as bar:
             for part in itertools.chain(parts.read(), map(parts.write, new)):
@@ -191,8 +168,8 @@ def _write_parts(
         def _write(cells: Iterator[list[str]]) -> None:
             written = itertools.chain([[*table.header, *run.names]], cells)
             numbers = {*itertools.compress(run.names, run.numbers)}
-            smiles = run.smiles_column
-            write_table(output, written, table, smiles, numbers, rows.first, rows.end)
+            ends = rows.first, rows.end
+            write_table(output, written, table, column, numbers, *ends)
 
         parts.join(rows.total, run.width, _write, summary)
     except BaseException:
@@ -208,7 +185,7 @@ def _write_parts(
     for line in lines_about_bare(outside.pop(BARE, 0)):
         lines.warning(line)
     units = Counter({unit: outside.pop(unit, 0) for unit in LENGTH_UNITS})
-    if (doubt := doubt_of_unit(units)) and not options.length_unit:
+    if (doubt := doubt_of_unit(units)) and not run.options.length_unit:
         lines.warning(doubt)
     for line in domain_warnings(outside, predictor.domains, rows.total, columns):
         lines.warning(line)
@@ -216,12 +193,11 @@ def _write_parts(
         where = f"; the reasons are in column {run.names[-1]!r}"
         if not isinstance(table, SmilesTable):  # it has no other column
             where += ". --smiles-column names another column"
-        column = run.smiles_column
         lines.warning(f"nothing in column {column!r} could be predicted{where}")
 
 
 def _predicted(
-    run: TableRun, rows: RowRange, options: RunOptions, settings: RunSettings
+    run: TableRun, rows: RowRange, settings: RunSettings
 ) -> Iterator[PredictedRows]:
     """Yield the predictions for parts of rows, in their order.
 
@@ -233,13 +209,12 @@ def _predicted(
     fork = sys.platform == "linux"
     least = [BLOCK_ROWS + 1] if on_cpu and fork else []
     workers = num_workers(settings.workers, rows.total, *least)
-    start = functools.partial(_start_worker, options.user_data_dir)
+    start = functools.partial(_start_worker, run.options.user_data_dir)
     if on_cpu or not workers:
         return in_workers(workers, run, ((block,) for block in blocks), start, fork)
     blocks, again = itertools.tee(blocks)
     calls = (([row.source for row in block],) for block in again)
-    reader = functools.partial(read_rows, run.reader)
-    read = in_workers(workers, reader, calls, start)
+    read = in_workers(workers, run.read, calls, start)
     return (run.predict(block, *molecules) for block, molecules in zip(blocks, read))
 
 
@@ -257,21 +232,9 @@ def _table_run(
     """The models, on their device, with the options of the predictions."""
     device = usable_device(settings.device)
     predictor = load(models, options.user_data_dir, options.head).to(device)
-    layers = None
-    if options.embeddings:
-        layers = options.layers or predictor.member.default_layers(options.fingerprint)
     if options.dtype == "bf16":
         predictor.bfloat16()
     extra = [name for name in predictor.extra_columns if name in table.places]
     read = whole_columns(table, extra) if extra else {}
-    return TableRun(
-        predictor,
-        table,
-        options.smiles_column,
-        batch_size=settings.batch_size,
-        max_atoms=options.max_atoms,
-        layers=layers,
-        fingerprint=options.fingerprint,
-        length_unit=options.length_unit,
-        numbers_in={name: read[name].number for name in read},
-    )
+    numbers_in = {name: column.number for name, column in read.items()}
+    return TableRun(predictor, table, options, settings.batch_size, numbers_in)

@@ -11,7 +11,8 @@ from graphormer_plugin.data.tables.cells import ParsedColumn, shown
 from graphormer_plugin.data.tables.marks import RELATION, UNIT, Marks
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.data.tables.units import molar_exponent, unit_factors
-from graphormer_plugin.data.targets import LOG, TargetSchema
+from graphormer_plugin.data.targets import LOG
+from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.workbench.predictions.table_run import PredictedRows
 
 
@@ -19,42 +20,32 @@ class TableScores:
     """Metrics of each target that a table has labels of.
 
     Args:
-        logs: numbers of the targets that models learn as logarithms.
         missing: words of cells that are missing labels, beside an empty cell and the like.
     """
 
     def __init__(
         self,
-        targets: TargetSchema,
-        logs: Sequence[int],
+        predictor: Predictor,
         table: Table,
         missing: Sequence[str],
     ) -> None:
-        self.targets = targets
-        self.logs = logs
+        self.targets = targets = predictor.targets
+        self.logs = predictor.logs
         self.table = table
         self.columns = {
             target: ParsedColumn(name, missing)
             for target, name in enumerate(targets.names)
             if name in table.places and targets.level is Level.GRAPH
         }
-        names = [column.name for column in self.columns.values()]
-        self._relations, self._units = (
-            Marks(table, words, names) for words in (RELATION, UNIT)
-        )
         self._read = {column.name: column for column in self.columns.values()}
-        self._beside = [
-            ParsedColumn(name)
-            for name in dict.fromkeys(self._relations.columns + self._units.columns)
-            if name not in self._read
-        ]
-        self._read |= {column.name: column for column in self._beside}
+        self._relations, self._units = (
+            Marks(table, words, [*self._read]) for words in (RELATION, UNIT)
+        )
+        for name in self._relations.columns + self._units.columns:
+            self._read.setdefault(name, ParsedColumn(name))
         self._words = {
-            target: {
-                w: str(number)
-                for number, w in enumerate(targets.targets[target].classes)
-            }
-            for target in self.columns
+            one.name: {word: str(number) for number, word in enumerate(one.classes)}
+            for one in targets.targets
         }
         self._values: list[np.ndarray] = []
 
@@ -63,14 +54,11 @@ class TableScores:
         if not self.columns:
             return
         self._values.append(part.values)
-        for target, column in self.columns.items():
-            place = self.table.places[column.name]
-            words = self._words[target]
+        for name, column in self._read.items():
+            place = self.table.places[name]
+            words = self._words.get(name, {})
             for cells in part.cells:
                 column.add(words.get(cells[place].strip(), cells[place]))
-        for column in self._beside:
-            for cells in part.cells:
-                column.add(cells[self.table.places[column.name]])
 
     def text(self, warn: Callable[[str], None]) -> str:
         """The metrics as text; empty without any label. Rows without a prediction do not

@@ -1,5 +1,6 @@
 """Predictions for the rows of a table: the columns that `graphormer-predict` adds."""
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from graphormer_plugin.data.tables.cells import number_in
 from graphormer_plugin.data.tables.table import Row, Table
 from graphormer_plugin.estimators.domain import outside_domain
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
+from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.inference.predictor import Predictor
@@ -45,6 +47,33 @@ class RowRange:
         return replace(self, first=self.first + count)
 
 
+@dataclass(frozen=True)
+class RunOptions:
+    """What predictions depend on, beside the models and the rows.
+
+    Attributes:
+        smiles_column: column of SMILES; empty: see `Table.find_smiles`.
+        head: see `load`.
+        embeddings: whether vectors are written, too.
+        layers: last layers whose vectors are written, see `Predictor.embed`.
+        fingerprint: whether they are GRPE's fingerprints.
+        max_atoms: atoms of the largest molecule; None: the limit of the training.
+        dtype: ``bf16`` multiplies matrices in bfloat16; None does not.
+        user_data_dir: folder with modules of the user.
+        length_unit: unit of positions; empty: angstrom, which may be doubted.
+    """
+
+    smiles_column: str = ""
+    head: str | None = HEAD_BESIDE_CHECKPOINT
+    embeddings: bool = False
+    layers: int | None = None
+    fingerprint: bool = False
+    max_atoms: int | None = None
+    dtype: str | None = None
+    user_data_dir: str | None = None
+    length_unit: str = ""
+
+
 class PredictedRows(NamedTuple):
     """Rows of the output.
 
@@ -71,10 +100,6 @@ class TableRun:
 
     Args:
         table: has the header of the input.
-        max_atoms: atoms of the largest molecule; None: the smallest limit of the models.
-        layers: last layers whose vectors are computed, too, see `Predictor.embed`; None: no
-            vectors.
-        length_unit: unit of positions in the table.
         numbers_in: functions that read the cells of columns as numbers, by name; by default
             `number_in`.
 
@@ -82,32 +107,33 @@ class TableRun:
         names: names of the new columns, the last of which is the reason.
         numbers: whether each of them has numbers.
         width: numbers of a vector; 0 without vectors.
+        read: `read_rows` of sources, also in a worker.
     """
 
     def __init__(
         self,
         predictor: Predictor,
         table: Table,
-        smiles_column: str,
-        *,
+        options: RunOptions,
         batch_size: int = 128,
-        max_atoms: int | None = None,
-        layers: int | None = None,
-        fingerprint: bool = False,
-        length_unit: str = "",
         numbers_in: Mapping[str, Callable[[str], float]] = MappingProxyType({}),
     ) -> None:
         self.predictor = predictor
         self.table = table
-        self.smiles_column = smiles_column
+        self.options = options
         self.batch_size = batch_size
-        self.layers = layers
-        self.fingerprint = fingerprint
-        self.reader = predictor.reader(max_atoms)
-        table.select_format(self.reader.featuriser.reads, length_unit)
-        self.width = 0 if layers is None else predictor.member.vector_width(layers)
-        if layers:
-            check_layers(predictor.model, layers, fingerprint=fingerprint)
+        reader = predictor.reader(options.max_atoms)
+        self.read = functools.partial(read_rows, reader, predictor.featuriser)
+        table.select_format(predictor.featuriser.reads, options.length_unit)
+        self.layers = None  # whose vectors are written
+        self.width = 0
+        if options.embeddings:
+            fingerprint = options.fingerprint
+            member = predictor.member
+            self.layers = options.layers or member.default_layers(fingerprint)
+            self.width = member.vector_width(self.layers)
+            if self.layers:
+                check_layers(predictor.model, self.layers, fingerprint=fingerprint)
         extra_columns = predictor.extra_columns
         if lacking := [name for name in extra_columns if name not in table.header]:
             raise ValueError(
@@ -128,19 +154,20 @@ class TableRun:
     def blocks(self, part: RowRange) -> Iterator[list[Row]]:
         """Yield the rows of a range, ``size`` at a time."""
         table = self.table
-        rows = table.rows(table.header, self.smiles_column, part.first, part.end)
+        rows = table.rows(
+            table.header, self.options.smiles_column, part.first, part.end
+        )
         while block := [*itertools.islice(rows, part.size)]:
             yield block
 
     def __call__(self, block: Sequence[Row]) -> PredictedRows:
         """Read and predict rows."""
-        read = read_rows(self.reader, [row.source for row in block])
-        return self.predict(block, *read)
+        return self.predict(block, *self.read([row.source for row in block]))
 
     def predict(
         self, block: Sequence[Row], molecules: Molecules, reasons: dict[int, str]
     ) -> PredictedRows:
-        """Predict rows that `read_rows` has read; ``reasons`` gets further reasons."""
+        """Predict rows that `read` has read; ``reasons`` gets further reasons."""
         count = len(block)
         extra = self._extra(block, reasons)
         values = np.full((count, self.predictor.targets.num_outputs), np.nan)
@@ -176,7 +203,7 @@ class TableRun:
                     self.predictor.extra_columns,
                     extra[rows],
                 )
-            if isinstance(self.reader.featuriser, OGBFeaturiser):
+            if isinstance(molecules.featuriser, OGBFeaturiser):
                 graph = np.repeat(molecules.chunk.row, molecules.chunk.num_nodes)
                 outside[BARE] = len(np.unique(graph[bare_carbons(molecules.chunk.x)]))
             outside |= self.predictor.unseen(molecules)
@@ -202,7 +229,8 @@ class TableRun:
         """Vectors of molecules [n, `width`]."""
         if self.layers is None:
             return np.empty((len(molecules), 0))
-        options = {"batch_size": self.batch_size, "fingerprint": self.fingerprint}
+        options = {"batch_size": self.batch_size}
+        options["fingerprint"] = self.options.fingerprint
         return self.predictor.embed(molecules, self.layers, **options)
 
     def _too_large(

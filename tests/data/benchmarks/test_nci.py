@@ -6,7 +6,7 @@ from rdkit import Chem
 
 from graphormer_plugin.data.benchmarks import nci
 from graphormer_plugin.data.benchmarks.nci import longest_cycle, solubility_terms
-from graphormer_plugin.data.graphs.smiles import parse_smiles
+from graphormer_plugin.data.graphs.smiles import PLAIN
 from graphormer_plugin.data.store.featurise import featurise
 from graphormer_plugin.data.tables.options import DatasetOptions
 from graphormer_plugin.data.tables.table import CsvTable
@@ -57,7 +57,7 @@ class TestSolubility:
         used = np.concatenate(list(source.splits.values()))
         assert np.array_equal(np.sort(used), np.arange(4999))
         refused = [source.smiles[row] for row in nci.NCI_REFUSED]
-        pieces = featurise(refused, parse_smiles, progress=False)
+        pieces = featurise(refused, PLAIN.read_row, progress=False)
         assert sum(len(piece.failures) for piece in pieces) == 8  # all of them
 
     def test_positions(self):

@@ -11,9 +11,8 @@ from graphormer_plugin.data import DatasetError, DatasetSource, describe, get_st
 from graphormer_plugin.data.benchmarks import ogb
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.data.graphs.smiles import (
+    PLAIN,
     feature_dims,
-    parse_any_smiles,
-    parse_smiles,
 )
 from support.benchmark_files import (
     REFUSED,
@@ -155,7 +154,7 @@ def test_molhiv(tmp_path, options):
     assert store.target[:, 0].tolist() == labels[:, 0].tolist()
     assert store.splits["test"].tolist() == splits_of(49)["test"].tolist()
     dims = dict(zip(("node_dims", "bond_dims"), feature_dims()))
-    one = DatasetSource(smiles=smiles, targets=labels, parser=parse_any_smiles, **dims)
+    one = DatasetSource(smiles=smiles, targets=labels, parser=PLAIN.read_any, **dims)
     again = store_of(one)
     assert list(graphs_of(again)) == list(graphs_of(store)) and len(store) == 49
 
@@ -182,18 +181,18 @@ def test_refused_molecules_are_parsed_without_sanitisation(shared_data):
     graphs = []
     for row in REFUSED_ROWS:
         with pytest.raises(ValueError):
-            parse_smiles(smiles[row])
-        graphs.append(parse_any_smiles(smiles[row]))
+            PLAIN.read_row(smiles[row])
+        graphs.append(PLAIN.read_any(smiles[row]))
     assert sum(len(graph.x) for graph in graphs) == 208
     assert sum(graph.edge_index.shape[1] for graph in graphs) == 2 * 237
     assert len(np.intersect1d(REFUSED_ROWS, test)) == 2
     # what sanitisation accepts stays as it is
     for string in smiles[:100]:
-        pair = parse_any_smiles(string)[:3], parse_smiles(string)[:3]  # without extras
+        pair = PLAIN.read_any(string)[:3], PLAIN.read_row(string)[:3]  # without extras
         for one, other in zip(*pair):
             assert np.array_equal(one, other)
     with pytest.raises(ValueError):
-        parse_any_smiles("C1CC(")
+        PLAIN.read_any("C1CC(")
 
 
 # ---------------------------------------------------------- downloads and archives

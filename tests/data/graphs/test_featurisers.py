@@ -15,7 +15,8 @@ from graphormer_plugin.data.graphs.featurisers import (
     register_featuriser,
 )
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
-from graphormer_plugin.inference.molecules import RowReader, read
+from graphormer_plugin.data.store.featurise import RowReader
+from graphormer_plugin.inference.molecules import read
 from graphormer_plugin.models import ARCHITECTURES, list_architectures
 from graphormer_plugin.modules.encodings.pair_encodings import (
     PAIR_ENCODINGS,
@@ -84,7 +85,7 @@ def test_graphs_of_another_source_read_no_text():
     with pytest.raises(ValueError, match="SMILES 0, 'C': the checkpoint does not say"):
         read(["C"], GraphsOnly())
     with pytest.raises(ValueError, match="^the checkpoint does not say how SMILES"):
-        RowReader(GraphsOnly(), [], 9)
+        RowReader(GraphsOnly().read, 9)
 
 
 def test_a_name_has_one_featuriser():

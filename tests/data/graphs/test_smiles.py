@@ -8,6 +8,7 @@ from cython_ext import read_molecule
 from graphormer_plugin.data.benchmarks.nci import nci_file
 from graphormer_plugin.data.graphs import smiles as smiles_module
 from graphormer_plugin.data.graphs.smiles import (
+    PLAIN,
     OGBFeaturiser,
     captured_rdkit_log,
     feature_dims,
@@ -18,7 +19,6 @@ from graphormer_plugin.data.graphs.smiles import (
     murcko_scaffold,
     parent,
     parent_key,
-    parse_smiles,
 )
 from graphormer_plugin.data.store.featurise import parse
 
@@ -45,7 +45,7 @@ NCI = [line.split()[0] for line in nci_file().read_text().splitlines()]
 class TestFeatures:
     def test_equal_to_ogb(self, ogb):
         for string in SMILES + NCI[:300]:
-            graph, expected = parse_smiles(string), ogb.utils.smiles2graph(string)
+            graph, expected = PLAIN.read_row(string), ogb.utils.smiles2graph(string)
             assert np.array_equal(graph.x, expected["node_feat"]), string
             assert np.array_equal(graph.edge_index, expected["edge_index"]), string
             assert np.array_equal(graph.edge_attr, expected["edge_feat"]), string
@@ -71,7 +71,7 @@ class TestFeatures:
     def test_one_call(self, monkeypatch):
         monkeypatch.delattr(smiles_module, "graph_atom_by_atom")
         for string in SMILES:
-            parse_smiles(string)
+            PLAIN.read_row(string)
 
     def test_falls_back(self):
         """Queries, residues and rings of another kind are read atom by atom."""
@@ -125,7 +125,7 @@ def test_extensions_and_inchi(text, expected):
 
 def test_acceptors_of_dative_bonds():
     """RDKit counts a dative bond among those of its acceptor."""
-    graph = parse_smiles("CC(C)(C)N->[BH3]", scaffold=True, identity=True)
+    graph = PLAIN.read_row("CC(C)(C)N->[BH3]", scaffold=True)
     assert len(graph.x) == 6
     assert mol_of_smiles("F[B](F)(F)<-O(C)C").GetNumAtoms() == 7
     for text in ("CC(C)(C)(C)N->[BH3]", "CN->[BH3]C(", "C(C)(C)(C)(C)C"):
@@ -138,7 +138,7 @@ def test_reactions_are_named(text):
     """Before RDKit, whose own message would count."""
     with captured_rdkit_log() as messages:
         with pytest.raises(ValueError, match="it is a reaction, which is not read"):
-            parse(text, parse_smiles, messages)
+            parse(text, PLAIN.read_row, messages)
 
 
 def test_racemates():
@@ -146,7 +146,7 @@ def test_racemates():
     left, right = "C[C@H](F)Cl", "C[C@@H](F)Cl"
     texts = [left, f"{left} |a:1|", right, f"{left} |&1:1|", f"{right} |&1:1|"]
     one, same, other, *racemates = (
-        parse_smiles(text, identity=True).extras["identity"] for text in texts
+        PLAIN.read_row(text).extras["identity"] for text in texts
     )
     assert one == same != other and racemates[0] == racemates[1]
     assert racemates[0] not in (one, other)
@@ -161,7 +161,7 @@ def test_racemates():
     ],
 )
 def test_isotopes_of_hydrogen_count_as_hydrogen(text, plain):
-    for found, expected in zip(parse_smiles(text), parse_smiles(plain)):
+    for found, expected in zip(PLAIN.read_row(text), PLAIN.read_row(plain)):
         assert np.array_equal(found, expected)
 
 
@@ -177,14 +177,14 @@ def test_numbers_of_atoms_in_a_reaction_are_not_read(numbers):
         f"[c:1]1([H:9])[o:{swap}][n:3][n:4][c:5]1[C:6]1([H:10])[C:7]([H:11])([H:12])"
         "[N:8]1[H:13]"
     )
-    graph = parse_smiles(text, scaffold=True, identity=True)
-    plain = parse_smiles("c1onnc1C1CN1", scaffold=True, identity=True)
+    graph = PLAIN.read_row(text, scaffold=True)
+    plain = PLAIN.read_row("c1onnc1C1CN1", scaffold=True)
     assert graph.extras == plain.extras and graph.extras["scaffold"] == "c1onnc1C1CN1"
     assert len(graph.x) == len(plain.x) == 8
     penicillin = "CC1(C)S[C@@H]2[C@H](NC(=O)Cc3ccccc3)C(=O)N2[C@H]1C(=O)O"
     mapped = penicillin.replace("[C@@H]", "[C@@H:7]").replace("CC1(C)", "[CH3:1]C1(C)")
-    for name, values in vars_of(parse_smiles(mapped)).items():
-        assert np.array_equal(values, vars_of(parse_smiles(penicillin))[name]), name
+    for name, values in vars_of(PLAIN.read_row(mapped)).items():
+        assert np.array_equal(values, vars_of(PLAIN.read_row(penicillin))[name]), name
 
 
 def vars_of(graph):
@@ -192,7 +192,7 @@ def vars_of(graph):
 
 
 def test_a_scaffold_and_a_constitution_have_no_stereo_marks():
-    pair = [parse_smiles(s, True, True) for s in ("C[C@H]1CCCO1", "C[C@@H]1CCCO1")]
+    pair = [PLAIN.read_row(s, True) for s in ("C[C@H]1CCCO1", "C[C@@H]1CCCO1")]
     first, second = (one.extras for one in pair)
     assert first["scaffold"] == second["scaffold"] == "C1CCOC1"
     assert first["constitution"] == second["constitution"]
@@ -218,7 +218,7 @@ def test_parents(text, expected):
     before = mol.ToBinary()
     assert Chem.MolToSmiles(parent(mol)) == expected
     assert mol.ToBinary() == before
-    extras = parse_smiles(text, scaffold=True, identity=True).extras
-    alone = parse_smiles(expected, scaffold=True, identity=True).extras
+    extras = PLAIN.read_row(text, scaffold=True).extras
+    alone = PLAIN.read_row(expected, scaffold=True).extras
     assert extras["parent"] == alone["parent"] == parent_key(mol)
     assert extras["scaffold"] == alone["scaffold"]

@@ -18,7 +18,7 @@ from graphormer_plugin.data import (
     get_store,
     register_dataset,
 )
-from graphormer_plugin.data.graphs.smiles import parse_smiles
+from graphormer_plugin.data.graphs.smiles import PLAIN
 from graphormer_plugin.data.sources import registry
 from graphormer_plugin.data.sources.locate import locate
 from graphormer_plugin.data.sources.registry import code_hash
@@ -44,7 +44,7 @@ def test_positions_of_smiles(tmp_path):
     table = {"smiles": ["CCO"] * 10, "targets": np.arange(10.0), "target_names": ["y"]}
     sources = {
         "parsed here": lambda: DatasetSource(**table),
-        "parsed there": lambda: DatasetSource(**table, parser=parse_smiles),
+        "parsed there": lambda: DatasetSource(**table, parser=PLAIN.read_row),
         "graphs": lambda: DatasetSource(graphs=[GRAPH] * 10),
     }
     stores = {}

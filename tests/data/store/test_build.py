@@ -315,7 +315,7 @@ class TestCodeOfUsersThatRunsLate:
             store_of(source, workers=2)
 
     def test_a_parser_without_scaffolds(self):
-        source = DatasetSource(**SMILES, parser=smiles.parse_any_smiles)
+        source = DatasetSource(**SMILES, parser=smiles.PLAIN.read_any)
         with pytest.raises(DatasetError, match="--split scaffold, but .* gives no ext"):
             store_of(source, split="scaffold")
 

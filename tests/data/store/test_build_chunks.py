@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data import DatasetOptions, get_store
-from graphormer_plugin.data.graphs.smiles import parse_smiles
+from graphormer_plugin.data.graphs.smiles import PLAIN
 from graphormer_plugin.data.store import build_chunks, featurise
 
 ROWS = 100  # in parts of 8
@@ -18,7 +18,7 @@ MODULE = """
 import pathlib
 import numpy as np
 from graphormer_plugin.data import DatasetSource, register_dataset
-from graphormer_plugin.data.graphs.smiles import feature_dims, parse_smiles
+from graphormer_plugin.data.graphs.smiles import PLAIN, feature_dims
 
 HERE = pathlib.Path(__file__).parent
 
@@ -28,7 +28,7 @@ def parse(smiles):
     carbons = smiles.count("C")
     if (HERE / "stop").exists() and carbons == int((HERE / "stop").read_text()):
         raise KeyboardInterrupt
-    return parse_smiles(smiles)._replace(extras={"carbons": (carbons, 0.1)})
+    return PLAIN.read_row(smiles)._replace(extras={"carbons": (carbons, 0.1)})
 
 @register_dataset("carbons", options=(), content=lambda options: {"rule": 1})
 def carbons():
@@ -123,9 +123,9 @@ def test_parts_come_back_as_they_were(tmp_path, monkeypatch):
     smiles = ["CCO", "c1ccccc1", "nonsense", "C[N+](C)(C)C"]
     values = np.array([[1.5, np.nan], [-0.0, 3e38], [1e-45, 0]], np.float32)
     (rows,) = featurise.featurise(
-        smiles, parse_smiles, progress=False, describe=lambda texts: values
+        smiles, PLAIN.read_row, progress=False, describe=lambda texts: values
     )
-    (none,) = featurise.featurise(["nonsense"], parse_smiles, progress=False)
+    (none,) = featurise.featurise(["nonsense"], PLAIN.read_row, progress=False)
     saved = build_chunks.BuildChunks(tmp_path / "parts", "key")
     for piece in (rows, none):
         saved.append(piece)

@@ -5,7 +5,7 @@ import pytest
 from rdkit import Chem, rdBase
 
 from graphormer_plugin.data import DatasetError
-from graphormer_plugin.data.graphs.smiles import captured_rdkit_log, parse_smiles
+from graphormer_plugin.data.graphs.smiles import PLAIN, captured_rdkit_log
 from graphormer_plugin.data.store.featurise import featurise, num_workers, parse
 
 
@@ -14,7 +14,7 @@ class TestFeaturise:
 
     def run(self, smiles, workers, **arguments):
         arguments |= {"workers": workers, "progress": False}
-        return list(featurise(smiles, parse_smiles, **arguments))
+        return list(featurise(smiles, PLAIN.read_row, **arguments))
 
     def test_reasons(self, capfd):
         (batch,) = self.run(self.bad, 0)
@@ -51,14 +51,14 @@ class TestFeaturise:
         def parse(smiles):
             count = np.int64(len(smiles))
             extras = {"n": count, "pair": (1, np.float32(0.5)), "all": np.arange(count)}
-            return parse_smiles(smiles)._replace(extras=extras)
+            return PLAIN.read_row(smiles)._replace(extras=extras)
 
         (batch,) = featurise(["C", "CC"], parse, progress=False)
         pairs, every = [[1, 0.5], [1, 0.5]], [[0], [0, 1]]
         assert batch.extras == {"n": [1, 2], "pair": pairs, "all": every}
 
         def wrong(smiles):
-            return parse_smiles(smiles)._replace(extras={"elements": {"C"}})
+            return PLAIN.read_row(smiles)._replace(extras={"elements": {"C"}})
 
         with pytest.raises(ValueError, match="extras of the parser hold a set"):
             list(featurise(["C"], wrong, progress=False))
@@ -75,4 +75,4 @@ def test_a_refusal_always_has_a_reason():
     """RDKit refuses this SMILES with an empty message."""
     with captured_rdkit_log() as messages:
         with pytest.raises(ValueError, match="RDKit refuses it"):
-            parse("[CH999999999]", parse_smiles, messages)
+            parse("[CH999999999]", PLAIN.read_row, messages)

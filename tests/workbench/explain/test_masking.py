@@ -4,7 +4,7 @@ from rdkit import Chem
 
 from graphormer_plugin import hub
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
-from graphormer_plugin.inference.molecules import RowReader
+from graphormer_plugin.data.store.featurise import RowReader
 from graphormer_plugin.workbench.explain.explanation import largest
 from graphormer_plugin.workbench.explain.masking import (
     ATOMS,

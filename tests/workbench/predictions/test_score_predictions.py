@@ -1,6 +1,7 @@
 """Metrics of predictions for a table with labels."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +24,8 @@ def found(tmp_path):
     def found(targets, labels, predictions, logs=(), missing=()):
         write_csv(tmp_path / "in.csv", [[*labels], *zip(*labels.values(), strict=True)])
         table, warned = open_table(tmp_path / "in.csv"), []
-        made = TableScores(targets, logs, table, missing)
+        predictor = SimpleNamespace(targets=targets, logs=logs)
+        made = TableScores(predictor, table, missing)
         values = np.array(predictions)
         cells = [cells for *_, cells in table.rows(table.header)]
         for part in (slice(0, 2), slice(2, None)):
