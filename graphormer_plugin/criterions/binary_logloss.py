@@ -5,7 +5,7 @@ from fairseq.criterions import register_criterion
 from torch import Tensor
 
 from graphormer_plugin.criterions.class_weights import ClassWeightsConfig
-from graphormer_plugin.criterions.evaluation import Evaluation
+from graphormer_plugin.criterions.evaluation import Evaluation, Sums
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
 from graphormer_plugin.criterions.log import log_accuracy, log_ranking
 from graphormer_plugin.criterions.losses import binary_losses
@@ -38,9 +38,7 @@ class BinaryLogLoss(GraphCriterion):
         """Cross-entropy of logits, in the shape of ``labels``."""
         return binary_losses(output, labels)
 
-    def batch_metrics(
-        self, output: Tensor, labels: Tensor, present: Tensor
-    ) -> dict[str, Tensor]:
+    def batch_metrics(self, output: Tensor, labels: Tensor, present: Tensor) -> Sums:
         """``hits`` and ``labelled`` of each task, float64 ``[C]``."""
         hits = present & ((output > 0) == (labels > 0))
         return {
@@ -48,9 +46,7 @@ class BinaryLogLoss(GraphCriterion):
             "labelled": present.flatten(0, -2).sum(dim=0, dtype=torch.float64),
         }
 
-    def log_metrics(
-        self, sums: dict[str, Tensor], evaluation: Evaluation | None
-    ) -> None:
+    def log_metrics(self, sums: Sums, evaluation: Evaluation | None) -> None:
         """See `GraphCriterion`."""
         log_accuracy(sums["hits"], sums["labelled"])
         if evaluation is not None:

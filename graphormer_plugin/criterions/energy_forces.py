@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from graphormer_plugin.choices import check_least, option
-from graphormer_plugin.criterions.evaluation import Evaluation
+from graphormer_plugin.criterions.evaluation import Evaluation, Sums
 from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.log import log_mean_error
 from graphormer_plugin.data.columns import FORCES
@@ -92,9 +92,7 @@ class EnergyForces(L1Loss):
         log |= {name: value.double().view(1) for name, value in sums.items()}
         return loss, size, log
 
-    def log_metrics(
-        self, sums: dict[str, Tensor], evaluation: Evaluation | None
-    ) -> None:
+    def log_metrics(self, sums: Sums, evaluation: Evaluation | None) -> None:
         """See `GraphCriterion`."""
         super().log_metrics(sums, evaluation)
         log_mean_error("mae_per_atom", (), sums["energy_error"], sums["energies"])

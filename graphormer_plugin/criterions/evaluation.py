@@ -9,6 +9,8 @@ from torch import Tensor
 
 from graphormer_plugin.processes import gather_objects, several_processes
 
+Sums = dict[str, Tensor]  # sums over the graphs of a batch, by name
+
 
 class EvaluatedGraphs(NamedTuple):
     """Outputs and targets of some graphs of a split."""

@@ -11,7 +11,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from graphormer_plugin.criterions.class_weights import weight_table
-from graphormer_plugin.criterions.evaluation import Evaluation
+from graphormer_plugin.criterions.evaluation import Evaluation, Sums
 from graphormer_plugin.criterions.log import log_accuracy, log_macro_f1, log_mean_error
 from graphormer_plugin.criterions.losses import (
     VALUE_LOSSES,
@@ -85,9 +85,7 @@ class GraphCriterion(FairseqCriterion):
         """Weight of every label, in its shape; None for equal weights."""
         return None
 
-    def batch_metrics(
-        self, output: Tensor, labels: Tensor, present: Tensor
-    ) -> dict[str, Tensor]:
+    def batch_metrics(self, output: Tensor, labels: Tensor, present: Tensor) -> Sums:
         """Sums over this batch, float64; fairseq adds them up over batches and processes.
 
         The output is float32 at least. The labels are in their own unit, 0 where
@@ -95,9 +93,7 @@ class GraphCriterion(FairseqCriterion):
         """
         raise NotImplementedError
 
-    def log_metrics(
-        self, sums: dict[str, Tensor], evaluation: Evaluation | None
-    ) -> None:
+    def log_metrics(self, sums: Sums, evaluation: Evaluation | None) -> None:
         """Log metrics from the sums of `batch_metrics` and, in an evaluation that
         `keeps_outputs`, from the outputs and targets of all graphs."""
         raise NotImplementedError
@@ -257,9 +253,7 @@ class RegressionCriterion(GraphCriterion):
         value = self.targets.standardise(labels).to(output.dtype)
         return self.value_loss(output, value)
 
-    def batch_metrics(
-        self, output: Tensor, labels: Tensor, present: Tensor
-    ) -> dict[str, Tensor]:
+    def batch_metrics(self, output: Tensor, labels: Tensor, present: Tensor) -> Sums:
         """``abs_error``, ``squared_error``, ``count`` per target, float64 ``[C]``."""
         error = self.targets.restore(output.double()) - labels
         error = error.where(present, 0)
@@ -269,9 +263,7 @@ class RegressionCriterion(GraphCriterion):
             "count": present.flatten(0, -2).sum(dim=0).double(),
         }
 
-    def log_metrics(
-        self, sums: dict[str, Tensor], evaluation: Evaluation | None
-    ) -> None:
+    def log_metrics(self, sums: Sums, evaluation: Evaluation | None) -> None:
         """See `GraphCriterion`."""
         names = self.targets.names
         count = sums["count"]
@@ -322,9 +314,7 @@ class ClassCriterion(GraphCriterion):
         """Cross-entropy of logits ``[..., classes]``."""
         return class_losses(output, labels)
 
-    def batch_metrics(
-        self, output: Tensor, labels: Tensor, present: Tensor
-    ) -> dict[str, Tensor]:
+    def batch_metrics(self, output: Tensor, labels: Tensor, present: Tensor) -> Sums:
         """Labels, predictions and hits of each class, float64 ``[classes]``."""
         predicted = output.argmax(dim=-1)
         return {
@@ -338,9 +328,7 @@ class ClassCriterion(GraphCriterion):
         counts = classes.new_zeros(self.targets.num_classes, dtype=torch.float64)
         return counts.index_add_(0, classes.flatten(), mask.flatten().double())
 
-    def log_metrics(
-        self, sums: dict[str, Tensor], evaluation: Evaluation | None
-    ) -> None:
+    def log_metrics(self, sums: Sums, evaluation: Evaluation | None) -> None:
         """See `GraphCriterion`."""
         log_accuracy(sums["hits"].sum().view(1), sums["labelled"].sum().view(1))
         log_macro_f1(sums["hits"], sums["labelled"], sums["predicted"])

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from graphormer_plugin.criterions.binary_logloss import BinaryLogLoss
 from graphormer_plugin.criterions.class_weights import ClassWeightsConfig
-from graphormer_plugin.criterions.evaluation import Evaluation
+from graphormer_plugin.criterions.evaluation import Evaluation, Sums
 from graphormer_plugin.criterions.log import log_sums
 from graphormer_plugin.criterions.metrics import LINK_METRICS, TIE
 from graphormer_plugin.data.columns import LINK_LEVELS
@@ -61,9 +61,7 @@ class LinkLogLoss(BinaryLogLoss):
             log |= ranking_sums(model.pairs, model.nodes(encoded[0]), sample)
         return loss, size, log
 
-    def log_metrics(
-        self, sums: dict[str, Tensor], evaluation: Evaluation | None
-    ) -> None:
+    def log_metrics(self, sums: Sums, evaluation: Evaluation | None) -> None:
         """See `GraphCriterion`."""
         super().log_metrics(sums, evaluation)
         if evaluation is None:
@@ -80,9 +78,7 @@ class LinkLogLoss(BinaryLogLoss):
         return [*super().known_metrics(), *LINK_METRICS]
 
 
-def ranking_sums(
-    score: Score, nodes: Tensor, sample: dict[str, Any]
-) -> dict[str, Tensor]:
+def ranking_sums(score: Score, nodes: Tensor, sample: dict[str, Any]) -> Sums:
     """Sums over the graphs of a sample, from their vectors of nodes [B, N, D]: of the
     `LINK_METRICS` of each graph that has a pair of label 1, and the number of these graphs.
     """

@@ -12,7 +12,7 @@ from omegaconf import II
 from torch import Tensor
 
 from graphormer_plugin.choices import check_least, option
-from graphormer_plugin.criterions.evaluation import Evaluation
+from graphormer_plugin.criterions.evaluation import Evaluation, Sums
 from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.log import log_mean_error, log_sums, mean_over_columns
 from graphormer_plugin.data.columns import DISPLACEMENT
@@ -93,17 +93,13 @@ class MaeDeltapos(L1Loss):
         done = self.update / self.max_update if self.max_update else 0
         return self.node_loss_weight - self.fall * done
 
-    def batch_metrics(
-        self, output: Tensor, labels: Tensor, present: Tensor
-    ) -> dict[str, Tensor]:
+    def batch_metrics(self, output: Tensor, labels: Tensor, present: Tensor) -> Sums:
         """See `RegressionCriterion`, with the number of energies ``within`` the threshold."""
         error = (self.targets.restore(output.double()) - labels).abs()
         within = ((error < THRESHOLD) & present).sum(0).double()
         return super().batch_metrics(output, labels, present) | {"within": within}
 
-    def log_metrics(
-        self, sums: dict[str, Tensor], evaluation: Evaluation | None
-    ) -> None:
+    def log_metrics(self, sums: Sums, evaluation: Evaluation | None) -> None:
         """See `GraphCriterion`."""
         super().log_metrics(sums, evaluation)
         within = {"hits": sums["within"], "labelled": sums["count"]}

@@ -5,7 +5,7 @@ from fairseq.criterions import register_criterion
 from fairseq.dataclass import FairseqDataclass
 from torch import Tensor
 
-from graphormer_plugin.criterions.evaluation import Evaluation
+from graphormer_plugin.criterions.evaluation import Evaluation, Sums
 from graphormer_plugin.criterions.graph_criterion import ClassCriterion
 from graphormer_plugin.criterions.log import batch_recall, log_weighted_accuracy
 from graphormer_plugin.processes import gathered
@@ -37,9 +37,7 @@ class WeightedCrossEntropy(ClassCriterion):
         weight = (total - count) / total  # unused for classes that do not occur
         return weight.to(torch.float32)[labels]
 
-    def batch_metrics(
-        self, output: Tensor, labels: Tensor, present: Tensor
-    ) -> dict[str, Tensor]:
+    def batch_metrics(self, output: Tensor, labels: Tensor, present: Tensor) -> Sums:
         """Sums of `ClassCriterion`, and the benchmark's accuracy of this batch."""
         sums = super().batch_metrics(output, labels, present)
         counts = (sums["hits"], sums["labelled"], sums["predicted"])
@@ -49,9 +47,7 @@ class WeightedCrossEntropy(ClassCriterion):
             "batches": present.any().double(),
         }
 
-    def log_metrics(
-        self, sums: dict[str, Tensor], evaluation: Evaluation | None
-    ) -> None:
+    def log_metrics(self, sums: Sums, evaluation: Evaluation | None) -> None:
         """See `GraphCriterion`."""
         super().log_metrics(sums, evaluation)
         log_weighted_accuracy(

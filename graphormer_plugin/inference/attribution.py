@@ -5,10 +5,11 @@ from torch import Tensor, nn
 
 from graphormer_plugin.inference.embedding import hooked
 from graphormer_plugin.models import GraphModel
+from graphormer_plugin.modules.layers.sparse import Batch
 
 
 @torch.no_grad()
-def attention_maps(model: GraphModel, batch: dict[str, Tensor]) -> Tensor:
+def attention_maps(model: GraphModel, batch: Batch) -> Tensor:
     """Attention of every layer within a graph, in each of its runs.
 
     Returns:
@@ -28,9 +29,7 @@ def attention_maps(model: GraphModel, batch: dict[str, Tensor]) -> Tensor:
     return torch.stack(maps)
 
 
-def gradient_times_input(
-    model: GraphModel, batch: dict[str, Tensor], output: int = 0
-) -> Tensor:
+def gradient_times_input(model: GraphModel, batch: Batch, output: int = 0) -> Tensor:
     """Gradient of an output times the input of the first layer, summed over channels [N].
 
     The entry of a node is the change of the output as its input is scaled,

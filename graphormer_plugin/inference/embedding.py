@@ -12,6 +12,7 @@ from graphormer_plugin.choices import check_choice
 from graphormer_plugin.inference import VECTOR_PARTS
 from graphormer_plugin.models import GraphModel
 from graphormer_plugin.modules.layers.readout import read_out
+from graphormer_plugin.modules.layers.sparse import Batch
 
 
 @contextlib.contextmanager
@@ -31,7 +32,7 @@ def hooked(
 
 def layer_vectors(
     model: GraphModel,
-    batch: dict[str, Tensor],
+    batch: Batch,
     layers: int = 1,
     nodes: bool = False,
     fingerprint: bool = False,
@@ -71,17 +72,13 @@ def layer_vectors(
     return torch.cat([model.graphs(x, mask) for x in outputs], -1)
 
 
-def output_and_vectors(
-    model: GraphModel, batch: dict[str, Tensor]
-) -> tuple[Tensor, Tensor]:
+def output_and_vectors(model: GraphModel, batch: Batch) -> tuple[Tensor, Tensor]:
     """Output of a model of graphs, and its vectors [B, D] as of `layer_vectors`."""
     output, x = _output_and_last_layer(model, batch)
     return output, model.graphs(x, batch["node_mask"])
 
 
-def _output_and_last_layer(
-    model: GraphModel, batch: dict[str, Tensor]
-) -> tuple[Tensor, Tensor]:
+def _output_and_last_layer(model: GraphModel, batch: Batch) -> tuple[Tensor, Tensor]:
     last: list[Tensor] = []
     with hooked([model.encoder], lambda *call: last.append(call[-1])):
         output = model(batch)
@@ -89,9 +86,7 @@ def _output_and_last_layer(
     return output, last[0] if last else model.encoder(batch)
 
 
-def joined_vectors(
-    model: GraphModel, batch: dict[str, Tensor], parts: Sequence[str]
-) -> Tensor:
+def joined_vectors(model: GraphModel, batch: Batch, parts: Sequence[str]) -> Tensor:
     """Concatenate some of `VECTOR_PARTS` for each graph [B, D'], D' the sum of
     `widths`."""
     output, x = _output_and_last_layer(model, batch)

@@ -15,10 +15,10 @@ from graphormer_plugin.data.graphs.chunk import GraphChunk
 from graphormer_plugin.data.graphs.graph_columns import columns_of_chunk
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.models import GraphModel
+from graphormer_plugin.modules.layers.sparse import Batch
 
 # [G, C] with a row per graph, or an array [N, C] per graph.
 PerGraph = np.ndarray | list[np.ndarray]
-Batch = dict[str, torch.Tensor]
 
 # Largest number of padded node pairs per batch: 256 molecules of 64 atoms.
 MAX_PAIRS = 256 * 64 * 64

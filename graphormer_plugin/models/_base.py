@@ -21,6 +21,7 @@ from graphormer_plugin.modules.layers.encoder_config import (
     option,
 )
 from graphormer_plugin.modules.layers.readout import READOUTS, read_out
+from graphormer_plugin.modules.layers.sparse import Batch
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,7 @@ class GraphModel(nn.Module):
         self.batch_spec = BatchSpec(fields, **encoder.field_options)
         self.translate: Callable[[Mapping[str, Tensor]], Any] | None = None
 
-    def forward(
-        self, batch: dict[str, Tensor], perturb: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """Predict [B, C], or of nodes [B, N, C], and of edges or pairs [B, P, C] for
         `edge_label_index` [B, P, 2], where padding has any values.
 

@@ -41,6 +41,7 @@ from torch import Tensor
 from graphormer_plugin.models._base import GraphModel, PairConfig
 from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import CGTEncoder, CGTEncoderConfig, MLPHead, option
+from graphormer_plugin.modules.layers.sparse import Batch
 
 
 @dataclass
@@ -123,9 +124,7 @@ class CGTModel(GraphModel):
         model.head_before_readout = cfg.head_before_readout
         return model
 
-    def forward(
-        self, batch: dict[str, Tensor], perturb: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """See `GraphModel`."""
         if self.level != "graph":
             return super().forward(batch, perturb)

@@ -57,6 +57,7 @@ from graphormer_plugin.modules import (
     defaults,
     option,
 )
+from graphormer_plugin.modules.layers.sparse import Batch
 
 HEAD_STYLES = ("mlp", "wide", "linear", "layers")
 # Options of a convolution, and the fields of a config that have them.
@@ -147,9 +148,7 @@ class MessagePassingModel(GraphModel):
             model.register_forward_hook(_clamp)
         return model
 
-    def forward(
-        self, batch: dict[str, Tensor], perturb: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """See `GraphModel`."""
         if isinstance(self.head, LayersHead):
             x = self.encoder.all_layers(batch, perturb)

@@ -27,6 +27,7 @@ from graphormer_plugin.modules import (
     VectorHead,
     option,
 )
+from graphormer_plugin.modules.layers.sparse import Batch
 
 
 @dataclass
@@ -94,7 +95,7 @@ class Graphormer3DModel(GraphModel):
         return model
 
     def forward(
-        self, batch: dict[str, Tensor], perturb: Tensor | None = None
+        self, batch: Batch, perturb: Tensor | None = None
     ) -> Tensor | tuple[Tensor, Tensor]:
         """See `GraphModel`."""
         if self.level in LINK_LEVELS:

@@ -12,7 +12,7 @@ from graphormer_plugin.modules.attention.compiled import plain_attention, plain_
 from graphormer_plugin.modules.encodings.node_encoder import VirtualNode
 from graphormer_plugin.modules.encodings.registry import Encoding
 from graphormer_plugin.modules.layers.batch_norm import running_statistics_kept
-from graphormer_plugin.modules.layers.sparse import NodeLayout
+from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout
 
 
 class AttentionMaps(Protocol):
@@ -35,6 +35,11 @@ class Recomputation(contextlib.ExitStack):
         self.enter_context(running_statistics_kept())
         self.enter_context(plain_attention(self.plain))
         return self
+
+
+def perturbed(x: Tensor, perturb: Tensor | None) -> Tensor:
+    """Vectors of nodes [B, N, D], and what FLAG adds to them."""
+    return x if perturb is None else x + perturb.to(x.dtype)
 
 
 class Encoder(nn.Module):
@@ -64,9 +69,7 @@ class Encoder(nn.Module):
     final_norm: nn.Module
     checkpoint_activations = False
 
-    def forward(
-        self, batch: dict[str, Tensor], perturb: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """Encode a batch.
 
         Args:
@@ -129,7 +132,7 @@ class Encoder(nn.Module):
         """The unit that has a map of attention: `head` or `channel`."""
         return "head"
 
-    def padded(self, x: Tensor, batch: dict[str, Tensor]) -> Tensor:
+    def padded(self, x: Tensor, batch: Batch) -> Tensor:
         """Values of nodes in the layout of the layers -> [B, T, ...]."""
         return x
 
@@ -138,9 +141,9 @@ class SparseEncoder(Encoder):
     """An encoder whose layers have the nodes of all graphs in a row, [S, D]. `node_graph` is
     one of its `fields`."""
 
-    def padded(self, x: Tensor, batch: dict[str, Tensor]) -> Tensor:
+    def padded(self, x: Tensor, batch: Batch) -> Tensor:
         """[S, ...] -> [B, N, ...]."""
-        return NodeLayout(batch["node_mask"], batch["node_graph"]).pad(x)
+        return NodeLayout.of(batch).pad(x)
 
 
 def joined_options(*parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from graphormer_plugin.choices import check_choice
 from graphormer_plugin.modules.attention.chromatic import ChromaticAttention
-from graphormer_plugin.modules.encoders.base import Encoder
+from graphormer_plugin.modules.encoders.base import Encoder, perturbed
 from graphormer_plugin.modules.encodings.node_encoder import NodeEncoder
 from graphormer_plugin.modules.encodings.pair_encoder import PairEncoder, PairProjection
 from graphormer_plugin.modules.encodings.pair_encodings import make_pair_terms
@@ -23,7 +23,7 @@ from graphormer_plugin.modules.layers.encoder_config import (
 )
 from graphormer_plugin.modules.layers.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.layers.init import init_columns
-from graphormer_plugin.modules.layers.sparse import NodeLayout
+from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout
 
 MEMORY = ("auto", "plain", "lean")
 # "auto" is "lean" if [B, N, N, D] has more elements than this, except on a GPU. There a
@@ -235,15 +235,12 @@ class CGTEncoder(Encoder):
         """See `Encoder`."""
         return "head" if self.attention == "mono" else "channel"
 
-    def forward(
-        self, batch: dict[str, Tensor], perturb: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """See `Encoder`; returns [B, N, D]; padding is zero."""
-        rows = NodeLayout(batch["node_mask"], batch["node_graph"]).flat_index
+        rows = NodeLayout.of(batch).flat_index
         further = self.pairs.further.inputs(batch)
         x = self.node_encoder(batch) + further.nodes
-        if perturb is not None:
-            x = x + perturb.to(x.dtype)
+        x = perturbed(x, perturb)
         encoded = self.pairs(batch, further)
         pairs = [projection(*encoded) for projection in self.projections]
         if self.lean(x):

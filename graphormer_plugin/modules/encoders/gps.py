@@ -14,7 +14,7 @@ from graphormer_plugin.modules.attention.biased import BiasedAttention
 from graphormer_plugin.modules.attention.edge import GivenEdgeAttention, GivenEdges
 from graphormer_plugin.modules.attention.formula import EdgeTerms
 from graphormer_plugin.modules.attention.relative import RelativeAttention
-from graphormer_plugin.modules.encoders.base import SparseEncoder
+from graphormer_plugin.modules.encoders.base import SparseEncoder, perturbed
 from graphormer_plugin.modules.encoders.grpe import RelationEncoding
 from graphormer_plugin.modules.encoders.message_passing import (
     ACTIVATION_NAMES,
@@ -44,6 +44,7 @@ from graphormer_plugin.modules.layers.encoder_config import (
 from graphormer_plugin.modules.layers.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.layers.sparse import (
     PAIR_FIELDS,
+    Batch,
     NodeLayout,
     scaled_pair_features,
 )
@@ -312,16 +313,13 @@ class GPSEncoder(SparseEncoder):
             options |= {"max_hop": self.max_hop, "distinct_edges": self.real}
         return options
 
-    def forward(
-        self, batch: dict[str, Tensor], perturb: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """See `Encoder`; returns [B, N, D]; padding is zero."""
-        layout = NodeLayout(batch["node_mask"], batch["node_graph"])
+        layout = NodeLayout.of(batch)
         x = self.node_encoder(batch)
         encoded = self.attn_bias.further.inputs(batch)
         x = x + encoded.nodes
-        if perturb is not None:
-            x = x + perturb.to(x.dtype)
+        x = perturbed(x, perturb)
         x = layout.flatten(x)
         edges = self.edge_input(batch, self.bonds)
         if self.sparse:
@@ -334,7 +332,7 @@ class GPSEncoder(SparseEncoder):
         return layout.pad(x)
 
     def pair_arguments(
-        self, batch: dict[str, Tensor], encoded: PairInput, dtype: torch.dtype
+        self, batch: Batch, encoded: PairInput, dtype: torch.dtype
     ) -> tuple[Any, ...]:
         """What the attention of every layer takes beside the nodes."""
         attn_bias = self.attn_bias(batch, encoded)
@@ -353,7 +351,7 @@ class GPSEncoder(SparseEncoder):
         return tables, index, attn_bias, edges
 
     def given_edges(
-        self, batch: dict[str, Tensor], edges: Edges, layout: NodeLayout
+        self, batch: Batch, edges: Edges, layout: NodeLayout
     ) -> tuple[Edges, GivenEdges]:
         """Edges with the first states of virtual nodes, and what the attention runs along."""
         graph, vectors = layout.node_graph, self.bonds(*edges.features)

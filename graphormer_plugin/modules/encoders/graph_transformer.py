@@ -31,7 +31,7 @@ from graphormer_plugin.modules.layers.encoder_config import (
     option,
 )
 from graphormer_plugin.modules.layers.encoder_layer import EncoderLayer
-from graphormer_plugin.modules.layers.sparse import NodeLayout
+from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout
 from graphormer_plugin.modules.message_passing.edge_input import EdgeInput
 
 NORM_NAMES = ("batch", "layer")  # keys of NORMS
@@ -245,11 +245,9 @@ class GraphTransformerEncoder(SparseEncoder):
         """See `Encoder`."""
         return [layer.nodes.attention for layer in self.layers]
 
-    def forward(
-        self, batch: dict[str, Tensor], perturb: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """See `Encoder`; returns [B, N, D]; padding is zero."""
-        layout = NodeLayout(batch["node_mask"], batch["node_graph"])
+        layout = NodeLayout.of(batch)
         x = self.encode_nodes(batch, layout, perturb)
         if self.full_graph and self.bonds is not None:
             pairs = layout.all_pairs()
@@ -276,7 +274,7 @@ class GraphTransformerEncoder(SparseEncoder):
         return layout.pad(x)
 
     def encode_nodes(
-        self, batch: dict[str, Tensor], layout: NodeLayout, perturb: Tensor | None
+        self, batch: Batch, layout: NodeLayout, perturb: Tensor | None
     ) -> Tensor:
         """Eq. 2-3 -> [S, D]."""
         x = layout.flatten(self.node_encoder(batch))

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from cython_ext.codes import MAX_HOPS
 from graphormer_plugin.choices import check_choice
 from graphormer_plugin.modules.attention.biased import BiasedAttention
-from graphormer_plugin.modules.encoders.base import Encoder
+from graphormer_plugin.modules.encoders.base import Encoder, perturbed
 from graphormer_plugin.modules.encodings.attn_bias import (
     AttnBias,
     EdgeBias,
@@ -32,6 +32,7 @@ from graphormer_plugin.modules.layers.encoder_config import (
 )
 from graphormer_plugin.modules.layers.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.layers.init import init_transformer
+from graphormer_plugin.modules.layers.sparse import Batch
 
 NODE_RELATIONS = ("spatial", "none")
 EDGE_TYPES = ("multi_hop", "single_hop", "node", "aggregation", "none")
@@ -249,16 +250,13 @@ class GraphormerEncoder(Encoder):
             options |= {"number_edges": True, "distinct_edges": True}
         return options
 
-    def forward(
-        self, batch: dict[str, Tensor], perturb: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """See `Encoder`; returns [B, T, D], the virtual node first; padding is zero."""
         pairs = self.attn_bias.further.inputs(batch)
         x = self.node_encoder(batch) + pairs.nodes
         if self.incident is not None:
             x = x + self.incident(*(batch[name] for name in self.incident.fields))
-        if perturb is not None:
-            x = x + perturb.to(x.dtype)
+        x = perturbed(x, perturb)
         mask = batch["node_mask"]
         if self.virtual_node is not None:
             x, mask = self.virtual_node(x, mask)
@@ -271,7 +269,7 @@ class GraphormerEncoder(Encoder):
             x = self.run_layer(layer, x, attn_bias, *messages)
         return self.final_norm(x) * mask.unsqueeze(-1)
 
-    def pair_messages(self, batch: dict[str, Tensor]) -> tuple[Tensor, ...]:
+    def pair_messages(self, batch: Batch) -> tuple[Tensor, ...]:
         """Bond of each pair [B, T, T] and the vectors [R, D] of the R bond types that
         occur; an empty tuple unless the edge type is "aggregation"."""
         if self.bond_messages is None:

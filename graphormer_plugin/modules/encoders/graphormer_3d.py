@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from graphormer_plugin.choices import check_least
 from graphormer_plugin.modules.attention.biased import BiasedAttention
-from graphormer_plugin.modules.encoders.base import Encoder
+from graphormer_plugin.modules.encoders.base import Encoder, perturbed
 from graphormer_plugin.modules.encodings.attn_bias import FORBIDDEN
 from graphormer_plugin.modules.encodings.gaussian_kernels import (
     DistanceKernels,
@@ -26,6 +26,7 @@ from graphormer_plugin.modules.layers.encoder_config import (
 )
 from graphormer_plugin.modules.layers.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.layers.readout import MLPHead
+from graphormer_plugin.modules.layers.sparse import Batch
 
 CUTOFF_FLOOR = 1e-6  # added to factors of attention weights, for the logarithm
 
@@ -100,14 +101,12 @@ class Graphormer3DEncoder(Encoder):
         )
         self.final_norm = nn.LayerNorm(embed_dim)
 
-    def forward(
-        self, batch: dict[str, Tensor], perturb: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """See `Encoder`; returns [B, N, D]; padding has any values."""
         return self.encode(batch, perturb)[0]
 
     def encode(
-        self, batch: dict[str, Tensor], perturb: Tensor | None = None
+        self, batch: Batch, perturb: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Vectors of the nodes [B, N, D], and the bias of the attention [B, H, N, N]."""
         columns = batch["x"][..., : len(self.node_encoder.table_rows)]
@@ -120,8 +119,7 @@ class Graphormer3DEncoder(Encoder):
             psi = psi * factor
         near = psi.masked_fill(~mask[:, None, :, None], 0).sum(2)
         x = self.node_encoder({**batch, "x": columns}) + self.neighbours(near)
-        if perturb is not None:
-            x = x + perturb.to(x.dtype)
+        x = perturbed(x, perturb)
         x = self.input_dropout(x)
         bias = self.bias(psi)
         if self.cutoff:
@@ -135,7 +133,7 @@ class Graphormer3DEncoder(Encoder):
                 x = self.run_layer(layer, x, bias)
         return self.final_norm(x), bias
 
-    def positions(self, batch: dict[str, Tensor]) -> Tensor:
+    def positions(self, batch: Batch) -> Tensor:
         """[B, N, 3] in float32 at least: half precision cannot tell distances apart."""
         wide = torch.promote_types(self.kernels.kernels.centre.dtype, torch.float32)
         return batch["pos"].to(wide)

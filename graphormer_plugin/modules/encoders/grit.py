@@ -22,7 +22,7 @@ from graphormer_plugin.modules.layers.encoder_config import (
     option,
 )
 from graphormer_plugin.modules.layers.encoder_layer import ACTIVATIONS
-from graphormer_plugin.modules.layers.sparse import NodeLayout, scatter_sum
+from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout, scatter_sum
 
 CLAMP = 5.0  # of scores, as released
 
@@ -231,11 +231,9 @@ class GRITEncoder(SparseEncoder):
         """See `Encoder`."""
         return {"number_edges": True, "distinct_edges": True} if self.real else {}
 
-    def forward(
-        self, batch: dict[str, Tensor], perturb: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """See `Encoder`; returns [B, N, D]; padding is zero."""
-        layout = NodeLayout(batch["node_mask"], batch["node_graph"])
+        layout = NodeLayout.of(batch)
         x = self.node_encoder(batch)
         dtype = x.dtype
         bond = batch["bond"]

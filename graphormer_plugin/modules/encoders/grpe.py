@@ -19,7 +19,7 @@ from cython_ext.codes import (
 from graphormer_plugin.choices import check_least
 from graphormer_plugin.modules.attention.formula import EdgeTerms, RelationTables
 from graphormer_plugin.modules.attention.relative import RelativeAttention
-from graphormer_plugin.modules.encoders.base import Encoder
+from graphormer_plugin.modules.encoders.base import Encoder, perturbed
 from graphormer_plugin.modules.encodings.bond_encoder import FeatureMap
 from graphormer_plugin.modules.encodings.node_encoder import NodeEncoder, VirtualNode
 from graphormer_plugin.modules.encodings.pair_encodings import make_pair_terms
@@ -35,7 +35,11 @@ from graphormer_plugin.modules.layers.encoder_config import (
 )
 from graphormer_plugin.modules.layers.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.layers.graph_random import NOISE, uniform
-from graphormer_plugin.modules.layers.sparse import PAIR_FIELDS, scaled_pair_features
+from graphormer_plugin.modules.layers.sparse import (
+    PAIR_FIELDS,
+    Batch,
+    scaled_pair_features,
+)
 
 
 class RelationEncoding(VocabularyModule):
@@ -298,14 +302,11 @@ class GRPEEncoder(Encoder):
         of_layers = self.encodings if len(self.encodings) > 1 else ()
         return [self.layers[number], *of_layers[number : number + 1]]
 
-    def forward(
-        self, batch: dict[str, Tensor], perturb: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """See `Encoder`; returns [B, T, D], the virtual node first; padding is zero."""
         pairs = self.pair_terms.inputs(batch)
         x = self.node_encoder(batch) + pairs.nodes
-        if perturb is not None:
-            x = x + perturb.to(x.dtype)
+        x = perturbed(x, perturb)
         if self.training and self.perturb_noise:
             noise = uniform(batch.get("seed"), x.shape, NOISE, x)
             x = x + self.perturb_noise * noise

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphormer_plugin.choices import check_choice, check_least
-from graphormer_plugin.modules.encoders.base import SparseEncoder
+from graphormer_plugin.modules.encoders.base import SparseEncoder, perturbed
 from graphormer_plugin.modules.encodings.bond_encoder import BondEncoder, edge_encoder
 from graphormer_plugin.modules.encodings.node_encoder import NodeEncoder
 from graphormer_plugin.modules.encodings.vocabulary import Vocabularies
@@ -25,7 +25,7 @@ from graphormer_plugin.modules.layers.encoder_config import (
 )
 from graphormer_plugin.modules.layers.encoder_layer import ACTIVATIONS
 from graphormer_plugin.modules.layers.init import init_columns
-from graphormer_plugin.modules.layers.sparse import NodeLayout, scatter_sum
+from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout, scatter_sum
 from graphormer_plugin.modules.message_passing.convolutions import (
     BondGraphConvolution,
     Edges,
@@ -245,28 +245,23 @@ class MessagePassingEncoder(SparseEncoder):
                 if columns and hasattr(module, "embedding"):  # not a linear map
                     init_columns(module)
 
-    def forward(
-        self, batch: dict[str, Tensor], perturb: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """See `Encoder`; returns [B, N, D]; padding is zero."""
         outputs, layout = self._layers(batch, perturb)
         return layout.pad(outputs[-1])
 
-    def all_layers(
-        self, batch: dict[str, Tensor], perturb: Tensor | None = None
-    ) -> Tensor:
+    def all_layers(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """The input of the first layer and the outputs of all layers, side by side:
         [B, N, (L + 1) D]. See `forward`."""
         outputs, layout = self._layers(batch, perturb)
         return layout.pad(torch.cat(outputs, -1))
 
     def _layers(
-        self, batch: dict[str, Tensor], perturb: Tensor | None
+        self, batch: Batch, perturb: Tensor | None
     ) -> tuple[list[Tensor], NodeLayout]:
-        layout = NodeLayout(batch["node_mask"], batch["node_graph"])
+        layout = NodeLayout.of(batch)
         x = self.node_encoder(batch)
-        if perturb is not None:
-            x = x + perturb.to(x.dtype)
+        x = perturbed(x, perturb)
         x = layout.flatten(x)
         virtual = None
         if self.virtual_node is not None:

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from graphormer_plugin.choices import check_least
 from graphormer_plugin.modules.attention.biased import BiasedAttention
-from graphormer_plugin.modules.encoders.base import AttentionMaps, Encoder
+from graphormer_plugin.modules.encoders.base import AttentionMaps, Encoder, perturbed
 from graphormer_plugin.modules.encodings.bond_encoder import edge_encoder
 from graphormer_plugin.modules.encodings.node_encoder import NodeEncoder, VirtualNode
 from graphormer_plugin.modules.encodings.vocabulary import Vocabularies
@@ -22,7 +22,7 @@ from graphormer_plugin.modules.layers.encoder_config import (
 from graphormer_plugin.modules.layers.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.layers.graph_random import IDENTIFIERS, SIGNS, uniform
 from graphormer_plugin.modules.layers.init import init_transformer
-from graphormer_plugin.modules.layers.sparse import NodeLayout
+from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout
 
 SPECIAL = 2  # tokens of no node and no edge: of the graph, and null
 EDGE, NODE = 0, 1  # rows of the type identifiers
@@ -157,9 +157,7 @@ class TokenGTEncoder(Encoder):
         """See `Encoder`."""
         return {} if self.identifiers is None else self.identifiers.options
 
-    def forward(
-        self, batch: dict[str, Tensor], perturb: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """See `Encoder`; returns [B, 1 + N, D], the token of the graph first; padding is
         zero."""
         tokens, mask = self.tokens(batch, perturb)
@@ -174,15 +172,12 @@ class TokenGTEncoder(Encoder):
         nodes = F.pad(batch["node_mask"], (1, 0), value=True)
         return self.padded(x, batch) * nodes.unsqueeze(-1)
 
-    def tokens(
-        self, batch: dict[str, Tensor], perturb: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def tokens(self, batch: Batch, perturb: Tensor | None) -> tuple[Tensor, Tensor]:
         """Tokens [B, T, D] of the graph, its nodes, null and its edges, and which are real
         [B, T]. Their order changes nothing."""
         x = self.node_encoder(batch)
-        if perturb is not None:
-            x = x + perturb.to(x.dtype)
-        layout = NodeLayout(batch["node_mask"], batch["node_graph"])
+        x = perturbed(x, perturb)
+        layout = NodeLayout.of(batch)
         nodes, edges = layout.flatten(x), self.edges(batch).to(x.dtype)
         source, target = batch["edge_index"]
         if self.identifiers is not None:
@@ -219,13 +214,13 @@ class TokenGTEncoder(Encoder):
         mask = torch.arange(T, device=graph.device) < lengths.unsqueeze(1)
         return tokens.view(B, T, D), mask
 
-    def edges(self, batch: dict[str, Tensor]) -> Tensor:
+    def edges(self, batch: Batch) -> Tensor:
         """Vectors of the features of edges [E, D]."""
         if self.edge_encoder.fields:
             return self.edge_encoder(batch["edge_attr"])[1:]
         return F.embedding(batch["edge_bond"].long(), self.edge_encoder())
 
-    def padded(self, x: Tensor, batch: dict[str, Tensor]) -> Tensor:
+    def padded(self, x: Tensor, batch: Batch) -> Tensor:
         """[B, T, ...] -> [B, 1 + N, ...]: the graph and the nodes."""
         return x[:, : 1 + batch["node_mask"].shape[1]]
 
@@ -263,7 +258,7 @@ class LaplacianIdentifiers(nn.Module):
         self.sign_flip = sign_flip
         self.dropout = Dropout(dropout)
 
-    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+    def forward(self, batch: Batch) -> Tensor:
         """-> [B, N, k]."""
         lap_pe = batch["lap_pe"][..., : self.width - 1]
         degree = batch["out_degree"].to(lap_pe.dtype).clamp(min=1)
@@ -290,7 +285,7 @@ class RandomIdentifiers(nn.Module):
         self.width = width
         self.orthogonal = orthogonal
 
-    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+    def forward(self, batch: Batch) -> Tensor:
         """-> [B, N, width] float32."""
         mask = batch["node_mask"]
         B, N = mask.shape

@@ -16,6 +16,7 @@ from graphormer_plugin.modules.encodings.pair_encodings import (
     PairTerms,
 )
 from graphormer_plugin.modules.layers.embedding_sum import embedding_sum
+from graphormer_plugin.modules.layers.sparse import Batch
 
 # The released code stores this distance for a pair without a path, which matters where
 # distances are compared with `spatial_pos_max`.
@@ -157,7 +158,7 @@ class AttnBias(nn.Module):
         self.limited = limit <= UNREACHABLE_HOPS
         self.register_buffer("too_far", hops >= limit, persistent=False)
 
-    def forward(self, batch: dict[str, Tensor], pairs: PairInput = NO_PAIRS) -> Tensor:
+    def forward(self, batch: Batch, pairs: PairInput = NO_PAIRS) -> Tensor:
         """Batch fields of `required_fields`, and what `further` makes of them ->
         [B, H, T, T]."""
         mask = batch["node_mask"]  # [B, N]

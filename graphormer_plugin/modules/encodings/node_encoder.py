@@ -15,6 +15,7 @@ from graphormer_plugin.modules.encodings.vocabulary import (
     table_rows,
 )
 from graphormer_plugin.modules.layers.encoder_config import LayersConfig
+from graphormer_plugin.modules.layers.sparse import Batch
 
 
 class NodeEncoder(VocabularyModule):
@@ -73,7 +74,7 @@ class NodeEncoder(VocabularyModule):
         self.table_rows = rows  # a number for each column
         self.embedding = nn.EmbeddingBag(sum(rows), embed_dim, mode="sum")
 
-    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+    def forward(self, batch: Batch) -> Tensor:
         """A batch, with x [B, N, F] of integers within the vocabularies or floats ->
         [B, N, D]."""
         x = self.features(batch["x"])

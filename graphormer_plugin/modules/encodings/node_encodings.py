@@ -15,7 +15,7 @@ from graphormer_plugin.modules.encodings.registry import Encoding, EncodingRegis
 from graphormer_plugin.modules.encodings.vocabulary import Vocabularies
 from graphormer_plugin.modules.layers.batch_norm import MaskedBatchNorm
 from graphormer_plugin.modules.layers.graph_random import SIGNS, uniform
-from graphormer_plugin.modules.layers.sparse import NodeLayout
+from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout
 
 
 def walk_powers(
@@ -87,7 +87,7 @@ class NodeTerm(nn.Module):
         self.encoding = encoding
         self.projection = encoding.projection(width)
 
-    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+    def forward(self, batch: Batch) -> Tensor:
         """A batch -> [B, N, width]."""
         return self.projection(self.encoding(*self.encoding.arguments(batch)))
 

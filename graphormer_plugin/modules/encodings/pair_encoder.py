@@ -23,7 +23,11 @@ from graphormer_plugin.modules.encodings.pair_encodings import (
     PairTerms,
 )
 from graphormer_plugin.modules.encodings.vocabulary import Vocabularies
-from graphormer_plugin.modules.layers.sparse import PAIR_FIELDS, scaled_pair_features
+from graphormer_plugin.modules.layers.sparse import (
+    PAIR_FIELDS,
+    Batch,
+    scaled_pair_features,
+)
 
 RELATIVE_ENCODINGS = ("rwse", "spde", "both", "none")
 COMBINATIONS = ("concat", "sum")
@@ -149,7 +153,7 @@ class PairEncoder(nn.Module):
         return frozenset(fields)
 
     def forward(
-        self, batch: dict[str, Tensor], pairs: PairInput = NO_PAIRS
+        self, batch: Batch, pairs: PairInput = NO_PAIRS
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Features of the pairs of a batch, and the matrix that maps them to E^(0).
 

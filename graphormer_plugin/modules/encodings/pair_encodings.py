@@ -20,6 +20,7 @@ from graphormer_plugin.modules.encodings.node_encodings import walk_powers
 from graphormer_plugin.modules.encodings.registry import Encoding, EncodingRegistry
 from graphormer_plugin.modules.encodings.vocabulary import Vocabularies
 from graphormer_plugin.modules.layers.encoder_config import PairTransformerConfig
+from graphormer_plugin.modules.layers.sparse import Batch
 
 
 class PairEncoding(Encoding):
@@ -152,7 +153,7 @@ class PairTerms(nn.ModuleList):
     ) -> None:
         super().__init__(PairTerm(one, width, embed_dim) for one in encodings)
 
-    def inputs(self, batch: dict[str, Tensor]) -> PairInput:
+    def inputs(self, batch: Batch) -> PairInput:
         """A batch -> features and sums of all encodings."""
         features = []
         nodes: Tensor | float = 0.0

@@ -11,6 +11,7 @@ from graphormer_plugin.choices import UnknownNameError, check_least
 from graphormer_plugin.components import is_same_definition, matching
 from graphormer_plugin.modules.encodings.vocabulary import Vocabularies
 from graphormer_plugin.modules.layers.encoder_config import LayersConfig
+from graphormer_plugin.modules.layers.sparse import Batch
 
 
 class Encoding(nn.Module):
@@ -52,7 +53,7 @@ class Encoding(nn.Module):
         """Parameters of the fields, by their names in `BatchSpec`, e.g. `max_hop`."""
         return {}
 
-    def arguments(self, batch: dict[str, Tensor]) -> list[Tensor | None]:
+    def arguments(self, batch: Batch) -> list[Tensor | None]:
         """What `forward` takes of a batch."""
         fields: list[Tensor | None] = [batch[name] for name in self.fields]
         return [*fields, batch.get("seed")] if self.random else fields

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphormer_plugin.modules.layers.sparse import Batch
+
 
 def differentiable_by(formula: Callable[..., Any]) -> Callable[[Callable], Callable]:
     """Decorator of the `backward` of a `torch.autograd.Function`, in place of torch's
@@ -56,8 +58,8 @@ def differentiable_by(formula: Callable[..., Any]) -> Callable[[Callable], Calla
 
 
 def output_and_forces(
-    model: Callable[[dict[str, Tensor]], Tensor],
-    batch: dict[str, Tensor],
+    model: Callable[[Batch], Tensor],
+    batch: Batch,
     create_graph: bool,
 ) -> tuple[Tensor, Tensor]:
     """Output [B, 1] of a model, and minus its derivatives by the positions [B, N, 3], in its

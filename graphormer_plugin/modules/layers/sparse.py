@@ -5,6 +5,8 @@ batch: `edge_index`, `edge_bond` and `node_graph` number the nodes of all graphs
 import torch
 from torch import Tensor
 
+Batch = dict[str, Tensor]  # the fields of a batch, by name
+
 
 class NodeLayout:
     """Converts between flat tensors [S, ...], which hold the S nodes of all graphs in a
@@ -41,6 +43,11 @@ class NodeLayout:
         self.local_index = nodes - self.ptr[node_graph]
         self.flat_index = node_graph * self.max_nodes + self.local_index
 
+    @classmethod
+    def of(cls, batch: Batch) -> "NodeLayout":
+        """The layout of a batch."""
+        return cls(batch["node_mask"], batch["node_graph"])
+
     def flatten(self, padded: Tensor) -> Tensor:
         """[B, N, ...] -> [S, ...]."""
         return padded.flatten(0, 1).index_select(0, self.flat_index)
@@ -66,9 +73,7 @@ class NodeLayout:
 LARGE_HALF = 2.0**14  # a quarter of the largest number of half precision
 
 
-def scaled_pair_features(
-    batch: dict[str, Tensor], dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
+def scaled_pair_features(batch: Batch, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Real features of edges as features of pairs, divided by a scale: [B, N, N, C] in
     `dtype`, zero without an edge and on the diagonal; and the scale [C] in the type of the
     batch, which multiplies the weights.
@@ -76,7 +81,7 @@ def scaled_pair_features(
     The scale is 1, except for large values in half precision, where 70,000 is infinite:
     there it is a power of two, which changes no digit.
     """
-    layout = NodeLayout(batch["node_mask"], batch["node_graph"])
+    layout = NodeLayout.of(batch)
     (source, target), attr = batch["edge_index"], batch["edge_attr"]
     B, N = batch["node_mask"].shape
     row = layout.flat_index[source] * N + layout.local_index[target]

@@ -13,7 +13,7 @@ from graphormer_plugin.modules.encodings.gaussian_kernels import (
 from graphormer_plugin.modules.encodings.vocabulary import Vocabularies
 from graphormer_plugin.modules.layers.embedding_sum import embedding_sum
 from graphormer_plugin.modules.layers.encoder_config import SpatialEdgesConfig
-from graphormer_plugin.modules.layers.sparse import NodeLayout
+from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout
 from graphormer_plugin.modules.message_passing.convolutions import Edges
 
 
@@ -55,7 +55,7 @@ class EdgeInput(nn.Module):
         if self.kernels is not None:
             self.fields += ("pos",)
 
-    def forward(self, batch: dict[str, Tensor], bonds: EdgeVectors | None) -> Edges:
+    def forward(self, batch: Batch, bonds: EdgeVectors | None) -> Edges:
         """A batch, and the vectors of edges of the owners "shared" and "state" -> edges."""
         if self.radius:
             index, pairs = self.near(batch)
@@ -70,7 +70,7 @@ class EdgeInput(nn.Module):
             bond = batch["edge_attr"] if self.real else batch["edge_bond"].int()
         features = (bond,) if self.real else ()
         if self.kernels is not None:
-            layout = NodeLayout(batch["node_mask"], batch["node_graph"])
+            layout = NodeLayout.of(batch)
             pos = layout.flatten(self.positions(batch))
             features = self.kernels(lengths(pos[index[0]] - pos[index[1]])), bond
         if features:  # every edge has vectors of its own
@@ -84,7 +84,7 @@ class EdgeInput(nn.Module):
             return edges._replace(state=embedding_sum(bonds(), bond.unsqueeze(-1)))
         return edges
 
-    def near(self, batch: dict[str, Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def near(self, batch: Batch) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Pairs of different atoms within the radius: nodes of the batch [2, E], and graph,
         source and target [E] in padded fields."""
         if torch.compiler.is_compiling():
@@ -100,7 +100,7 @@ class EdgeInput(nn.Module):
         first = (sizes.cumsum(0) - sizes)[graph]
         return torch.stack([first + source, first + target]), (graph, source, target)
 
-    def positions(self, batch: dict[str, Tensor]) -> Tensor:
+    def positions(self, batch: Batch) -> Tensor:
         """[B, N, 3] in float32 at least: half precision cannot tell distances apart."""
         weights = batch["pos"] if self.kernels is None else self.kernels.centre
         return batch["pos"].to(torch.promote_types(weights.dtype, torch.float32))
