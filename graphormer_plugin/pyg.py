@@ -30,7 +30,7 @@ from graphormer_plugin.data.batches.buckets import bucketed_order, cut_batches
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields.degrees import sum_of_logs
 from graphormer_plugin.data.batches.negatives import negatives_of
-from graphormer_plugin.data.columns import Level, learned_level
+from graphormer_plugin.data.columns import Level, learned_level, offsets_of
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, GraphChunk
 from graphormer_plugin.data.graphs.pyg_graphs import (
@@ -106,7 +106,7 @@ def build_model(
     counts = {Level.NODE: chunk.num_nodes, Level.EDGE: chunk.num_edges}
     if chunk.num_pairs is not None:
         counts[Level.LINK] = chunk.num_pairs
-    columns = {part.offset: np.cumsum([0, *n]) for part, n in counts.items()}
+    columns = {part.offset: offsets_of(n) for part, n in counts.items()}
     columns["edge_dst"] = chunk.edge_index[1]
     schema_of_labels = TargetSchema.of(names, "", label_kind, label_level, num_classes)
     offset = columns[label_level.counted_by]

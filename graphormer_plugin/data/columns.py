@@ -9,6 +9,7 @@ Columns of attributes and fields that users register are called ``<level>.<name>
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -197,6 +198,11 @@ def _types(dtypes: str) -> tuple[np.dtype, ...]:
 
 def _offsets(name: str) -> ColumnType:
     return ColumnType(Level.GRAPH, DTYPES[name], is_offset=True)
+
+
+def offsets_of(counts: Iterable[int]) -> np.ndarray:
+    """First row of each graph and, last, the number of rows, from the rows of each."""
+    return np.cumsum([0, *counts], dtype=np.int64)
 
 
 _FLOAT32 = _types("float32")

@@ -160,6 +160,11 @@ def open_to_read(path: PathName) -> IO[bytes]:
     return file
 
 
+def text_sha256(text: str) -> str:
+    """SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def read_text(path: PathName, errors: str = "strict") -> str:
     """Text of a regular file in UTF-8, see `open_to_read`."""
     with open_to_read(path) as file:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.columns import Level, is_missing, learned_level
+from graphormer_plugin.data.columns import Level, is_missing, learned_level, offsets_of
 
 _FLOAT32 = np.finfo(np.float32)
 LARGEST, SMALLEST = float(_FLOAT32.max), float(_FLOAT32.tiny)  # with all its digits
@@ -243,7 +243,7 @@ class TargetSchema:
     @cached_property
     def outputs(self) -> list[slice]:
         """Outputs of each target."""
-        ends = np.cumsum([0, *(target.num_outputs for target in self.targets)]).tolist()
+        ends = offsets_of(target.num_outputs for target in self.targets).tolist()
         return [slice(*ends) for ends in zip(ends, ends[1:])]
 
     @property

@@ -29,8 +29,7 @@ from graphormer_plugin.data.graphs.seen import (
     unseen_line,
 )
 from graphormer_plugin.data.schema import FeatureSchema
-from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.data.store.sharded_store import ShardedStore
+from graphormer_plugin.data.store.sharded_store import Stores
 from graphormer_plugin.data.store.translate import translate_columns
 
 logger = logging.getLogger(__name__)
@@ -162,7 +161,7 @@ class GraphDataset(FairseqDataset):
 
 
 def dataset_of_split(
-    store: GraphStore | ShardedStore,
+    store: Stores,
     split: str,
     collator: GraphCollator,
     *,
@@ -192,34 +191,31 @@ def dataset_of_split(
     return dataset
 
 
-def molecules_of(store: GraphStore | ShardedStore, split: str) -> NDArray[np.uint64]:
+def molecules_of(store: Stores, split: str) -> NDArray[np.uint64]:
     """`molecule_key` of each molecule of a split; none where the store has only graphs."""
     parts = [
-        part.columns["molecule"][part.splits[split]]
+        part.columns["molecule"][part.graphs_in(split)]
         for part in store.stores
-        if "molecule" in part.columns and split in part.splits
+        if "molecule" in part.columns
     ]
     return np.concatenate([np.empty(0, np.uint64), *parts])
 
 
-def seen_by(store: GraphStore | ShardedStore, schema: FeatureSchema) -> FeatureSchema:
+def seen_by(store: Stores, schema: FeatureSchema) -> FeatureSchema:
     """The schema of a store with what its training split has, see `FeatureSchema.seen`."""
-    none = np.zeros(0, np.int64)
     each = [
-        seen_categories(part.columns, part.splits.get("train", none), part.schema)
+        seen_categories(part.columns, part.graphs_in("train"), part.schema)
         for part in store.stores
     ]
     seen = [sorted(set.union(*of_parts)) for of_parts in zip(*each)]
     return replace(schema, seen=seen)
 
 
-def warn_of_unseen(
-    store: GraphStore | ShardedStore, split: str, schema: FeatureSchema, name: str
-) -> None:
+def warn_of_unseen(store: Stores, split: str, schema: FeatureSchema, name: str) -> None:
     """Warn of graphs of a split with categories that no training graph has."""
     counts: Counter[str] = Counter()
     for part in store.stores:
-        ids = part.splits.get(split, np.zeros(0, np.int64))
+        ids = part.graphs_in(split)
         columns = translate_columns(part, schema.unscaled(), name)
         reader = featuriser_named(store.featuriser)
         counts += unseen_categories(columns, ids, schema, reader)
@@ -227,9 +223,7 @@ def warn_of_unseen(
         logger.warning("split %s: %s", split, line)
 
 
-def warn_of_fitted(
-    store: GraphStore | ShardedStore, split: str, trained_on: Mapping[str, Any]
-) -> None:
+def warn_of_fitted(store: Stores, split: str, trained_on: Mapping[str, Any]) -> None:
     """Warn of graphs of a split that a checkpoint was fitted to; ``trained_on`` is its
     `GraphPredictionTask.state_dict`, or empty."""
     keys = np.frombuffer(bytes.fromhex(trained_on.get("molecules", "")), np.uint64)

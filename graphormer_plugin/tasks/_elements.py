@@ -8,8 +8,7 @@ import numpy as np
 from graphormer_plugin.data.columns import Level, rows_of_graphs
 from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser
 from graphormer_plugin.data.graphs.smiles import PLACED, PLAIN
-from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.data.store.sharded_store import ShardedStore
+from graphormer_plugin.data.store.sharded_store import Stores
 from graphormer_plugin.data.targets import Kind, TargetSchema
 
 logger = logging.getLogger(__name__)
@@ -21,7 +20,7 @@ OF_FILES = (AtomsFeaturiser.name, PLACED.name)
 
 
 def fit_elements(
-    store: GraphStore | ShardedStore,
+    store: Stores,
 ) -> tuple[list[float], np.ndarray, float]:
     """Fit the labels of the training split by an energy of each value of the first column of
     nodes, by least squares.
@@ -35,7 +34,7 @@ def fit_elements(
     counts = []
     labels = []
     for part in store.stores:
-        ids = part.splits.get("train", np.zeros(0, np.int64))
+        ids = part.graphs_in("train")
         rows = rows_of_graphs(part.columns, ids, Level.NODE)
         of_graphs = np.zeros((len(ids), types))
         if types:
@@ -57,7 +56,7 @@ def fit_elements(
     return energies.tolist(), rest, float(left)
 
 
-def targets_of_task(store: GraphStore | ShardedStore, choice: str) -> TargetSchema:
+def targets_of_task(store: Stores, choice: str) -> TargetSchema:
     """The targets of a dataset, without energies of the elements where ``choice`` (yes, no, or
     empty for extensive targets of files with positions) wants that."""
     targets = store.targets

@@ -112,6 +112,6 @@ def has_kinks(model: nn.Module) -> bool:
 
 def training_forces(store: GraphStore) -> NDArray[np.float64]:
     """Forces on the atoms of the training split [atoms, 3]."""
-    ids = store.splits.get("train", np.zeros(0, np.int64))
+    ids = store.graphs_in("train")
     rows = rows_of_graphs(store.columns, ids, Level.NODE)
     return np.asarray(store.columns["forces"][rows], np.float64)

@@ -29,9 +29,9 @@ from graphormer_plugin.data.columns import DISPLACEMENT, FORCES, Level
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser
 from graphormer_plugin.data.schema import FeatureSchema
-from graphormer_plugin.data.store import GraphStore, describe
+from graphormer_plugin.data.store import describe
 from graphormer_plugin.data.store.sharded_store import (
-    ShardedStore,
+    Stores,
     identities,
     open_stores,
 )
@@ -111,7 +111,7 @@ class GraphPredictionTask(FairseqTask):
         super().__init__(cfg)
         check_options(cfg)
         self.run = run_options(cfg)
-        self._store: GraphStore | ShardedStore | None = None
+        self._store: Stores | None = None
         self._collator: GraphCollator | None = None
         self._trained_on: dict[str, Any] | None = None
         self._schema: FeatureSchema | None = None
@@ -142,7 +142,7 @@ class GraphPredictionTask(FairseqTask):
     # Data
 
     @property
-    def store(self) -> GraphStore | ShardedStore:
+    def store(self) -> Stores:
         """The graph store of the dataset, or several stores, prepared on first use. If
         several processes ask at once, the first builds it and the others wait."""
         if self._store is None:

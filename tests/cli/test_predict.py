@@ -189,7 +189,8 @@ def test_parts_are_of_one_command(inputs):
         parsed = predict.build_parser().parse_intermixed_args(words.split())
         models = _prediction.named_models(parsed)
         options = _prediction.run_options(parsed)
-        return options.digest(models, open_table(Path("in.csv")), RowRange(*rows))
+        table = open_table(Path("in.csv"))
+        return run.run_digest(options, models, table, RowRange(*rows))
 
     command = f"{one} in.csv out.csv"
     first = key(command)

@@ -23,6 +23,7 @@ from graphormer_plugin.data.columns import (
     column_type,
     edge_label_index_of,
     offset_of,
+    offsets_of,
     ranges_of_graphs,
     rows_of_graphs,
 )
@@ -249,7 +250,7 @@ def registered_field(columns: Columns, column: str, ids: NDArray[np.int64]) -> N
     if values.dtype.kind == "f":  # numbers of edges, not their nodes
         return values
     nodes = columns["node_offset"]
-    first = np.cumsum([0, *(nodes[ids + 1] - nodes[ids])[:-1]])
+    first = offsets_of(nodes[ids + 1] - nodes[ids])[:-1]
     return values.T + np.repeat(first, np.diff(offset))
 
 

@@ -10,6 +10,7 @@ from graphormer_plugin.data.columns import (
     Columns,
     Level,
     edge_label_index_of,
+    offsets_of,
     ranges_of_graphs,
 )
 from graphormer_plugin.data.targets import Kind, TargetSchema
@@ -67,7 +68,7 @@ class Negatives:
             added = np.zeros((len(drawn), 1), target.dtype)
             all_targets.append(np.concatenate([target[part], added]))
         return {
-            Level.LINK.offset: np.cumsum([0, *map(len, all_ends)]),
+            Level.LINK.offset: offsets_of(map(len, all_ends)),
             "target": np.concatenate(all_targets),
             **dict(zip(EDGE_LABEL_COLUMNS, np.concatenate(all_ends).T)),
         }

@@ -13,6 +13,7 @@ from graphormer_plugin.data.columns import (
     Level,
     column_type,
     offset_of,
+    offsets_of,
     ranges_of_graphs,
 )
 from graphormer_plugin.data.graphs.chunk import GraphChunk
@@ -23,8 +24,8 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> Columns:
     """Flat columns that ``cython_ext.build_batch`` reads, edges in ``cython_ext.edge_order``.
     ValueError names a graph with features outside the vocabularies, or with other columns.
     """
-    node_offset = np.cumsum([0, *chunk.num_nodes])
-    edge_offset = np.cumsum([0, *chunk.num_edges])
+    node_offset = offsets_of(chunk.num_nodes)
+    edge_offset = offsets_of(chunk.num_edges)
     try:
         bond = check_features(chunk.x, chunk.edge_attr, edge_offset[-1], schema)
     except ValueError:
@@ -45,8 +46,8 @@ def flat_columns(chunk: GraphChunk, bond: np.ndarray, schema: FeatureSchema) -> 
     source, target = chunk.edge_index
     order = edge_order(chunk.num_edges, source, target, bond)
     columns = {
-        "node_offset": np.cumsum([0, *chunk.num_nodes], dtype=np.int64),
-        "edge_offset": np.cumsum([0, *chunk.num_edges], dtype=np.int64),
+        "node_offset": offsets_of(chunk.num_nodes),
+        "edge_offset": offsets_of(chunk.num_edges),
         "x": schema.as_trained(chunk.x).astype(
             np.int32 if schema.categorical else np.float32
         ),
@@ -62,7 +63,7 @@ def flat_columns(chunk: GraphChunk, bond: np.ndarray, schema: FeatureSchema) -> 
     if chunk.edge_label_index is not None:
         columns |= zip(EDGE_LABEL_COLUMNS, chunk.edge_label_index)
     if chunk.num_pairs is not None:
-        columns[Level.LINK.offset] = np.cumsum([0, *chunk.num_pairs], dtype=np.int64)
+        columns[Level.LINK.offset] = offsets_of(chunk.num_pairs)
     if chunk.node_split is not None:
         columns["node_split"] = chunk.node_split
     for name, values in chunk.attributes.items():
@@ -74,7 +75,7 @@ def flat_columns(chunk: GraphChunk, bond: np.ndarray, schema: FeatureSchema) -> 
 
 def _centred(pos: np.ndarray, num_nodes: np.ndarray) -> np.ndarray:
     """Positions [sum n, 3] with the mean of each graph at 0."""
-    first = np.cumsum([0, *num_nodes[:-1]])
+    first = offsets_of(num_nodes)[:-1]
     mean = np.add.reduceat(pos, first, dtype=np.float64) / num_nodes[:, None]
     return pos - mean.repeat(num_nodes, axis=0)
 
@@ -168,7 +169,7 @@ def joined_columns(parts: Sequence[Columns]) -> Columns:
         columns = [part[name] for part in parts]
         if column_type(name).is_offset:
             sizes = np.concatenate([np.diff(column) for column in columns])
-            joined[name] = np.cumsum([0, *sizes], dtype=np.int64)
+            joined[name] = offsets_of(sizes)
         else:
             joined[name] = np.concatenate(columns)
     return joined

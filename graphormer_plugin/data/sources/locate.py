@@ -1,11 +1,11 @@
 """The dataset that options name, and where its store is."""
 
-import hashlib
 import re
 from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import text_sha256
 from graphormer_plugin.data.sources.csv_file import TableDataset
 from graphormer_plugin.data.sources.registry import (
     DATASETS,
@@ -53,7 +53,7 @@ def locate(options: DatasetOptions) -> tuple[RegisteredDataset, Path, dict[str, 
     if not shard.is_whole:
         used["shard"] = shard.name
         key = [dataset.name, {**used, "shard": shard.count}, table.digest]
-    digest = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
+    digest = text_sha256(repr(key))[:12]
     label = table.path.name if table else dataset.name
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", label).strip("-")[:40] or "dataset"
     path = options.root / "stores" / f"{slug}-{digest}"

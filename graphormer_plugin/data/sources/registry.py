@@ -17,7 +17,6 @@ anything else that it depends on (``content=lambda options: {"size": sys.argv[1]
 """
 
 import functools
-import hashlib
 import inspect
 import json
 import logging
@@ -31,7 +30,7 @@ from typing import Any
 
 from graphormer_plugin.data.columns import Level, learned_level
 from graphormer_plugin.data.errors import DatasetError, error_place, user_code_errors
-from graphormer_plugin.data.files import PathName, file_sha256, folder_hash
+from graphormer_plugin.data.files import PathName, file_sha256, folder_hash, text_sha256
 from graphormer_plugin.data.graphs.chunk import Parser
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.data.splits import SPLITS
@@ -308,7 +307,7 @@ def code_hash(function: Callable[..., Any]) -> str:
         cell = "".join(inspect.findsource(function)[0])
     except OSError:
         return _unknown_code(function)
-    return hashlib.sha256(cell.encode()).hexdigest()
+    return text_sha256(cell)
 
 
 def is_made_again(earlier: Callable[..., Any], function: Callable[..., Any]) -> bool:

@@ -1,7 +1,6 @@
 """Folders of users: modules in them register datasets and substructures."""
 
 import contextlib
-import hashlib
 import importlib
 import sys
 import types
@@ -9,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from graphormer_plugin.data.errors import DatasetError, error_place
-from graphormer_plugin.data.files import folder_hash
+from graphormer_plugin.data.files import folder_hash, text_sha256
 from graphormer_plugin.data.sources.registry import DATASETS, register_dataset
 
 
@@ -25,7 +24,7 @@ def import_user_data(folder: Path) -> None:
     files = sorted({*folder.glob("[!_]*.py"), *folder.glob("__init__.py")})
     if not files:
         raise DatasetError(f"user data folder {folder}: no such folder with .py files")
-    digest = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
+    digest = text_sha256(str(folder))[:8]
     name = f"graphormer_user_data_{digest}"
     code = folder_hash(folder)
     if getattr(sys.modules.get(name), "graphormer_code_hash", None) == code:

@@ -35,7 +35,6 @@ with the number of graphs, which takes milliseconds for any number of graphs. ``
 (``graphormer-preprocess --verify``) reads the whole store and compares checksums.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
@@ -57,7 +56,7 @@ from graphormer_plugin.data.errors import (
     counted,
     named_damage,
 )
-from graphormer_plugin.data.files import PathName, file_sha256, read_text
+from graphormer_plugin.data.files import PathName, file_sha256, read_text, text_sha256
 from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, node_split_number
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.splits import SPLITS, Split
@@ -154,6 +153,10 @@ class GraphStore:
         """This store alone; see `ShardedStore`."""
         return [self]
 
+    def graphs_in(self, split: str) -> np.ndarray:
+        """Graph ids of a split; none without it."""
+        return self.splits.get(split, np.zeros(0, np.int64))
+
     def label_rows(self, graph_ids: np.ndarray, split: str = "") -> np.ndarray:
         """Rows of the labels of graphs; where splits are of nodes, those in a given one."""
         rows = rows_of_graphs(self.columns, graph_ids, self.targets.level)
@@ -239,7 +242,7 @@ def fingerprint_of(manifest: Mapping[str, Any]) -> str:
         },
     }
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return text_sha256(text)
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Opens the store of a dataset, and builds it first where it is missing, stale or damaged."""
 
 import dataclasses
-import hashlib
 import logging
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from graphormer_plugin.data.errors import (
     listed,
     user_code_errors,
 )
-from graphormer_plugin.data.files import file_lock, read_text, write_csv
+from graphormer_plugin.data.files import file_lock, read_text, text_sha256, write_csv
 from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, FeaturisedRows
 from graphormer_plugin.data.graphs.conformers import doubt_of_unit, likely_units
 from graphormer_plugin.data.graphs.descriptors import FEATURES, rdkit_descriptors
@@ -353,7 +352,7 @@ def _key(
         code_hash(function),
         getattr(parser, "keywords", {}),
         sorted(source.exclude),
-        (rdBase.rdkitVersion, hashlib.sha256(smiles.encode()).hexdigest()),
+        (rdBase.rdkitVersion, text_sha256(smiles)),
     ]
     if options.descriptors:
         key.append(code_hash(rdkit_descriptors))

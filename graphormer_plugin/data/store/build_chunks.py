@@ -1,51 +1,31 @@
-"""Graphs on their way into a store: numbered files, after which a killed build goes on."""
+"""Graphs on their way into a store: parts, after which a killed build goes on."""
 
-import contextlib
-import hashlib
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from graphormer_plugin.data.files import atomic_write, read_arrays
+from graphormer_plugin.data.files import text_sha256
 from graphormer_plugin.data.graphs.chunk import FeaturisedRows
+from graphormer_plugin.data.part_folder import PartFolder
 
 PART_PIECES = 64  # pieces of a part: some seconds of work
 PART_BYTES = 1 << 26  # after which a part of fewer pieces ends
 
 
-class BuildChunks:
-    """Consecutive rows of a source in a folder of files, each of which is written whole.
+class BuildChunks(PartFolder):
+    """Consecutive rows of a source, several pieces in a part.
 
     The ``key`` names everything that the parts depend on. Parts of another key are removed;
     all are if it is None.
     """
 
     def __init__(self, folder: Path, key: Any = None) -> None:
-        self.folder = folder
-        digest = hashlib.sha256(repr(key).encode()).hexdigest()
+        super().__init__(folder, FeaturisedRows)
+        digest = text_sha256(repr(key))
         self._key_file = folder / f"{digest}.key"
         if key is None or not self._key_file.exists():
             shutil.rmtree(folder, ignore_errors=True)
-        self.count = 0  # parts written, or taken from an earlier build
         self._waiting: list[FeaturisedRows] = []
-
-    def earlier(self) -> Iterator[FeaturisedRows]:
-        """Take the parts of an earlier build, up to the first that is missing or damaged."""
-        with contextlib.suppress(OSError, ValueError):
-            while True:
-                part = self._read(self.count)
-                self.count += 1
-                yield part
-
-    def __iter__(self) -> Iterator[FeaturisedRows]:
-        """Yield all parts in order."""
-        return map(self._read, range(self.count))
-
-    def _read(self, number: int) -> FeaturisedRows:
-        return FeaturisedRows.from_arrays(read_arrays(self._path(number)))
 
     def append(self, rows: FeaturisedRows) -> None:
         """Add rows to the part that waits, and write it when it is large enough."""
@@ -59,12 +39,7 @@ class BuildChunks:
         """Write the part that waits."""
         if not self._waiting:
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(exist_ok=True)
         self._key_file.touch()
-        with atomic_write(self._path(self.count)) as file:
-            np.savez(file, **FeaturisedRows.joined(self._waiting).to_arrays())
-        self.count = self.count + 1
+        self.write(FeaturisedRows.joined(self._waiting))
         self._waiting = []
-
-    def _path(self, number: int) -> Path:
-        return self.folder / f"{number:06d}.npz"

@@ -1,7 +1,6 @@
 """Several graph stores as a single dataset, and the names that stand for them."""
 
 import dataclasses
-import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -15,9 +14,10 @@ from graphormer_plugin.data.columns import (
     EDGE_LABEL_COLUMNS,
     Columns,
     edge_label_index_of,
+    offsets_of,
 )
 from graphormer_plugin.data.errors import DatasetError, listed
-from graphormer_plugin.data.files import home_path
+from graphormer_plugin.data.files import home_path, text_sha256
 from graphormer_plugin.data.graphs.graph_columns import ShardColumns
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.sources.csv_file import TableDataset
@@ -48,9 +48,9 @@ class ShardedStore:
         self.featuriser = self.stores[0].featuriser
         for store in self.stores[1:]:
             _check_alike(self.stores[0], store)
-        self.first = np.cumsum([0, *map(len, self.stores)], dtype=np.int64)
+        self.first = offsets_of(map(len, self.stores))
         prints = "".join(store.fingerprint for store in self.stores)
-        self.fingerprint = hashlib.sha256(prints.encode()).hexdigest()
+        self.fingerprint = text_sha256(prints)
         self.warnings = [
             f"{store.path.name}: {text}"
             for store in self.stores
@@ -85,7 +85,7 @@ class ShardedStore:
     def _training(self) -> Iterator[tuple[GraphStore, np.ndarray]]:
         """Yield each store and its graphs of the training split."""
         for store in self.stores:
-            yield store, store.splits.get("train", np.zeros(0, np.int64))
+            yield store, store.graphs_in("train")
 
     @cached_property
     def schema(self) -> FeatureSchema:
@@ -149,7 +149,7 @@ class ShardedStore:
     def rows(self, graph_ids: np.ndarray) -> np.ndarray:
         """Rows of the concatenated sources; for the shards of a table its rows."""
         counts = [store.manifest["counts"]["rows"] for store in self.stores]
-        before = np.cumsum([0, *counts])
+        before = offsets_of(counts)
         graph_ids = np.asarray(graph_ids, dtype=np.int64)
         shard = np.searchsorted(self.first, graph_ids, side="right") - 1
         rows = np.empty_like(graph_ids)
@@ -160,7 +160,10 @@ class ShardedStore:
         return rows
 
 
-def open_stores(options: DatasetOptions) -> GraphStore | ShardedStore:
+Stores = GraphStore | ShardedStore
+
+
+def open_stores(options: DatasetOptions) -> Stores:
     """Open the data of ``--dataset-name``.
 
     A name is a dataset or table, which is prepared where needed (see `get_store`), the

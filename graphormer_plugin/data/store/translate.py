@@ -11,14 +11,14 @@ from graphormer_plugin.data.columns import Columns
 from graphormer_plugin.data.graphs.graph_columns import ShardColumns
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.data.store.sharded_store import ShardedStore
+from graphormer_plugin.data.store.sharded_store import ShardedStore, Stores
 from graphormer_plugin.data.targets import TargetSchema
 
 logger = logging.getLogger(__name__)
 
 
 def translate_stores(
-    store: GraphStore | ShardedStore,
+    store: Stores,
     schema: FeatureSchema,
     targets: TargetSchema,
     name: str,
@@ -105,12 +105,12 @@ def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDA
 
 
 def translated_labels(
-    store: GraphStore | ShardedStore, targets: TargetSchema, name: str, split: str
+    store: Stores, targets: TargetSchema, name: str, split: str
 ) -> NDArray:
     """Labels [n, C] of a split, store after store, translated by `translate_target`."""
     labels = []
     for part in store.stores:
-        rows = part.label_rows(part.splits.get(split, np.zeros(0, int)), split)
+        rows = part.label_rows(part.graphs_in(split), split)
         labels.append(translate_target(part, targets, name)[rows])
     return np.concatenate(labels)
 

@@ -1,6 +1,5 @@
 """Parquet files of molecules: reading with bounded memory, and writing of predictions."""
 
-import hashlib
 import itertools
 import math
 from collections.abc import Collection, Iterator, Sequence
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError, named_damage
-from graphormer_plugin.data.files import atomic_write, file_sha256
+from graphormer_plugin.data.files import atomic_write, file_sha256, text_sha256
 from graphormer_plugin.data.tables.table import Lines, Table, readable
 
 # Our choice: rows of a table with 200 columns take some 100 MB as Python's objects.
@@ -85,7 +84,7 @@ class ParquetTable(Table):
         if not self.path.is_dir():
             return file_sha256(self.path)
         files = [(file.name, file_sha256(file)) for file in self.files]
-        return hashlib.sha256(repr(files).encode()).hexdigest()
+        return text_sha256(repr(files))
 
 
 def cell(value: Any) -> str:

@@ -1,68 +1,41 @@
 """Parts of a run of predictions: a part whose file is intact is done."""
 
-import contextlib
 import glob
-import json
 import os
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.lib.format import write_array_header_1_0
 
-from graphormer_plugin.data.errors import named_damage
-from graphormer_plugin.data.files import (
-    atomic_write,
-    read_arrays,
-    read_text,
-    write_text,
-)
+from graphormer_plugin.data.files import atomic_write, read_text, write_text
+from graphormer_plugin.data.part_folder import PartFolder
 from graphormer_plugin.workbench.predictions.table_run import PredictedRows
 
 
-class PredictionChunks:
-    """Finished parts of a run, in a folder beside the files that it writes.
+class PredictionChunks(PartFolder):
+    """Finished parts of a run, `PredictedRows` in a folder beside the files that it writes.
 
     The same run, started again after a kill, reads the parts that are done. The name of
     the folder ends in ``key``, the digest of all that the predictions depend on: no other
     run reads them. ValueError if an output is there already.
-
-    Attributes:
-        count: number of parts that are done: those before the first that is missing or
-            damaged.
     """
 
     def __init__(self, outputs: Sequence[Path], key: str) -> None:
         self.outputs = outputs
         table = outputs[0]
-        self.folder = table.with_name(f"{table.name}.{key[:16]}.parts")
+        folder = table.with_name(f"{table.name}.{key[:16]}.parts")
+        super().__init__(folder, PredictedRows)
         # From the moment on at which the outputs are written; it is removed last.
         self._summary = self.folder.with_suffix(".done")
         self._check_free()
-        self.count = 0
-        with contextlib.suppress(OSError, ValueError):
-            while self._read(self.count):
-                self.count += 1
+        self.count = sum(1 for _ in self.earlier())
 
     def others(self) -> list[Path]:
         """Folders of unfinished runs with other options, models or input."""
         name = glob.escape(self.outputs[0].name)
         return sorted({*self.folder.parent.glob(f"{name}.*.parts")} - {self.folder})
-
-    def write(self, part: PredictedRows) -> PredictedRows:
-        """Write the next part; returns it."""
-        self.folder.mkdir(exist_ok=True)
-        text = np.frombuffer(json.dumps([part.cells, part.outside]).encode(), np.uint8)
-        with atomic_write(self._file(self.count)) as file:
-            np.savez(file, text=text, values=part.values, vectors=part.vectors)
-        self.count += 1
-        return part
-
-    def read(self) -> Iterator[PredictedRows]:
-        """Yield the parts that are done."""
-        return map(self._read, range(self.count))
 
     def finished(self) -> str | None:
         """The summary of this run, if its outputs are complete: it was killed later."""
@@ -92,28 +65,17 @@ class PredictionChunks:
             header = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
             with atomic_write(path) as file:
                 write_array_header_1_0(file, header)
-                for part in self.read():
+                for part in self:
                     file.write(np.asarray(part.vectors, "<f4").tobytes())
-        write(cells for part in self.read() for cells in part.cells)
+        write(cells for part in self for cells in part.cells)
 
     def remove(self) -> None:
         """Remove the parts of a run whose outputs are complete."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self._summary.unlink(missing_ok=True)
 
-    def _read(self, number: int) -> PredictedRows:
-        path = self._file(number)
-        arrays = read_arrays(path)
-        with named_damage(f"{path} is damaged; the same command makes it again"):
-            cells, outside = json.loads(arrays["text"].tobytes())
-            values = arrays["values"]
-            return PredictedRows(cells, values, arrays["vectors"], Counter(outside))
-
     def _check_free(self) -> None:
         if self._summary.exists():
             return
         for path in filter(os.path.lexists, self.outputs):
             raise ValueError(f"{path} exists already; remove it, or name another file")
-
-    def _file(self, number: int) -> Path:
-        return self.folder / f"{number:06d}.npz"

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import hashlib
 import itertools
 import json
 import sys
@@ -18,7 +17,13 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from graphormer_plugin.data.errors import counted
-from graphormer_plugin.data.files import file_lock, file_sha256, folder_hash, home_path
+from graphormer_plugin.data.files import (
+    file_lock,
+    file_sha256,
+    folder_hash,
+    home_path,
+    text_sha256,
+)
 from graphormer_plugin.data.graphs.conformers import LENGTH_UNITS, doubt_of_unit
 from graphormer_plugin.data.graphs.smiles import lines_about_bare
 from graphormer_plugin.data.row_ranges import Shard
@@ -88,7 +93,7 @@ def run_digest(
         digests,
         folder,
     ]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    return text_sha256(json.dumps(parts))
 
 
 def predict_table(
@@ -153,7 +158,7 @@ def _write_parts(
     new = _predicted(run, rows.after(done), settings)
     try:
         with tqdm(total=rows.total, unit="mol", disable=not settings.progress) as bar:
-            for part in itertools.chain(parts.read(), map(parts.write, new)):
+            for part in itertools.chain(parts, map(parts.write, new)):
                 scores.add(part)
                 failed += part.failed
                 outside += part.outside

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphormer_plugin.data.columns import Columns
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.graphs.conformers import likely_units
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, bare_carbons
@@ -93,6 +95,17 @@ class PredictedRows(NamedTuple):
     def failed(self) -> int:
         """Number of rows without a prediction."""
         return int(np.isnan(self.values).all(1).sum())
+
+    def to_arrays(self) -> Columns:
+        """All of it in arrays that need no pickle."""
+        text = np.frombuffer(json.dumps([self.cells, self.outside]).encode(), np.uint8)
+        return {"text": text, "values": self.values, "vectors": self.vectors}
+
+    @classmethod
+    def from_arrays(cls, arrays: Columns) -> "PredictedRows":
+        """Inverse of `to_arrays`."""
+        cells, outside = json.loads(arrays["text"].tobytes())
+        return cls(cells, arrays["values"], arrays["vectors"], Counter(outside))
 
 
 class TableRun:

@@ -42,7 +42,7 @@ def test_a_run_goes_on(parts, tmp_path):
     run = parts()
     assert run.count == 1
     run.write(part("bad", "\r\n"))
-    read = [*parts().read()]
+    read = [*parts()]
     assert [part.cells for part in read] == [[["1"]], [["bad"], ["\r\n"]]]
     assert [part.failed for part in read] == [0, 1]
     assert sum((part.outside for part in read), Counter()) == {"far": 2}
@@ -88,11 +88,11 @@ def test_a_damaged_part_is_made_again(parts, damage):
     if damage == "array":
         np.savez(path, text=np.arange(3))
     with pytest.raises(ValueError, match=r"000001.npz is .*damaged"):
-        [*run.read()]
+        list(run)
     run = parts()
     assert run.count == 1
     run.write(part("2"))
-    assert [part.cells for part in run.read()] == [[["1"]], [["2"]]]
+    assert [part.cells for part in run] == [[["1"]], [["2"]]]
     assert parts().count == 3
 
 

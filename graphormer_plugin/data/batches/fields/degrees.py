@@ -4,20 +4,19 @@ import numpy as np
 
 from graphormer_plugin.data.columns import Columns
 from graphormer_plugin.data.graphs.graph_columns import columns_of_graphs
-from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.data.store.sharded_store import ShardedStore
+from graphormer_plugin.data.store.sharded_store import Stores
 
 GRAPHS_AT_ONCE = 1 << 16
 
 
-def mean_log_degree(store: GraphStore | ShardedStore) -> float:
+def mean_log_degree(store: Stores) -> float:
     """Mean of log(d + 1) over the nodes of the training split, d edges arriving at a node:
     delta of Eq. 5 of Corso et al. 2020 (arXiv:2004.05718). It is 1 where no node has an edge,
     to divide by.
     """
     total, count = 0.0, 0
     for part in store.stores:
-        train = part.splits.get("train", np.zeros(0, np.int64))
+        train = part.graphs_in("train")
         logs, nodes = sum_of_logs(part.columns, train)
         total = total + logs
         count = count + nodes

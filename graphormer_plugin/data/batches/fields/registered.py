@@ -28,6 +28,7 @@ from graphormer_plugin.data.columns import (
     Level,
     attribute_column,
     offset_of,
+    offsets_of,
     register_attribute,
     user_column,
 )
@@ -128,7 +129,7 @@ def _compute(
     brings = level is Level.SET
     dimensions = 1 if brings else list(_SHAPES).index(level)
     sizes = np.diff(columns["node_offset"])
-    offset = np.cumsum([0, *sizes**dimensions], dtype=np.int64)
+    offset = offsets_of(sizes**dimensions)
     rows, sets = None, []
     if lacking := [read for read in reads if attribute_column(read) not in columns]:
         raise DatasetError(
@@ -180,7 +181,7 @@ def _compute(
     if brings:
         ends, numbers = zip(*sets)
         rows = np.concatenate(numbers)
-        offset = np.cumsum([0, *map(len, ends)], dtype=np.int64)
+        offset = offsets_of(map(len, ends))
     computed = {column: rows}
     if level in (Level.ALL_PAIRS, Level.SET):
         computed[offset_of(column, level)] = offset
