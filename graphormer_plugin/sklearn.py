@@ -145,7 +145,7 @@ class MoleculeEstimator:
             weighted = {"weights": weights, "extra_names": [WEIGHT_COLUMN]}
             weighted["extras"] = [[repr(weight)] for weight in weights.tolist()]
         labelled = LabelledMolecules(
-            smiles=molecules.sources,
+            sources=molecules.sources,
             labels=labels[:, learned],
             targets=schema.select(learned),
             **weighted,

@@ -37,7 +37,7 @@ def molecules_of(labels, smiles=None, names=None, unit="", kind="regression", **
     names = names or [f"y{at}" for at in range(number)][: 1 if classes else number]
     targets = TargetSchema.of(names, unit, kind, num_classes=classes)
     return LabelledMolecules(
-        smiles=smiles or [f"{'C' * (at + 1)}O" for at in range(count)],
+        sources=smiles or [f"{'C' * (at + 1)}O" for at in range(count)],
         labels=labels,
         **{"targets": targets, "extras": [[]] * count, **more},
     )

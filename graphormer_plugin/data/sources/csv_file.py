@@ -13,6 +13,7 @@ from graphormer_plugin.data.graphs.sources import Atoms
 from graphormer_plugin.data.sources.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.splits import (
     FOLD,
+    SPLITS,
     Split,
     random_split,
     rowwise_split,
@@ -23,10 +24,10 @@ from graphormer_plugin.data.tables.class_names import are_nearly_opposites
 from graphormer_plugin.data.tables.formats import open_table, stem
 from graphormer_plugin.data.tables.label_warnings import strange_label
 from graphormer_plugin.data.tables.labels import exact_labels
-from graphormer_plugin.data.tables.marks import LOGARITHM
+from graphormer_plugin.data.tables.marks import LOGARITHM, RELATION, UNIT
 from graphormer_plugin.data.tables.options import DECISIVE, DatasetOptions
 from graphormer_plugin.data.tables.roles import Roles, with_split
-from graphormer_plugin.data.tables.rows import TableRows, whole_columns
+from graphormer_plugin.data.tables.rows import Refusal, TableRows, whole_columns
 from graphormer_plugin.data.tables.table import NAMES, Table, listed_columns
 from graphormer_plugin.data.tables.units import molar_exponent, unit_factors
 from graphormer_plugin.data.targets import Kind, TargetSchema
@@ -118,18 +119,30 @@ def read_labels(
             the options.
         more: further tables, whose rows follow.
     """
-    whole = options.shard.is_whole
     if table.no_labels:
         raise table.error(table.no_labels)
     roles = Roles(table, options, explore)
-    if roles.time and not whole:
+    if roles.time and not options.shard.is_whole:
         raise table.error(
             f"--split {options.split} is for whole tables, not for shards"
         )
-    part = (0, None) if whole else options.shard.rows(table.count())
     others = [n for n in table.header if n not in (roles.smiles, roles.split)]
     kept = others if explore or options.positions == "file" else []
-    rows = TableRows([table, *more], roles, options, part, kept, explore)
+    rows = TableRows([table, *more], roles, options, kept, explore)
+    kinds = [options.target_kind] if kinds is None else kinds
+    try:
+        rows.read()
+        return _labels(rows, others, kinds)
+    except Refusal as refusal:
+        raise rows.error(refusal) from None
+
+
+def _labels(rows: TableRows, others: Sequence[str], kinds: Sequence[str]) -> Labels:
+    """The labels of rows that are read, see `read_labels`."""
+    table = rows.tables[0]
+    roles = rows.roles
+    options = rows.options
+    whole = options.shard.is_whole
     judged = rows.columns
     if roles.names_all and not whole:
         reading = options.missing_labels, (), options.censored
@@ -137,50 +150,29 @@ def read_labels(
     names, left_out = _choose_targets(roles, judged, rows)
     columns = [rows.columns[table.require(name)] for name in names]
     of_targets = _kinds(table, columns, options, kinds)
-    target, words = _labels(rows, names, of_targets, options)
+    target, words = _read_targets(rows, names, of_targets)
     labelled = ~np.isnan(target).all(1)
-    warnings = rows.notes + left_out
+    warnings: list[str | Refusal] = [*rows.notes, *left_out]
     if table.forces:
         forces = options.forces_column or table.forces
         warnings.append(f"energies are {listed(names)}, forces {forces}")
-    unit = options.target_unit
-    is_molar = molar_exponent(unit) is not None
-    known: list[str] = []
-    units: dict[str, str] = {}
-    numbers = [at for at, kind in enumerate(of_targets) if kind.is_number]
-    if numbers:
-        measured = [columns[at] for at in numbers]
-        known, lines = _read_relations(rows, roles, measured, options.censored)
-        warnings += lines
-        units = _find_units(rows, roles, [names[at] for at in numbers], is_molar)
-    known += units.values() if is_molar else ()
-    offered = () if is_molar else {*units.values()}
-    warnings += _lines_about_conditions(
-        rows, roles, {*names, *known}, labelled, offered
-    )
-    for name, labels in zip(names, target.T):
-        if is_molar and name in units:
-            line = _convert(rows, units[name], name, labels, unit, others)
-            warnings += [line] * bool(line)
+    numbers = [c for c, kind in zip(columns, of_targets) if kind.is_number]
+    warnings += _read_marks(rows, numbers, dict(zip(names, target.T)), labelled)
     extras = [rows.numbers(name) for name in roles.extras]
     times = rows.times(roles.time[0], labelled) if roles.time else None
-    if times is None:
-        needed = ("train",) if explore else ("train", "valid")
-        splits = _splits(rows, roles, options, needed)
-    else:
-        splits = time_split(times, target)
+    splits = _splits(rows) if times is None else time_split(times, target)
     read_by_models = {*names, *roles.extras, *roles.weight}
     source = DatasetSource(
         unread={
             name: cells
-            for name, *cells in zip(kept, *rows.cells)
+            for name, *cells in zip(rows.others, *rows.cells)
             if name not in read_by_models
         },
         smiles=rows.smiles,
         targets=target,
         splits=splits,
         target_names=names,
-        unit=unit,
+        unit=options.target_unit,
         kind=of_targets,
         class_names=words,
         weights=_weights(rows, roles.weight[0], whole) if roles.weight else None,
@@ -192,11 +184,11 @@ def read_labels(
     )
     # A shard need not have each of the missing labels.
     missing_labels = options.missing_labels if whole else ()
-    warnings += _lines_about(source, rows, roles.split, missing_labels, columns)
+    warnings += _lines_about(source, rows, missing_labels, columns)
     keep = [place for place, name in enumerate(others) if name not in names]
     return Labels(
         source,
-        warnings,
+        [*map(rows.line, warnings)],
         [others[place] for place in keep],
         [[cells[place] for place in keep] for cells in rows.cells],
         times,
@@ -204,14 +196,12 @@ def read_labels(
     )
 
 
-def _labels(
-    rows: TableRows,
-    names: Sequence[str],
-    kinds: Sequence[Kind],
-    options: DatasetOptions,
+def _read_targets(
+    rows: TableRows, names: Sequence[str], kinds: Sequence[Kind]
 ) -> tuple[np.ndarray, list[list[str]]]:
     """Labels [rows, T] of targets, and the names of their classes."""
     table = rows.tables[0]
+    options = rows.options
     read = [
         rows.classes(name, kind, options.class_names)
         for name, kind in zip(names, kinds, strict=True)
@@ -229,7 +219,7 @@ def _labels(
         row, column = position
         expected = schema.targets[column].expected
         text = f"{target[position]:g} is not a label, expected {expected}"
-        raise rows.error(row, names[column], text)
+        raise Refusal(row, names[column], text)
     return target, words
 
 
@@ -276,7 +266,7 @@ def _odd_cell(rows: TableRows, columns: Sequence[ParsedColumn]) -> str:
     for column in columns:
         row, word = column.first_word()
         text = f"{shown(word)} is not a number"
-        return "; " + rows.place(row, column.name, text)
+        return "; " + rows.line(Refusal(row, column.name, text))
     return ""
 
 
@@ -284,11 +274,9 @@ def _kinds(
     table: Table,
     columns: Sequence[ParsedColumn],
     options: DatasetOptions,
-    kinds: Sequence[str] | None,
+    kinds: Sequence[str],
 ) -> list[Kind]:
     """Kind of each target; for ``kinds`` see `read_labels`."""
-    if kinds is None:
-        kinds = [options.target_kind]
     if not kinds:
         return [_found_kind(table, column, options.class_names) for column in columns]
     if len(kinds) not in (1, len(columns)):
@@ -319,26 +307,42 @@ def _found_kind(table: Table, column: ParsedColumn, class_names: Sequence[str]) 
     return Kind.BINARY if len(column.words) == 2 else Kind.REGRESSION
 
 
-def _read_relations(
+def _read_marks(
     rows: TableRows,
-    roles: Roles,
     targets: Sequence[ParsedColumn],
-    censored: bool,
+    labels: Mapping[str, np.ndarray],
+    labelled: np.ndarray,
+) -> list[str]:
+    """Read the relations and units of ``targets`` of numbers among all ``labels`` [rows], which
+    are converted; returns lines about these, and about conditions."""
+    unit = rows.options.target_unit
+    is_molar = molar_exponent(unit) is not None
+    known, lines = _read_relations(rows, targets)
+    units = _find_units(rows, [target.name for target in targets], is_molar)
+    known += units.values() if is_molar else ()
+    offered = () if is_molar else {*units.values()}
+    lines += _lines_about_conditions(rows, {*labels, *known}, labelled, offered)
+    for name, column in units.items() if is_molar else ():
+        lines += _convert(rows, column, name, labels[name], unit)
+    return lines
+
+
+def _read_relations(
+    rows: TableRows, targets: Sequence[ParsedColumn]
 ) -> tuple[list[str], list[str]]:
-    """Read bounds from columns such as Standard Relation if they are asked for (``censored``).
-    Return these columns, and a line about each that is not read, or whose signs turn.
+    """Read bounds from columns such as Standard Relation if they are asked for. Return these
+    columns, and a line about each that is not read, or whose signs turn.
     """
     names = []
     lines = []
-    units = [*roles.units.owners]
+    censored = rows.options.censored
+    marks = rows.roles.marks
     for target in targets:
         unknown = np.isnan(target.values)
         try:
-            found = roles.relations.of(
-                target.name, rows.columns, units, len(targets) == 1
-            )
+            found = marks.of(RELATION, target.name, rows.columns, len(targets) == 1)
         except DatasetError as error:
-            near = [rows.columns[name].signs() for name in roles.relations.owners]
+            near = [rows.columns[name].signs() for name in marks.owners[RELATION]]
             if not any((signs[~unknown] != 0).any() for signs in near):
                 continue
             if censored:
@@ -376,15 +380,15 @@ def _read_relations(
 
 
 def _find_units(
-    rows: TableRows, roles: Roles, names: Sequence[str], is_molar: bool
+    rows: TableRows, names: Sequence[str], is_molar: bool
 ) -> dict[str, str]:
     """Columns of the units of targets, by target. DatasetError if ``--target-unit``
     ``is_molar``, and a target is a logarithm, or has units whose column is not certain.
     """
     columns = {}
-    units = [*roles.units.owners]
+    marks = rows.roles.marks
     for name in names:
-        if roles.units.is_logarithm(name, rows.columns, units):
+        if marks.is_logarithm(name, rows.columns):
             if is_molar:
                 raise rows.tables[0].error(
                     f"{name!r} is a logarithm, which has no molar unit; leave out "
@@ -392,7 +396,7 @@ def _find_units(
                 )
             continue
         try:
-            found = roles.units.of(name, rows.columns, units, len(names) == 1)
+            found = marks.of(UNIT, name, rows.columns, len(names) == 1)
         except DatasetError:
             if is_molar:
                 raise
@@ -404,7 +408,6 @@ def _find_units(
 
 def _lines_about_conditions(
     rows: TableRows,
-    roles: Roles,
     known: Collection[str],
     labelled: np.ndarray,
     units: Collection[str],
@@ -413,7 +416,7 @@ def _lines_about_conditions(
     values in the labelled rows, and is not ``known`` otherwise; ``units`` are those of the
     targets, which could be converted."""
     lines = []
-    for name in roles.conditions:
+    for name in rows.roles.conditions:
         if name in known:
             continue
         counts = rows.columns[name].counts(labelled)
@@ -431,15 +434,10 @@ def _lines_about_conditions(
 
 
 def _convert(
-    rows: TableRows,
-    column: str,
-    name: str,
-    labels: np.ndarray,
-    unit: str,
-    others: Sequence[str],
-) -> str:
+    rows: TableRows, column: str, name: str, labels: np.ndarray, unit: str
+) -> list[str]:
     """Convert the labels of a target [rows] into a unit, and the cells of the column of their
-    units; returns a line about it, which is empty if all have that unit."""
+    units; returns a line about it, unless all have that unit."""
     units = rows.columns[column]
     labelled = ~np.isnan(labels)
     factors = unit_factors(units, unit)
@@ -447,38 +445,36 @@ def _convert(
         text = (
             f"a label without a unit that --target-unit {unit} can convert, such as uM"
         )
-        raise rows.error(rows_without_unit[0], column, text)
+        raise Refusal(rows_without_unit[0], column, text)
     changed = labelled & (factors != 1)
     labels[changed] *= factors[changed]
     for row in np.flatnonzero(changed) if rows.cells else ():
-        rows.cells[row][others.index(column)] = unit
+        rows.cells[row][rows.others.index(column)] = unit
     if not changed.any():
-        return ""
+        return []
     count = np.count_nonzero(changed)
-    return (
+    return [
         f"{counted(count, 'label')} of {name!r} {agreed(count, 'are')} converted from "
         f"{listed(units.counts(changed))} to {unit}, by column {column!r}"
-    )
+    ]
 
 
 def _lines_about(
     source: DatasetSource,
     rows: TableRows,
-    split: str | None,
     missing_labels: Sequence[str],
     targets: Sequence[ParsedColumn],
-) -> list[str]:
+) -> list[str | Refusal]:
     """Lines about probable mistakes in the labels, and about options without effect."""
-    lines = []
+    lines: list[str | Refusal] = []
     labels = exact_labels(source.targets, source.bounds)
     for target, kind, values in zip(targets, source.kind, labels.T, strict=True):
-        outlier = strange_label(values) if kind.is_number else None
-        if outlier is not None:
+        if kind.is_number and (outlier := strange_label(values)):
             row, line = outlier
-            lines.append(rows.place(row, target.name, line))
+            lines.append(Refusal(row, target.name, line))
     if rows.unsplit:
         lines.append(
-            f"{counted(rows.unsplit, 'row')} with an empty cell in {split!r} "
+            f"{counted(rows.unsplit, 'row')} with an empty cell in {rows.roles.split!r} "
             f"{agreed(rows.unsplit, 'are')} in no split"
         )
     missing = {cell for target in targets for cell in target.missing}
@@ -493,28 +489,27 @@ def _weights(rows: TableRows, name: str, whole: bool) -> np.ndarray:
     """Weights of the rows in the loss; DatasetError for a wrong cell, and for zeros."""
     weights = rows.numbers(name)
     if (invalid_rows := np.flatnonzero(~(weights >= 0))).size:
-        raise rows.error(invalid_rows[0], name, "a weight is a number, 0 or more")
+        raise Refusal(invalid_rows[0], name, "a weight is a number, 0 or more")
     if whole and not weights.any():
         raise rows.tables[0].error(f"all weights in column {name!r} are 0")
     return weights
 
 
-def _splits(
-    rows: TableRows, roles: Roles, options: DatasetOptions, needed: Sequence[str]
-) -> Split | None:
-    """Rows by split; None for a split that needs the molecules. A column must have the
-    ``needed`` splits."""
+def _splits(rows: TableRows) -> Split | None:
+    """Rows by split; None for a split that needs the molecules."""
+    options = rows.options
+    column = rows.roles.split
     whole = options.shard.is_whole
     count = len(rows.smiles)
     if options.split_file:
         return {}
-    if roles.split:
-        if any(name.startswith(FOLD) for name in rows.splits):
-            needed = ()
-        for name in needed:
+    if column:
+        has_folds = any(name.startswith(FOLD) for name in rows.splits)
+        needed = 0 if has_folds else 1 if rows.explores else 2
+        for name in SPLITS[:needed]:
             if whole and name not in rows.splits:
                 raise rows.tables[0].error(
-                    f"no rows in split {name} (column {roles.split!r}); mark them with "
+                    f"no rows in split {name} (column {column!r}); mark them with "
                     f"the word {name}, or give --split random or scaffold"
                 )
         splits = {**rows.splits, "train": rows.splits.get("train", [])}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphormer_plugin.data.tables.cells import is_index
-from graphormer_plugin.data.tables.marks import CONDITION, RELATION, UNIT, Marks
+from graphormer_plugin.data.tables.marks import CONDITION, Marks
 from graphormer_plugin.data.tables.options import DatasetOptions
 from graphormer_plugin.data.tables.table import NAMES, SPLIT, Table, listed_columns
 
@@ -36,12 +36,12 @@ class Roles:
     Attributes:
         smiles: column of the SMILES.
         split: column of the split, or None.
-        relations: columns that say whether values are bounds.
-        units: columns of the units of values.
+        marks: columns that say whether values are bounds, and their units.
         conditions: columns whose names say that they tell how labels were measured.
         extras: columns of numbers that models read beside the molecule.
         weight: list of the column of weights; empty without weights.
         time: list of the column of a split by time; empty for other splits.
+        numbers: columns of the last three.
         free: columns that can be targets without being named.
         candidates: targets; or all columns that may turn out to be targets when they are
             read, for ``all`` and where ``explore`` leaves the choice open.
@@ -57,7 +57,8 @@ class Roles:
         self.weight = [table.require(n) for n in [options.weight_column] if n]
         time = options.split.removeprefix("time:")
         self.time = [table.require(time)] if time != options.split else []
-        taken = {self.smiles, self.split, *self.extras, *self.weight, *self.time}
+        self.numbers = [*self.extras, *self.weight, *self.time]
+        taken = {self.smiles, self.split, *self.numbers}
         self.free = [n for n in table.header if n not in taken and n.lower() != SPLIT]
         self.names_all = ALL in self.asked and ALL not in table.places
         self.open = explore and not self.asked
@@ -67,8 +68,7 @@ class Roles:
         else:
             self.candidates = self.free if explore else self.only()
         targets = self.candidates if self.asked else ()
-        self.relations = Marks(table, RELATION, targets)
-        self.units = Marks(table, UNIT, targets)
+        self.marks = Marks(table, targets)
         named = [name for name in self.free if re.search(CONDITION, name.lower())]
         self.conditions = [name for name in named if name not in table.repeated]
 

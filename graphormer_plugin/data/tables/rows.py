@@ -33,15 +33,22 @@ _SPLIT_NAMES = {
 }
 
 
+class Refusal(ValueError):
+    """A cell that is refused, or doubted: its row, from 0 of those that are read, its column,
+    and the reason."""
+
+
 class TableRows:
     """The rows of tables that follow each other and have the same columns, read in one pass.
+    Methods raise `Refusal`, whose place `error` names.
 
     Args:
-        part: first row, and the row after the last; None: to the end.
         others: columns whose cells are kept as text, with decimal points in numbers.
-        folds: whether the column of the split may have numbers of folds.
+        explores: whether the column of the split may have numbers of folds, and need not name
+            rows of valid.
 
     Attributes:
+        first: first row of the table that is read.
         starts: first row of each table.
         unsplit: number of rows with an empty cell in the column of the split.
         notes: lines about the way the tables are read, where it is unusual.
@@ -52,62 +59,73 @@ class TableRows:
         tables: Sequence[Table],
         roles: Roles,
         options: DatasetOptions,
-        part: tuple[int, int | None] = (0, None),
         others: Sequence[str] = (),
-        folds: bool = False,
+        explores: bool = False,
     ) -> None:
         self.tables = tables
-        self.first = part[0]
+        self.roles = roles
+        self.options = options
+        self.others = others
         self.starts = array.array("q")
         self.smiles: list[Source] = []
         self.cells: list[list[str]] = []
         self.splits: dict[str, list[int]] = {}
-        self.folds = folds
+        self.explores = explores
         self.unsplit = 0
         self.lines = array.array("q")
-        columns = [
-            ParsedColumn(name) for name in (*roles.extras, *roles.weight, *roles.time)
-        ]
         reading = options.missing_labels, options.class_names, options.censored
-        columns += [ParsedColumn(name, *reading) for name in roles.candidates]
-        beside = [*roles.relations.columns, *roles.units.columns, *roles.conditions]
-        read = {column.name for column in columns}
-        columns += [ParsedColumn(n) for n in dict.fromkeys(beside) if n not in read]
-        self.columns = {column.name: column for column in columns}
-        split = [roles.split] if roles.split else []
-        names = [*(column.name for column in columns), *split]
-        for table in tables:
+        self.columns = {name: ParsedColumn(name) for name in roles.numbers}
+        for name in roles.candidates:
+            self.columns[name] = ParsedColumn(name, *reading)
+        for name in (*roles.marks.columns, *roles.conditions):
+            self.columns.setdefault(name, ParsedColumn(name))
+        whole = options.shard.is_whole
+        part = (0, None) if whole else options.shard.rows(tables[0].count())
+        self.first, self.end = part
+
+    def read(self) -> None:
+        """Read the tables."""
+        roles = self.roles
+        columns = self.columns.values()
+        names = [*self.columns, *filter(None, [roles.split])]
+        skip_invalid = self.options.skip_invalid
+        for table in self.tables:
             self.starts.append(len(self.smiles))
-            smiles, *read = map(table.existing, (roles.smiles, *names, *others))
-            for _, line, source, cells in table.rows(read, smiles, *part):
-                row = len(self.smiles)
+            smiles, *read = map(table.existing, (roles.smiles, *names, *self.others))
+            rows = table.rows(read, smiles, self.first, self.end)
+            for row, (_, line, source, cells) in enumerate(rows, len(self.smiles)):
                 self.lines.append(line)
                 self.smiles.append(source)
-                if not source and not options.skip_invalid:
+                if not source and not skip_invalid:
                     text = f"{table.no_smiles}; --skip-invalid leaves such rows out"
-                    raise self.error(row, roles.smiles, text)
+                    raise Refusal(row, roles.smiles, text)
                 for column, cell in zip(columns, cells):
                     column.add(cell)
                 if roles.split:
                     self._add_split(row, roles.split, cells[len(columns)])
-                if others:
+                if self.others:
                     self.cells.append(cells[len(names) :])
             if len(self.smiles) == self.starts[-1]:
                 shard = "there are no rows in this shard"
-                raise table.error(table.no_rows if part == (0, None) else shard)
+                raise table.error(table.no_rows if self.end is None else shard)
         self.notes = [
-            f"{table.path}: {note}" if len(tables) > 1 else note
-            for table in tables
+            f"{table.path}: {note}" if len(self.tables) > 1 else note
+            for table in self.tables
             for note in table.notes
         ]
-        for column in columns if options.skip_invalid else ():
+        for column in columns if skip_invalid else ():
             if column.words and column.has_numbers:
                 column.words = _words_in(column.words, self._is_molecule)
-        self.notes += _read_commas(columns, all(file.decimal_comma for file in tables))
-        for place, name in enumerate(others):
+        self.notes += _read_commas([*columns], self.has_decimal_commas)
+        for place, name in enumerate(self.others):
             if name in self.columns and self.columns[name].has_commas:
                 for row in self.cells:
                     row[place] = point(row[place])
+
+    @property
+    def has_decimal_commas(self) -> bool:
+        """See `Table.decimal_comma`."""
+        return all(table.decimal_comma for table in self.tables)
 
     def _is_molecule(self, row: int) -> bool:
         return is_molecule(str(self.smiles[row]))
@@ -117,14 +135,14 @@ class TableRows:
             self.unsplit += 1
             return
         name = _SPLIT_NAMES.get(word.strip().lower())
-        if self.folds and re.fullmatch(r"\d+(\.0+)?", word.strip()):
+        if self.explores and re.fullmatch(r"\d+(\.0+)?", word.strip()):
             name = f"{FOLD}{float(word):.0f}"
         if name is None:
             text = (
                 f"{shown(word)} is not a split, expected train|valid|test; "
                 "--split random and scaffold do not read it"
             )
-            raise self.error(row, column, text)
+            raise Refusal(row, column, text)
         self.splits.setdefault(name, []).append(row)
 
     @property
@@ -133,24 +151,26 @@ class TableRows:
         numbers = np.split(np.arange(len(self.smiles)), self.starts[1:])
         return [*zip(self.tables, numbers)]
 
-    def error(self, row: int, column: str, text: object) -> DatasetError:
-        """Error that names a cell; row 0 is the first row that was read."""
+    def error(self, refusal: Refusal) -> DatasetError:
+        """Error that names the cell."""
+        row, column, reason = refusal.args
         place = bisect.bisect_right(self.starts, row) - 1
         number = self.first + row - self.starts[place]
         where = f"row {number} (line {self.lines[row]}), column {column!r}"
-        return self.tables[place].error(f"{where}: {text}")
+        return self.tables[place].error(f"{where}: {reason}")
 
-    def place(self, row: int, column: str, text: object) -> str:
-        """The text of `error`, which names the file only if it is a further table."""
-        text = str(self.error(row, column, text))
-        return text.removeprefix(f"{self.tables[0].path}: ")
+    def line(self, line: str | Refusal) -> str:
+        """A line that names the cell, and the file only if it is a further table."""
+        if isinstance(line, str):
+            return line
+        return str(self.error(line)).removeprefix(f"{self.tables[0].path}: ")
 
     def numbers(self, name: str, advice: str = "") -> np.ndarray:
         """Numbers of a column, float [rows]. If a cell is not a number, ``advice`` ends the
         error."""
         column = self.columns[name]
         cell = column.thousands
-        if cell and all(file.decimal_comma for file in self.tables):
+        if cell and self.has_decimal_commas:
             whole = cell.replace(".", "")
             text = (
                 f"{name!r}: is {cell} {whole}, or {cell.replace('.', ',')}? Write it so"
@@ -160,7 +180,7 @@ class TableRows:
             try:
                 number_in(text)
             except ValueError as error:
-                raise self.error(rows[0], name, f"{error}{advice}") from None
+                raise Refusal(rows[0], name, f"{error}{advice}") from None
         return np.array(column.values)
 
     def times(self, name: str, labelled: np.ndarray) -> np.ndarray:
@@ -189,7 +209,7 @@ class TableRows:
             number = "" if np.isnan(numbers[row]) else f"{numbers[row]:.15g}"
             cell = next((word for word, rows in words.items() if row in rows), number)
             text = "expected a number, or a date such as 2024-03-31, all written in one way"
-            raise self.error(row, name, f"{shown(cell)}, {text}")
+            raise Refusal(row, name, f"{shown(cell)}, {text}")
         return values
 
     def classes(

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from graphormer_plugin.criterions.class_weights import given_weights
 from graphormer_plugin.data.errors import DatasetError, counted, listed
 from graphormer_plugin.data.graphs.conformers import doubt_of_unit, likely_units
 from graphormer_plugin.data.graphs.smiles import lines_about_bare
-from graphormer_plugin.data.graphs.sources import MolBlock, Source
+from graphormer_plugin.data.graphs.sources import Source
 from graphormer_plugin.data.sources.csv_file import Labels, read_labels
 from graphormer_plugin.data.sources.registry import DatasetSource
 from graphormer_plugin.data.splits import FOLD, SPLITS, Split, splits_of_graphs
@@ -46,7 +47,7 @@ class LabelledMolecules:
     """Molecules that can be trained on, and their labels.
 
     Attributes:
-        blocks: what a model reads in place of the SMILES; empty: those.
+        sources: what a model reads of each.
         labels: float64 [n, T], NaN where missing; classes by number.
         bounds: int8 [n, T], 1 for a label that its value is above, -1 below, 0 for an exact
             one; None if all are exact.
@@ -67,8 +68,7 @@ class LabelledMolecules:
             the row is followed by the name of the file.
     """
 
-    smiles: list[str]
-    blocks: Sequence[MolBlock] = ()
+    sources: Sequence[Source]
     smiles_column: str = SMILES_COLUMN
     labels: np.ndarray
     targets: TargetSchema
@@ -102,12 +102,12 @@ class LabelledMolecules:
         return generator.poisson(1, len(self))[self.molecules]
 
     def __len__(self) -> int:
-        return len(self.smiles)
+        return len(self.sources)
 
-    @property
-    def sources(self) -> Sequence[Source]:
-        """What a model reads of each molecule."""
-        return self.blocks or self.smiles
+    @cached_property
+    def smiles(self) -> list[str]:
+        """SMILES of each molecule."""
+        return [*map(str, self.sources)]
 
     def without(self, names: Collection[str], reason: str) -> "LabelledMolecules":
         """Demote targets to extra columns and add a warning with the reason.
@@ -217,10 +217,8 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
         count = counted(np.count_nonzero(bounds), "label", "are")
         read.warnings.append(f"{count} bounds, which no metric counts")
     read.warnings.extend(lines_about_bare(sum(parsed["bare"])))
-    texts = [source.smiles[row] for row in rows]
     return LabelledMolecules(
-        smiles=[*map(str, texts)],
-        blocks=texts if settings.positions == "file" else (),
+        sources=[source.smiles[row] for row in rows],
         smiles_column=options.smiles_column,
         labels=labels,
         bounds=bounds,

@@ -195,10 +195,8 @@ def split_text(settings: Settings, split: Split) -> str:
     elif settings.replicates > 1:
         many = f", {settings.replicates} replicates, the first"
     words = settings.split
-    if settings.prediction_chunks:
-        files = {
-            part: Path(file).name for part, file in settings.prediction_chunks.items()
-        }
+    if settings.part_files:
+        files = {part: Path(file).name for part, file in settings.part_files.items()}
         files = {"valid": f"by {words}", **files}
         words = ", ".join(f"{part} {files[part]}" for part in SPLITS[1:])
     return f"{words}{many}: {sizes}"

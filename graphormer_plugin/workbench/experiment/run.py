@@ -92,7 +92,7 @@ def run_experiment(
         names = table.targets.names
         targets = f"target{'s' if len(names) > 1 else ''} {listed(names)}"
         print_line(
-            f"{', '.join([settings.table, *settings.prediction_chunks.values()])}: "
+            f"{', '.join([settings.table, *settings.part_files.values()])}: "
             f"{molecules_text(table)}, SMILES in column "
             f"{table.smiles_column}, {targets} ({table.targets.kinds_text})"
         )

@@ -303,7 +303,7 @@ class Settings(TableOptions, Places):
         return home_path(self.table)
 
     @property
-    def prediction_chunks(self) -> dict[str, str]:
+    def part_files(self) -> dict[str, str]:
         """Tables of parts of the split, beside the table of the others, by part."""
         files = {part: getattr(self, name) for part, name in PART_FILES.items()}
         return {part: file for part, file in files.items() if file}
@@ -311,7 +311,7 @@ class Settings(TableOptions, Places):
     @property
     def tables(self) -> dict[str, Path]:
         """Files of molecules by part of the split; without further files, the table is all."""
-        files = {"train": self.table, **self.prediction_chunks}
+        files = {"train": self.table, **self.part_files}
         return {part: home_path(file) for part, file in files.items()}
 
     @property

@@ -12,6 +12,7 @@ import pandas as pd
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import read_text, write_csv, write_text
 from graphormer_plugin.data.graphs.clusters import clusters_of
+from graphormer_plugin.data.graphs.sources import text_of
 from graphormer_plugin.data.splits import (
     RATIOS,
     SPLITS,
@@ -151,9 +152,7 @@ def labelled_splits(
         if table.given_split is not None:
             advice = f"mark labelled rows with the word {name}, or give another --split"
         if settings.test_file:
-            advice = "add labels to " + settings.prediction_chunks.get(
-                name, settings.table
-            )
+            advice = "add labels to " + settings.part_files.get(name, settings.table)
             if not settings.valid_file and name != "test" and table.split != "random":
                 advice += ", or give --split random"
         where = f"in split {name} of --split {table.split}"
@@ -181,8 +180,7 @@ def write_molecules(
     extra = {name: cells for name, cells in extra.items() if name not in header}
     header += extra
     labels = map(table.label_cells, range(len(table)))
-    texts = [block.text for block in table.blocks] or table.smiles
-    cells = zip(texts, labels, *extra.values(), strict=True)
+    cells = zip(map(text_of, table.sources), labels, *extra.values(), strict=True)
     rows = ([text, *label, *rest] for text, label, *rest in cells)
     write_csv(folder / MOLECULES_FILE, [header, *rows])
     for run, split in enumerate(splits):

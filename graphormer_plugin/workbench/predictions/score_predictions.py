@@ -38,10 +38,8 @@ class TableScores:
             if name in table.places and targets.level is Level.GRAPH
         }
         self._read = {column.name: column for column in self.columns.values()}
-        self._relations, self._units = (
-            Marks(table, words, [*self._read]) for words in (RELATION, UNIT)
-        )
-        for name in self._relations.columns + self._units.columns:
+        self._marks = Marks(table, [*self._read])
+        for name in self._marks.columns:
             self._read.setdefault(name, ParsedColumn(name))
         self._words = {
             one.name: {word: str(number) for number, word in enumerate(one.classes)}
@@ -131,17 +129,17 @@ class TableScores:
         or have no such unit."""
         path = self.table.path
         name = column.name
-        units = [*self._units.owners]
         marks = dict[str, ParsedColumn]()
         is_molar = molar_exponent(unit) is not None
-        for kind in [self._relations, *[self._units] * is_molar]:
+        for words in [RELATION, *[UNIT] * is_molar]:
             try:
-                found = kind.of(name, self._read, units, len(self.columns) == 1)
+                alone = len(self.columns) == 1
+                found = self._marks.of(words, name, self._read, alone)
             except DatasetError as error:
                 warn(f"{error}; it is not read")
                 continue
             if found is not None:
-                marks[kind.words] = self._read[found[0]]
+                marks[words] = self._read[found[0]]
         if (relation := marks.get(RELATION)) is not None:
             bounds = (relation.signs() != 0) & ~np.isnan(labels)
             labels[bounds] = np.nan
