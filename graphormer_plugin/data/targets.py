@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.columns import Level, is_missing, learned_level, offsets_of
+from graphormer_plugin.data.errors import listed
 
 _FLOAT32 = np.finfo(np.float32)
 LARGEST, SMALLEST = float(_FLOAT32.max), float(_FLOAT32.tiny)  # with all its digits
@@ -326,6 +327,15 @@ class TargetSchema:
             raise ValueError(
                 f"label {place[0]} of {target.name} is {labels[place]:g}, "
                 f"expected {target.expected}"
+            )
+
+    def check_for_network(self) -> None:
+        """ValueError for several targets of classes: a network predicts one."""
+        if not self.kind.has_one_output and len(self.names) > 1:
+            raise ValueError(
+                f"{len(self.names)} targets of classes ({listed(self.names, 3)}), but a "
+                "model has one: train a model for each; labels in one-hot columns need "
+                "argmax(1), and columns of 0 and 1 may be binary targets"
             )
 
     def changed(self, **columns: Iterable[Any]) -> "TargetSchema":

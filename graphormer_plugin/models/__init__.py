@@ -12,7 +12,6 @@ from graphormer_plugin.models._base import (
 )
 from graphormer_plugin.models._build import (
     build_model,
-    check_targets,
     model_config,
     model_from_options,
 )
@@ -40,7 +39,6 @@ __all__ = [
     "TransformerConfig",
     "apply_layerwise_options",
     "build_model",
-    "check_targets",
     "for_each_architecture",
     "join_graph_features",
     "list_architectures",

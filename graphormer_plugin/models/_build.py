@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models._base import EncoderConfig, GraphModel, ModelTask
@@ -65,20 +64,10 @@ def build_model(
     return model
 
 
-def check_targets(targets: TargetSchema) -> None:
-    """Raise ValueError for several targets of classes: a model predicts a single target."""
-    if not targets.kind.has_one_output and len(targets.names) > 1:
-        raise ValueError(
-            f"{len(targets.names)} targets of classes ({listed(targets.names, 3)}), but a "
-            "model has one: train a model for each; labels in one-hot columns need "
-            "argmax(1), and columns of 0 and 1 may be binary targets"
-        )
-
-
 def _built(
     model: type[GraphModel], config: EncoderConfig, task: ModelTask
 ) -> GraphModel:
-    check_targets(task.targets)
+    task.targets.check_for_network()
     built = model.build_model(config, task)
     join_graph_features(built, task.schema, task.targets)
     built.schema = task.schema

@@ -8,6 +8,7 @@ from typing import Any
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from numpy.typing import NDArray
+from torch import nn
 
 from graphormer_plugin.compat.one_line_errors import one_line_errors
 from graphormer_plugin.compat.training_state import (
@@ -54,7 +55,6 @@ from graphormer_plugin.inference.split_predictions import write_predictions
 from graphormer_plugin.models import (
     GraphModel,
     apply_layerwise_options,
-    check_targets,
     join_graph_features,
 )
 from graphormer_plugin.modules.layers.batch_norm import (
@@ -68,6 +68,7 @@ from graphormer_plugin.processes import (
     several_processes,
 )
 from graphormer_plugin.tasks._config import GraphPredictionConfig, check_options
+from graphormer_plugin.tasks._constant import lines_about_constants
 from graphormer_plugin.tasks._dataset import (
     GraphDataset,
     dataset_of_split,
@@ -334,7 +335,7 @@ class GraphPredictionTask(FairseqTask):
         """
         with one_line_errors():
             check_model(cfg)
-            check_targets(self.targets)
+            self.targets.check_for_network()
             start = None
             if not from_checkpoint:
                 claim_save_dir(self.cfg)
@@ -362,6 +363,13 @@ class GraphPredictionTask(FairseqTask):
             if self._collator is not None:
                 self.give_fields()
         return model
+
+    def begin_epoch(self, epoch: int, model: nn.Module) -> None:
+        """fairseq's hook; says first which columns the model cannot learn from."""
+        if epoch == 1 and is_first_process() and isinstance(model, GraphModel):
+            train, names = self.datasets["train"], self.schema.graph_features
+            for line in lines_about_constants(model, train, names):
+                logger.info(line)
 
     def train_step(
         self, sample, model, criterion, optimizer, update_num, ignore_grad=False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from graphormer_plugin.data.columns import column_type, is_missing
+from graphormer_plugin.data.columns import is_missing
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import npy_header
 from graphormer_plugin.data.splits import require_rows, splits_of_graphs
@@ -45,8 +45,7 @@ def with_splits(store: GraphStore, file: Path, text: str) -> GraphStore:
     if unlearned.all():
         raise DatasetError(f"{file}: no label in split train")
     if unlearned.any():
-        missing = column_type("target").filling(target.dtype)
-        target = np.where(unlearned, target.dtype.type(missing), target)
+        target = np.where(unlearned, target.dtype.type(np.nan), target)
         columns["target"] = target
     offset = store.columns[store.targets.level.counted_by]
     bounds = store.columns.get("bound")

@@ -94,6 +94,7 @@ def describe_targets(
     if several and missing.all():
         raise ValueError(f"no {schema.level} has a label")
     schema.check(values)
+    schema.check_for_network()
     targets = schema.with_num_classes(values)
     if schema.is_number.any():
         rows = splits.get("train", np.arange(len(ends) - 1))

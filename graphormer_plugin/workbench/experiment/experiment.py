@@ -22,7 +22,6 @@ from graphormer_plugin.estimators.gp import HEAD_FILE
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.molecules import Molecules, read
-from graphormer_plugin.models import check_targets
 from graphormer_plugin.workbench.experiment.labelled_molecules import (
     FEW_TESTED,
     LabelledMolecules,
@@ -169,7 +168,7 @@ class Experiment:
     def check(self) -> None:
         """Check that the models can learn the targets."""
         if self.model not in FITTED:
-            check_targets(self.table.targets)
+            self.table.targets.check_for_network()
         if self.unfit and self.settings.model == HEAD:
             raise DatasetError(
                 f"--model head: {listed(self.unfit)} has too few different labels in "
