@@ -23,6 +23,7 @@ from graphormer_plugin.data.benchmarks.official import BenchmarkFiles
 from graphormer_plugin.data.benchmarks.pickles import load_pickle
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.graphs.conformers import (
+    LENGTH_UNITS,
     NUM_ELEMENTS,
     check_size,
     doubt_of_unit,
@@ -87,7 +88,7 @@ def lmdb_dataset(folder: Path) -> RegisteredDataset | None:
         str(folder),
         _load,
         "lmdb",
-        options=("source",),
+        options=("source", "length_unit"),
         content=lambda options: {"files": files.content(options)},
         sources=("lmdb",),
     )
@@ -106,7 +107,8 @@ def _graphs(
             for key in _keys(entries):
                 wrong = f"{path}: entry {key.decode()} cannot be read"
                 with named_damage(wrong, DatasetError, keep=(MemoryError,)):
-                    system = system_of_entry(load_pickle(entries.get(key)))
+                    entry = load_pickle(entries.get(key))
+                    system = system_of_entry(entry, options.length_unit)
                     check_size(len(system.pos), options.max_atoms)
                     graph = graph_of_system(system, every_cell)
                 yield graph
@@ -136,8 +138,10 @@ def _keys(entries: Any) -> list[bytes]:
     return sorted(filter(bytes.isdigit, keys), key=int)
 
 
-def system_of_entry(entry: Any) -> PeriodicSystem:
-    """The system of an entry, see the module's text; any error if it does not fit."""
+def system_of_entry(entry: Any, length_unit: str = "") -> PeriodicSystem:
+    """The system of an entry, see the module's text, its lengths in angstrom; any error if it
+    does not fit, or if angstrom is doubtful where no unit is given."""
+    length = LENGTH_UNITS.get(length_unit, 1.0)
     values = entry if isinstance(entry, Mapping) else vars(entry)
     if "_store" in values:  # of PyG 2
         values = vars(values["_store"])["_mapping"]
@@ -150,21 +154,22 @@ def system_of_entry(entry: Any) -> PeriodicSystem:
             raise ValueError(f"{name} is a list, expected an array")
         if value is not None:
             given[name] = as_array(value)
-    pos = given["pos"].astype(np.float64).reshape(-1, 3)
+    pos = length * given["pos"].astype(np.float64).reshape(-1, 3)
     numbers = given["atomic_numbers"].astype(np.int64).reshape(len(pos))
     odd = (numbers < 1) | (numbers >= NUM_ELEMENTS)
     if odd.any():
         number = numbers[odd][0]
         raise ValueError(f"atomic number {number}, expected 1..{NUM_ELEMENTS - 1}")
-    if doubt := doubt_of_unit(likely_units([nearest_distance(numbers, pos)])):
-        raise ValueError(doubt.partition(" --length-unit")[0])  # which it does not read
+    doubt = doubt_of_unit(likely_units([nearest_distance(numbers, pos)]))
+    if doubt and not length_unit:
+        raise ValueError(doubt)
     tags = given["tags"].astype(np.int64)
     relaxed = np.full_like(pos, np.nan)
     if "pos_relaxed" in given:
-        relaxed = given["pos_relaxed"].astype(np.float64).reshape(pos.shape)
+        relaxed = length * given["pos_relaxed"].astype(np.float64).reshape(pos.shape)
     return PeriodicSystem(
         pos,
-        given["cell"].astype(np.float64).reshape(3, 3),
+        length * given["cell"].astype(np.float64).reshape(3, 3),
         numbers,
         (tags if tags.any() else np.ones_like(tags)).reshape(len(pos)),
         relaxed,

@@ -9,6 +9,7 @@ from torch_geometric.data import Data
 
 from graphormer_plugin.data.benchmarks.is2re import system_of_entry
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.graphs.conformers import LENGTH_UNITS
 from graphormer_plugin.data.graphs.periodic import (
     CUTOFF,
     PeriodicSystem,
@@ -134,7 +135,7 @@ def times(name, factor):
         (times("pos", np.nan), "atom 0 has position [nan"),
         (times("pos", 0), "atoms 0 and 1 are in one place"),
         (times("pos", 0.1), "in nanometres?"),
-        (times("pos", 1.89), "are they in bohr?"),
+        (times("pos", 1.89), "--length-unit bohr converts them"),
         (times("cell", 0), "span no cell"),
         (times("cell", np.nan), "entry 1 cannot be read"),
         (times("atomic_numbers", -1), "expected 1..118"),
@@ -151,6 +152,17 @@ def test_a_wrong_entry_is_one_line_and_nothing_runs(tmp_path, spoil, words):
         store_of(folder)
     assert words in str(error.value) and "\n" not in str(error.value)
     assert not (tmp_path / "planted").exists()
+
+
+def test_another_unit_of_length(folder, tmp_path):
+    bohr = 1 / LENGTH_UNITS["bohr"]
+    entries = golden_entries()
+    for name in ("pos", "cell", "pos_relaxed"):
+        entries = [spoilt(entry, **{name: entry[name] * bohr}) for entry in entries]
+    store = store_of(write_lmdb(tmp_path / "bohr", entries), length_unit="bohr")
+    for name in ("pos", "displacement"):
+        expected = store_of(folder).columns[name]
+        np.testing.assert_allclose(store.columns[name], expected, atol=1e-5)
 
 
 def test_other_wrong_files(folder):
