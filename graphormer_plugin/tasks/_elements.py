@@ -68,12 +68,8 @@ def targets_of_task(store: Stores, choice: str) -> TargetSchema:
             f"--element-energies yes: {', '.join(targets.names)}, expected one number of "
             "molecules or atoms, without bounds"
         )
-    if (
-        not possible
-        or choice == "no"
-        or not choice
-        and store.featuriser not in OF_FILES
-    ):
+    wanted = choice == "yes" if choice else store.featuriser in OF_FILES
+    if not (wanted and possible):
         return targets
     energies, rest, left = fit_elements(store)
     if not choice and left >= LOWERED:

@@ -121,7 +121,7 @@ class TestBatchSpec:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (dict(fields={"distance"}), "unknown batch field 'distance'"),
+            (dict(fields={"distance"}), "batch field 'distance'.*user_data_dir"),
             (dict(fields={"relation_index"}), "max_hop in 1..253, got None"),
             (dict(fields={"relation_index"}, max_hop=254), "1..253, got 254"),
             (dict(fields={"dist"}, max_dist=254), "dist needs max_dist in 1..253"),

@@ -20,6 +20,8 @@ from graphormer_plugin.data.graphs.sources import Atoms
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.table import Lines, TextTable, readable
 
+# Forces in a name, such as F or ref_forces.
+FORCE = re.compile(r"forces?|(?<![^\W_])f(?![^\W_])", re.IGNORECASE)
 # The slope of an energy in a name, of which forces are the negative.
 GRADIENT = re.compile(r"grad|d[eu][_/]?d[rx]", re.IGNORECASE)
 ENERGY = re.compile(r"(?<!\S)(\w*energy\w*)\s*=", re.IGNORECASE)
@@ -119,7 +121,7 @@ class AtomsTable(TextTable):
             return name
         energies = [n for n in self.header if "energy" in n.lower()]
         asked_for = [n for n in energies if n in targets] or energies
-        likely = [n for n in names if "force" in n.lower()]
+        likely = [*filter(FORCE.search, names)]
         levels, others = ({*map(_level, some)} for some in (asked_for, energies))
         found = [n for n in likely if _level(n) in levels]
         found = found or [n for n in likely if _level(n) not in others]
@@ -143,7 +145,7 @@ class AtomsTable(TextTable):
         slopes = {
             name: array / factor
             for name, array in frame.arrays.items()
-            if "force" in name.lower() or GRADIENT.search(name) or name == self.forces
+            if FORCE.search(name) or GRADIENT.search(name) or name == self.forces
         }
         return frame._replace(
             positions=frame.positions * factor,
@@ -267,7 +269,7 @@ def write_frames(
 
 def _level(name: str) -> str:
     """What the name of energies or forces says beside that, such as a level of theory."""
-    return re.sub("energy|forces?", "", name.lower()).strip("_-. ")
+    return FORCE.sub("", name.lower().replace("energy", "")).strip("_-. ")
 
 
 def _frame(atoms: Any, known: Mapping[str, Any], whole: Collection[str]) -> Frame:

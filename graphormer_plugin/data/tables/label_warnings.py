@@ -47,10 +47,11 @@ def warnings_about(
         numbers = np.fromiter(map(hash, map(bytes, extra)), np.int64)
         pairs = np.stack([groups, numbers], 1)
         equal = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
-    duplicates = len(np.unique(equal)) == len(np.unique(groups))
+    contradictions = _contradicting_labels(targets, target, equal, unread)
+    duplicates = len(np.unique(equal)) == len(np.unique(groups)) and not contradictions
     warnings = [
         _classes_as_regression(targets, target),
-        _contradicting_labels(targets, target, equal, unread),
+        contradictions,
         _shared_molecules(splits, groups, duplicates, learned, drawn),
     ]
     return [text for text in warnings if text]
@@ -176,7 +177,7 @@ def _shared_molecules(
     drawn: bool,
 ) -> str:
     """Warning about molecules of a split that models were fitted to before; else empty.
-    ``duplicates`` says whether rows of a molecule are equal for a model."""
+    ``duplicates`` says whether rows of a molecule are equal, also in their labels."""
     shared = []
     for name, rows in splits.items():
         before = learned[: learned.index(name)] if name in learned else learned

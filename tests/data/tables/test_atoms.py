@@ -116,6 +116,8 @@ def test_other_names_are_options(tmp_path):
         ("TotEnergy", "forces", {}, "TotEnergy forces"),
         ("energy", "gradient", {"forces_column": "-gradient"}, "energy -gradient"),
         ("energy", "gradient", {}, "energy"),
+        ("energy", "F", {}, "energy F"),
+        ("a_energy", "F_b a_f f_max", {}, "a_energy a_f"),
     ],
 )
 def test_energies_and_forces_of_one_level(

@@ -81,6 +81,8 @@ def test_same_molecule_in_train_and_elsewhere():
     assert text.startswith("1 of 1 row of valid is a molecule that train has too")
     assert "test" not in text.split(",")[0]
     assert text.endswith("; drop the duplicates, or give --split scaffold")
+    _, text = warnings([[1, 2, 3, 4, 9, 6]], [1, 2, 3, 4, 1, 6])  # contradicting
+    assert text.endswith(" better than they are; give --split scaffold")
 
 
 def test_rows_of_a_molecule_with_other_columns():

@@ -13,6 +13,7 @@ numbers of a graph come from (``modules/layers/graph_random.py``).
 from dataclasses import dataclass
 
 from cython_ext.codes import MAX_HOPS
+from graphormer_plugin.choices import UnknownNameError
 from graphormer_plugin.components import matching
 
 
@@ -129,9 +130,7 @@ class BatchSpec:
         object.__setattr__(self, "fields", frozenset(self.fields))
         unknown = sorted(self.fields - FIELDS.keys())
         if unknown:
-            raise ValueError(
-                f"unknown batch field {unknown[0]!r}, expected one of {list_fields()}"
-            )
+            raise UnknownNameError("batch field", unknown[0], FIELDS)
         for fields, name, least, most in _NEEDS:
             value = getattr(self, name)
             needed = value is not None if name == "max_dist" else fields & self.fields
