@@ -43,6 +43,7 @@ class FeatureSchema:
         graph_std: their population standard deviations; 1 for a constant feature.
         seen: categories that the training graphs of a model have, of each column of nodes
             and last the types of edges; empty where they are not known.
+        ranges: least and largest of each column of their real features.
 
     Example:
         >>> schema = FeatureSchema(2, [119, 5], [5, 6, 2])
@@ -61,6 +62,7 @@ class FeatureSchema:
     graph_mean: list[float] = field(default_factory=list)
     graph_std: list[float] = field(default_factory=list)
     seen: list[list[int]] = field(default_factory=list)
+    ranges: dict[str, list[list[float]]] = field(default_factory=dict)
 
     @property
     def num_bond_types(self) -> int:
@@ -119,7 +121,11 @@ class FeatureSchema:
         """This schema without what training graphs say: graph features are as they are."""
         count = len(self.graph_features)
         return dataclasses.replace(
-            self, graph_mean=[0.0] * count, graph_std=[1.0] * count, seen=[]
+            self,
+            graph_mean=[0.0] * count,
+            graph_std=[1.0] * count,
+            seen=[],
+            ranges={},
         )
 
     def as_trained(self, x: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.files import PathName
 from graphormer_plugin.data.graphs.conformers import symbol_of
-from graphormer_plugin.data.graphs.seen import unseen_line
+from graphormer_plugin.data.graphs.seen import beyond_name, unseen_line
 from graphormer_plugin.estimators.array_file import Contents, reading, write_arrays
 from graphormer_plugin.estimators.kernels import (
     Floats,
@@ -26,8 +26,8 @@ VERSION = 1
 CHUNK = 512  # molecules whose distances are in memory at a time
 NEAR = 64  # nearest molecules that are searched for a label before all are
 OUTSIDE_QUANTILE = 0.05  # a molecule with a lower score is outside of the domain
-# Keys of `outside_domain`, beside elements.
-OUTSIDE, SIZE, FITTED, COLUMN = "outside", "size", "fitted", "column:"
+# Keys of `outside_domain`, beside what no training molecule has.
+OUTSIDE, SIZE, FITTED = "outside", "size", "fitted"
 # Distance below which two vectors belong to the same molecule: float32 rounds differently
 # from batch to batch.
 DUPLICATE_DISTANCE = 1e-4
@@ -194,7 +194,7 @@ def outside_domain(
         - that a model was fitted to (`FITTED`);
         - that are smaller or larger than all training molecules (`SIZE`);
         - that have an unseen element (its symbol);
-        - that have a number outside of the range of all models (`COLUMN` and its name);
+        - that have a number outside of the range of all models (its `beyond_name`);
         - whose score is below `OUTSIDE_QUANTILE` for another reason (`OUTSIDE`).
     """
     far = in_domain < OUTSIDE_QUANTILE
@@ -203,8 +203,10 @@ def outside_domain(
     if len(columns):
         beyond = np.all([domain.is_beyond(extra) for domain in domains], 0)
         far &= ~beyond.any(1)
-        for name, count in zip(columns, beyond.sum(0).tolist(), strict=True):
-            counts[COLUMN + name] = count
+        for number in np.flatnonzero(beyond.any(0)).tolist():
+            ends = np.array([domain.ranges[number] for domain in domains])
+            name = beyond_name(columns[number], ends[:, 0].min(), ends[:, 1].max())
+            counts[name] = int(beyond[:, number].sum())
     counts[OUTSIDE] = int(far.sum())
     counts[FITTED] = int(is_fitted(domains, facts).sum())
     counts[SIZE] = int(np.all([d.has_other_size(facts) for d in domains], 0).sum())
@@ -217,10 +219,7 @@ def outside_domain(
 
 
 def domain_warnings(
-    counts: Counter[str],
-    domains: Sequence[Domain],
-    rows: int,
-    columns: Sequence[str] = (),
+    counts: Counter[str], domains: Sequence[Domain], rows: int
 ) -> list[str]:
     """One line for each kind of molecules in the counts of `outside_domain` of ``rows``."""
     lines = []
@@ -229,14 +228,7 @@ def domain_warnings(
             f"the model was fitted to the molecules of {counts[FITTED]:,} of "
             f"{counted(rows, 'row')}: their errors are smaller than those of new molecules"
         )
-    for number, name in enumerate(columns):
-        if count := counts[COLUMN + name]:
-            ends = np.array([domain.ranges[number] for domain in domains])
-            lines.append(
-                f"{name} beyond the trained range {ends[:, 0].min():g} to "
-                f"{ends[:, 1].max():g} in {counted(count, 'row')}"
-            )
-    known = {OUTSIDE, SIZE, FITTED, *(COLUMN + name for name in columns)}
+    known = (OUTSIDE, SIZE, FITTED)
     unseen = {name: count for name, count in counts.items() if name not in known}
     if line := unseen_line(Counter(unseen)):
         lines.append(line)

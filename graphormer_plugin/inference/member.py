@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from graphormer_plugin.data.columns import Level
-from graphormer_plugin.data.graphs.descriptors import PREFIX, with_descriptors
+from graphormer_plugin.data.graphs.descriptors import extra_columns, with_descriptors
 from graphormer_plugin.data.graphs.featurisers import Featuriser, GraphsOnly
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.tables.options import MAX_ATOMS
@@ -67,8 +67,7 @@ class Member:
         self.model.eval()
         self.model_outputs = self.targets.num_outputs
         if self.head is None:
-            names = self.schema.graph_features
-            self.extra_columns = [n for n in names if not n.startswith(PREFIX)]
+            self.extra_columns = extra_columns(self.schema.graph_features)
             return
         self.targets = self.head.targets
         numbers = (self.head.numbers[name] for name in ("offset", "scale"))

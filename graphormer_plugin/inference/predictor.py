@@ -156,25 +156,37 @@ class Predictor:
         except ValueError as error:
             raise ValueError(f"{self.members[0].name}: {error}") from None
 
-    def read(self, inputs: Inputs, smiles: Sequence[str] | None = None) -> Molecules:
+    def read(
+        self,
+        inputs: Inputs,
+        smiles: Sequence[str] | None = None,
+        extra: Extra = None,
+    ) -> Molecules:
         """Read molecules or graphs once, for several calls of the other methods.
 
         Args:
             smiles: SMILES of graphs that do not say which molecules they are.
+            extra: see `predict`.
         """
         if isinstance(inputs, Molecules):
             return inputs
         edge_kind = edge_kind_of(self.members[0].schema)
         molecules = read(inputs, self.featuriser, edge_kind, self.targets.level)
-        if line := unseen_line(self.unseen(molecules)):
+        numbers = None
+        if extra is not None:
+            numbers = extra_values(self.extra_columns, extra, len(molecules))
+        if line := unseen_line(self.unseen(molecules, numbers)):
             warnings.warn(line, stacklevel=3)
         if smiles is None:
             return molecules
         return replace(molecules, sources=smiles, parsed=())
 
-    def unseen(self, molecules: Molecules) -> Counter[str]:
-        """Number of molecules with each category that the training of no member had; the
-        domain of a head knows what it learned."""
+    def unseen(
+        self, molecules: Molecules, numbers: np.ndarray | None = None
+    ) -> Counter[str]:
+        """Number of molecules with each category that the training of no member had, and with
+        `extra_columns` [n, columns] beyond it; a domain knows what its member learned.
+        """
         ids = np.arange(len(molecules))
         each = []
         for member in self.members if len(ids) else ():
@@ -182,6 +194,8 @@ class Predictor:
             columns = (
                 columns_of_chunk(molecules.chunk, seen.unscaled()) if seen.seen else {}
             )
+            if numbers is not None and member.domain is None and seen.seen:
+                columns["graph_features"] = numbers
             each.append(unseen_categories(columns, ids, seen, self.featuriser))
         return functools.reduce(operator.and_, each or [Counter()])
 
@@ -209,7 +223,7 @@ class Predictor:
                 may have other codes, SMILES are given to a model of other features or of
                 3D positions, or substructures are not registered.
         """
-        molecules = self.read(inputs)
+        molecules = self.read(inputs, extra=extra)
         if self.targets.level is Level.GRAPH:
             return self._together(molecules, batch_size, extra, False).values
         parts = self.predicted_parts(molecules, batch_size, extra)
@@ -281,7 +295,7 @@ class Predictor:
             raise ValueError(
                 f"predictions of {level}s have neither spread nor domain; take predict"
             )
-        molecules = self.read(inputs, smiles)
+        molecules = self.read(inputs, smiles, extra)
         return self._together(molecules, batch_size, extra, True)
 
     def is_fitted(self, molecules: Molecules) -> np.ndarray:

@@ -3,7 +3,6 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,6 @@ from graphormer_plugin.data.columns import is_missing
 from graphormer_plugin.data.errors import SHARED_MEMORY, counted
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.data.graphs.seen import (
-    seen_categories,
     unseen_categories,
     unseen_line,
 )
@@ -201,22 +199,14 @@ def molecules_of(store: Stores, split: str) -> NDArray[np.uint64]:
     return np.concatenate([np.empty(0, np.uint64), *parts])
 
 
-def seen_by(store: Stores, schema: FeatureSchema) -> FeatureSchema:
-    """The schema of a store with what its training split has, see `FeatureSchema.seen`."""
-    each = [
-        seen_categories(part.columns, part.graphs_in("train"), part.schema)
-        for part in store.stores
-    ]
-    seen = [sorted(set.union(*of_parts)) for of_parts in zip(*each)]
-    return replace(schema, seen=seen)
-
-
 def warn_of_unseen(store: Stores, split: str, schema: FeatureSchema, name: str) -> None:
     """Warn of graphs of a split with categories that no training graph has."""
     counts: Counter[str] = Counter()
     for part in store.stores:
         ids = part.graphs_in(split)
         columns = translate_columns(part, schema.unscaled(), name)
+        raw = {*columns} & {"graph_features"}  # translated ones are cut
+        columns |= {name: part.columns[name] for name in raw}
         reader = featuriser_named(store.featuriser)
         counts += unseen_categories(columns, ids, schema, reader)
     if line := unseen_line(counts):

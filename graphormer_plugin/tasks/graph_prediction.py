@@ -5,6 +5,7 @@ import math
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
 from graphormer_plugin.data.columns import DISPLACEMENT, FORCES, Level
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser
+from graphormer_plugin.data.graphs.seen import with_seen
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.store import describe
 from graphormer_plugin.data.store.sharded_store import (
@@ -73,7 +75,6 @@ from graphormer_plugin.tasks._dataset import (
     GraphDataset,
     dataset_of_split,
     molecules_of,
-    seen_by,
     warn_of_fitted,
     warn_of_unseen,
 )
@@ -178,7 +179,11 @@ class GraphPredictionTask(FairseqTask):
     def schema(self) -> FeatureSchema:
         """Vocabularies of nodes and bonds: the checkpoint's, else the dataset's."""
         if self._schema is None:
-            self._schema = seen_by(self.store, self.store.schema)
+            train = [
+                (part.columns, part.splits.get("train", np.zeros(0, np.int64)))
+                for part in self.store.stores
+            ]
+            self._schema = with_seen(self.store.schema, train)
         return self._schema
 
     @property
@@ -367,8 +372,7 @@ class GraphPredictionTask(FairseqTask):
     def begin_epoch(self, epoch: int, model: nn.Module) -> None:
         """fairseq's hook; says first which columns the model cannot learn from."""
         if epoch == 1 and is_first_process() and isinstance(model, GraphModel):
-            train, names = self.datasets["train"], self.schema.graph_features
-            for line in lines_about_constants(model, train, names):
+            for line in lines_about_constants(model, self.datasets["train"]):
                 logger.info(line)
 
     def train_step(

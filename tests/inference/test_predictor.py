@@ -318,6 +318,24 @@ def test_what_no_training_graph_had():
     assert not both.unseen(both.read(["CS"]))
 
 
+def test_numbers_beyond_those_of_the_training():
+    seen = [list(range(size)) for size in [*OGB.node_dims, OGB.num_bond_types + 1]]
+    known = {"seen": seen, "ranges": {"graph_features": [[2.0, 9.0]]}}
+    schema = replace(OGB, graph_features=["pH"], graph_mean=[5], graph_std=[1], **known)
+    one = predictor(schema=schema)
+    with pytest.warns(match=r"molecule has pH beyond 2 to 9 \(in 3 molecules\)"):
+        one.predict(["C", "CC", "CCC", "CO"], extra={"pH": [10, 1, 12, 7]})
+    real = FeatureSchema(1, seen=[[1]], ranges={"x": [[0.0, 0.1]]})
+    graphs = [
+        Data(x=torch.tensor([[0.0], [high]]), edge_index=torch.tensor([[0], [1]]))
+        for high in (0.1, 0.2)
+    ]
+    with pytest.warns(
+        match=r"^no training molecule has x 0 beyond 0 to 0.1 \(in 1 mol"
+    ):
+        predictor("grpe_tiny", real, TARGETS, "").predict(graphs)
+
+
 def test_large_graphs_make_small_batches(monkeypatch):
     one = predictor()
     expected = one.predict(SMILES)

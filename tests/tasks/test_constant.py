@@ -38,7 +38,6 @@ def test_constant_columns(tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         task.begin_epoch(1, model)
     lines = sorted(line for line in caplog.messages if "one value" in line)
-    end = "one value in all training graphs"
-    walks = f"random_walks: columns 0, 2 of 4 have {end}"
-    assert lines == [walks, f"x: column 1 of 2 has {end}"]
+    graphs = "one value in 8 of 8 training graphs, column"
+    assert lines == [f"random_walks: {graphs} 0, 2", f"x: {graphs} 1"]
     assert model.training

@@ -44,6 +44,11 @@ PREFIX = "rdkit:"  # begins names of descriptors in the output layer
 FEATURES = [PREFIX + name for name in COMPUTED]
 
 
+def extra_columns(names: Sequence[str]) -> list[str]:
+    """Names of graph features that are columns of a table, not descriptors."""
+    return [name for name in names if not name.startswith(PREFIX)]
+
+
 def morgan_counts(
     smiles: Sequence[str],
     bits: int = MORGAN_BITS,

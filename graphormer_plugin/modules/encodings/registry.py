@@ -32,12 +32,14 @@ class Encoding(nn.Module):
         options: fields of the encoder's config that the class takes by name.
         random: after the fields, `forward` takes the seed of each graph [B], or None, for
             `graphormer_plugin.modules.layers.graph_random`.
+        label: its name in the registry, for messages.
     """
 
     fields: tuple[str, ...]
     num_features: int
     options: tuple[str, ...] = ()
     random = False
+    label = ""
 
     def __init__(self, vocabularies: Vocabularies) -> None:
         super().__init__()
@@ -141,4 +143,5 @@ class EncodingRegistry(dict[str, Callable[..., E]], Generic[E]):
             for size, least in zip(sizes, (1, 0)):
                 check_least(name, size, least)
             made.append(make(vocabularies, *sizes, **options))
+            made[-1].label = name
         return made

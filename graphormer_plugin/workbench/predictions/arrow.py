@@ -3,6 +3,8 @@
 import functools
 import os
 import threading
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,9 +127,13 @@ class TablePredictor:
             ]
             size = max(BLOCK_ROWS, 4 * self.batch_size)
             new = []
+            outside: Counter[str] = Counter()
             for start in range(0, count, size):
-                block = rows[start : start + size]
-                new += [row[len(table) :] for row in run(block).cells]
+                part = run(rows[start : start + size])
+                new += [row[len(table) :] for row in part.cells]
+                outside += part.outside
+        for line in run.lines_about(outside, count):
+            warnings.warn(line, stacklevel=3)
         cells = zip(*new) if new else [()] * len(run.names)
         new = zip(run.names, cells, run.numbers, strict=True)
         return {name: array_of(texts, is_number) for name, texts, is_number in new}

@@ -24,8 +24,6 @@ from graphormer_plugin.data.files import (
     home_path,
     text_sha256,
 )
-from graphormer_plugin.data.graphs.conformers import LENGTH_UNITS, doubt_of_unit
-from graphormer_plugin.data.graphs.smiles import lines_about_bare
 from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.sources.user_code import import_user_data
 from graphormer_plugin.data.store.featurise import num_workers
@@ -36,14 +34,13 @@ from graphormer_plugin.data.tables.formats import (
 )
 from graphormer_plugin.data.tables.rows import whole_columns
 from graphormer_plugin.data.tables.table import Table
-from graphormer_plugin.estimators.domain import domain_file, domain_warnings
+from graphormer_plugin.estimators.domain import domain_file
 from graphormer_plugin.estimators.prediction import names_and_unit
 from graphormer_plugin.inference.loading import head_file, load, usable_device
 from graphormer_plugin.inference.model_folder import ModelFolder
 from graphormer_plugin.workbench.predictions.prediction_chunks import PredictionChunks
 from graphormer_plugin.workbench.predictions.score_predictions import TableScores
 from graphormer_plugin.workbench.predictions.table_run import (
-    BARE,
     BLOCK_ROWS,
     PredictedRows,
     RowRange,
@@ -185,14 +182,7 @@ def _write_parts(
             )
         raise
     lines.result(summary)
-    predictor = run.predictor
-    columns = predictor.extra_columns
-    for line in lines_about_bare(outside.pop(BARE, 0)):
-        lines.warning(line)
-    units = Counter({unit: outside.pop(unit, 0) for unit in LENGTH_UNITS})
-    if (doubt := doubt_of_unit(units)) and not run.options.length_unit:
-        lines.warning(doubt)
-    for line in domain_warnings(outside, predictor.domains, rows.total, columns):
+    for line in run.lines_about(outside, rows.total):
         lines.warning(line)
     if failed == rows.total > 0:
         where = f"; the reasons are in column {run.names[-1]!r}"

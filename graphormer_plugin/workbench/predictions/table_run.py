@@ -13,11 +13,19 @@ import numpy as np
 
 from graphormer_plugin.data.columns import Columns
 from graphormer_plugin.data.errors import is_out_of_memory
-from graphormer_plugin.data.graphs.conformers import likely_units
-from graphormer_plugin.data.graphs.smiles import OGBFeaturiser, bare_carbons
+from graphormer_plugin.data.graphs.conformers import (
+    LENGTH_UNITS,
+    doubt_of_unit,
+    likely_units,
+)
+from graphormer_plugin.data.graphs.smiles import (
+    OGBFeaturiser,
+    bare_carbons,
+    lines_about_bare,
+)
 from graphormer_plugin.data.tables.cells import number_in
 from graphormer_plugin.data.tables.table import Row, Table
-from graphormer_plugin.estimators.domain import outside_domain
+from graphormer_plugin.estimators.domain import domain_warnings, outside_domain
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.embedding import check_layers
@@ -219,7 +227,7 @@ class TableRun:
             if isinstance(molecules.featuriser, OGBFeaturiser):
                 graph = np.repeat(molecules.chunk.row, molecules.chunk.num_nodes)
                 outside[BARE] = len(np.unique(graph[bare_carbons(molecules.chunk.x)]))
-            outside |= self.predictor.unseen(molecules)
+            outside |= self.predictor.unseen(molecules, extra[rows])
             outside += likely_units(molecules.nearest)
         none = [""] * (len(self.names) - 1)
         lines = [
@@ -227,6 +235,16 @@ class TableRun:
             for place, row in enumerate(block)
         ]
         return PredictedRows(lines, values, vectors, outside)
+
+    def lines_about(self, outside: Counter[str], rows: int) -> list[str]:
+        """What is to be said of rows, by the sum of their `PredictedRows.outside`."""
+        units = Counter({unit: outside.pop(unit, 0) for unit in LENGTH_UNITS})
+        doubt = doubt_of_unit(units)
+        return [
+            *lines_about_bare(outside.pop(BARE, 0)),
+            *([doubt] if doubt and not self.options.length_unit else []),
+            *domain_warnings(outside, self.predictor.domains, rows),
+        ]
 
     def _extra(self, block: Sequence[Row], reasons: dict[int, str]) -> np.ndarray:
         """Numbers of the columns that the models need [rows, columns]."""

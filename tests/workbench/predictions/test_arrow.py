@@ -82,7 +82,9 @@ def test_columns_beside_the_molecule(tmp_path):
     head = fit_gp(path, smiles, ph, names=["y"], blocks=["vectors"], extra={"pH": ph})
     head.save(tmp_path / "head.npz")
     predict = TablePredictor(MODEL, device="cpu", head=str(tmp_path / "head.npz"))
-    new = predict(pyarrow.table({"smiles": ["CCO"] * 3, "pH": ["2", "9", "acid"]}))
+    new = pyarrow.table({"smiles": ["CCO"] * 3, "pH": ["2", "9.5", "acid"]})
+    with pytest.warns(match=r"has pH beyond 2 to 9 \(in 1 molecule\)"):
+        new = predict(new)
     low, high, none = new["y"].to_pylist()
     assert low < high and none is None
     assert new["reason"].to_pylist() == [None, None, "'acid' is not a number"]
