@@ -13,33 +13,30 @@ import numpy as np
 
 
 cdef extern from "_channels.h" nogil:
-    int LANES
-    ctypedef struct lanes:
-        pass
     ctypedef struct entry:
         pass
     ctypedef struct channels:
-        Py_ssize_t nodes, heads, d, width, blocks, base_stride
+        Py_ssize_t nodes, heads, d, width, padded, base_stride
         const float *base
         const float *features
         const float *keep
-        const lanes *v
-        const lanes *att
-        const lanes *val
-        lanes *weights
-        lanes *messages
+        const float *v
+        const float *att
+        const float *val
+        float *weights
+        float *messages
         entry *pair
-        lanes *sent
+        float *sent
         entry *senders
         int64_t *count
     ctypedef struct channel_gradient:
-        const lanes *out
+        const float *out
         float *base
-        lanes *v
-        lanes *att
-        lanes *val
+        float *v
+        float *att
+        float *val
     void filter_channels(
-        const channels *, Py_ssize_t first, Py_ssize_t end, lanes *out
+        const channels *, Py_ssize_t first, Py_ssize_t end, float *out
     )
     void filter_channels_backward(
         const channels *, const channel_gradient *, Py_ssize_t first, Py_ssize_t end
@@ -56,8 +53,8 @@ cdef struct Job:
     Py_ssize_t B, receivers, parts, slices, next_item, next_room
     channels first  # whole batch, without rooms
     channel_gradient grad  # likewise; out is NULL: forward
-    lanes *out  # [B, N, P]
-    lanes *rooms
+    float *out  # [B, N, P]
+    float *rooms
     int64_t *entries
 
 
@@ -84,38 +81,38 @@ def run(
     """Fill ``out`` or, where there is a ``grad``, add to the gradients: those of v and
     of a base for all receivers have a slice each, those of att and val an item.
 
-    Channels are padded to a multiple of eight.
+    Channels are padded to a multiple of 16.
     """
     cdef Job job
     memset(&job, 0, sizeof(Job))
     cdef Py_ssize_t N = features.shape[1], F = features.shape[3]
-    cdef Py_ssize_t P = v.shape[2] // LANES
+    cdef Py_ssize_t P = v.shape[2]
     job.B, job.receivers, job.parts, job.slices = (
         features.shape[0], base.shape[1], parts, slices
     )
-    job.first.nodes, job.first.width, job.first.blocks = N, F, P
+    job.first.nodes, job.first.width, job.first.padded = N, F, P
     job.first.heads, job.first.d = base.shape[3], channels_of_head
     if base.shape[1] > 1:
         job.first.base_stride = N * base.shape[3]
     job.first.base, job.first.features = &base[0, 0, 0, 0], &features[0, 0, 0, 0]
-    job.first.v, job.first.att = <const lanes *> &v[0, 0, 0], <const lanes *> &att[0, 0]
+    job.first.v, job.first.att = <const float *> &v[0, 0, 0], <const float *> &att[0, 0]
     if val is not None:
-        job.first.val = <const lanes *> &val[0, 0]
+        job.first.val = <const float *> &val[0, 0]
     if keep is not None:
         job.first.keep = &keep[0, 0, 0]
     if grad is None:
-        job.out = <lanes *> &out[0, 0, 0]
+        job.out = <float *> &out[0, 0, 0]
     else:
-        job.grad.out = <const lanes *> &grad[0, 0, 0]
+        job.grad.out = <const float *> &grad[0, 0, 0]
         job.grad.base = &grad_base[0, 0, 0, 0, 0]
-        job.grad.v = <lanes *> &grad_v[0, 0, 0, 0]
-        job.grad.att = <lanes *> &grad_att[0, 0, 0]
+        job.grad.v = <float *> &grad_v[0, 0, 0, 0]
+        job.grad.att = <float *> &grad_att[0, 0, 0]
         if val is not None:
-            job.grad.val = <lanes *> &grad_val[0, 0, 0]
+            job.grad.val = <float *> &grad_val[0, 0, 0]
     num_threads = min(num_threads, parts * slices)
-    cdef float[::1] room = np.empty((num_threads * 3 * N * P + 2) * LANES, np.float32)
+    cdef float[::1] room = np.empty(num_threads * 3 * N * P + 16, np.float32)
     cdef int64_t[::1] entries = np.empty(num_threads * (N + 2) * F, np.int64)
-    job.rooms = <lanes *> ((<uintptr_t> &room[0] + 63) & ~<uintptr_t> 63)
+    job.rooms = <float *> ((<uintptr_t> &room[0] + 63) & ~<uintptr_t> 63)
     job.entries = &entries[0]
     with nogil:
         if gomp_parallel and num_threads > 1:
@@ -129,7 +126,7 @@ cdef void work(void *data) noexcept nogil:
     cdef Job *job = <Job *> data
     cdef channels a = job.first
     cdef channel_gradient grad
-    cdef Py_ssize_t N = a.nodes, F = a.width, P = a.blocks, H = a.heads
+    cdef Py_ssize_t N = a.nodes, F = a.width, P = a.padded, H = a.heads
     cdef Py_ssize_t number = next_number(&job.next_room)
     cdef Py_ssize_t item, part, slice, b, first, end
     cdef int64_t *entries = job.entries + number * (N + 2) * F

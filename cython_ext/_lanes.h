@@ -1,37 +1,49 @@
-/* Eight numbers at a time. */
+/* LANES numbers at a time; included once for each kind of processor (_processors.h). */
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#define lanes NAME(lanes)
+#define whole_lanes NAME(whole_lanes)
+#define bit_lanes NAME(bit_lanes)
+#define larger NAME(larger)
+#define largest_of NAME(largest_of)
+#define sum_of NAME(sum_of)
+#undef AT
+#undef TURNED
+#define exp_of_negative NAME(exp_of_negative)
 
-#define LANES 8 /* numbers of a vector */
-
-#if defined(__GNUC__) /* and clang; others have no vector types */
-#define HAS_VECTORS 1
-
-#pragma GCC diagnostic ignored "-Wpsabi" /* vectors as arguments, always inlined */
-
-typedef float lanes __attribute__((vector_size(32), aligned(4), may_alias));
-typedef int32_t whole_lanes __attribute__((vector_size(32), aligned(4)));
-typedef uint32_t bit_lanes __attribute__((vector_size(32), aligned(4)));
-
-/* GCC also makes a version for processors with AVX2 and FMA, and the program chooses one
-   when it starts. */
-#if !defined(__clang__) && __GNUC__ >= 12 && defined(__x86_64__) && defined(__linux__)
-#define CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
-#else
-#define CLONES
-#endif
-#define INLINE static inline __attribute__((always_inline))
-
-#define ALL(number) ((lanes){} + (number))
-
-/* x where the mask is -1, 0 where it is 0 */
-#define WHERE(mask, x) ((lanes)((mask) & (whole_lanes)(x)))
+typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t whole_lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef uint32_t bit_lanes __attribute__((vector_size(4 * LANES), aligned(4)));
 
 INLINE lanes larger(lanes one, lanes other) { /* NaN in `other` stays */
     whole_lanes mask = other < one;
     return (lanes)((whole_lanes)WHERE(mask, one) | (whole_lanes)WHERE(~mask, other));
+}
+
+/* The vector turned by n places. */
+#if LANES == 16
+#define AT(i, n) (n + i) % 16, (n + i + 1) % 16, (n + i + 2) % 16, (n + i + 3) % 16
+#define TURNED(x, n) MIX(whole_lanes, x, x, AT(0, n), AT(4, n), AT(8, n), AT(12, n))
+#elif LANES == 8
+#define AT(i, n) (n + i) % 8, (n + i + 1) % 8, (n + i + 2) % 8, (n + i + 3) % 8
+#define TURNED(x, n) MIX(whole_lanes, x, x, AT(0, n), AT(4, n))
+#else
+#define TURNED(x, n) MIX(whole_lanes, x, x, n % 4, (n + 1) % 4, (n + 2) % 4, (n + 3) % 4)
+#endif
+
+/* The largest number, in each lane. */
+INLINE lanes largest_of(lanes x) {
+    if (LANES > 8) x = larger(x, TURNED(x, 8));
+    if (LANES > 4) x = larger(x, TURNED(x, 4));
+    x = larger(x, TURNED(x, 2));
+    return larger(x, TURNED(x, 1));
+}
+
+/* The sum of all numbers, in each lane. */
+INLINE lanes sum_of(lanes x) {
+    if (LANES > 8) x += TURNED(x, 8);
+    if (LANES > 4) x += TURNED(x, 4);
+    x += TURNED(x, 2);
+    return x + TURNED(x, 1);
 }
 
 /* exp(x) for x <= 0, relative error below 2e-7; 0 below -87; NaN stays NaN. */
@@ -51,27 +63,3 @@ INLINE lanes exp_of_negative(lanes x) {
     power = power * rest * rest + rest + 1.0f;
     return WHERE(~tiny, power * (lanes)((n + 127) << 23));
 }
-
-/* sum over c of x[c] * y[c] */
-INLINE lanes product(const lanes *x, const lanes *y, ptrdiff_t d) {
-    lanes sum = {0};
-    for (ptrdiff_t c = 0; c < d; c++) sum += x[c] * y[c];
-    return sum;
-}
-
-/* sum[c] += factor * x[c] */
-INLINE void add(lanes *sum, lanes factor, const lanes *x, ptrdiff_t d) {
-    for (ptrdiff_t c = 0; c < d; c++) sum[c] += factor * x[c];
-}
-
-/* The next number, for whichever thread asks. */
-static ptrdiff_t next_number(ptrdiff_t *counter) {
-    return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
-}
-#else /* nothing of this is called */
-#define HAS_VECTORS 0
-typedef struct {
-    float head[LANES];
-} lanes;
-#define next_number(counter) 0
-#endif

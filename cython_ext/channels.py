@@ -9,7 +9,7 @@ from cython_ext._checks import checked_array, checked_integer
 from cython_ext._team import gomp_parallel
 from cython_ext.attention import FLOAT, HAS_ATTENTION, PARTS
 
-LANES = 8  # channels that a vector instruction takes
+LANES = 16  # channels that a vector instruction takes at most
 
 
 def channel_attention(

@@ -4,9 +4,7 @@
 
 Measures the attention of random queries, keys, values, relations and biases without its
 linear maps, forward and backward, with dropout 0.1 and no padding. The two take turns.
-Prints milliseconds of CPU time, the medians of the rounds, and their ratio. The
-compiled function is measured for all widths of heads, even if the modules would not
-choose it.
+Prints milliseconds of CPU time, the medians of the rounds, and their ratio.
 """
 
 import argparse
@@ -68,7 +66,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="timed, after one more")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    relative_attention.COMPILED_WIDTH = biased_attention.COMPILED_WIDTH = 1 << 30
     print("graphs, nodes, heads x width, milliseconds: torch, compiled, ratio")
     for shape in SHAPES:
         for arch in ("GRPE", "Graphormer"):

@@ -2,7 +2,7 @@
 
 `BiasedAttention.weights` is the formula. Which code runs instead:
 
-- on a CPU in float32 and bfloat16, with heads of at most 16 channels: the compiled function;
+- on a CPU in float32 and bfloat16: the compiled function;
 - on a GPU: torch's fused attention, which has no second derivative (torch then says so).
 
 `plain_attention` switches both off.
@@ -21,11 +21,6 @@ from graphormer_plugin.modules.attention.compiled import (
 )
 from graphormer_plugin.modules.layers.dropout import Dropout
 from graphormer_plugin.modules.layers.sparse import add_by_index
-
-# The widest heads of the compiled function. Heads of 10 take 0.4 times as long as the
-# operations of torch, heads of 24 0.5 times (18 nodes, training), but a whole step of
-# `graphormer_base` gains nothing.
-COMPILED_WIDTH = 16
 
 
 def fused_attention(heads: Tensor, attn_bias: Tensor, dropout: float) -> Tensor:
@@ -90,8 +85,7 @@ class BiasedAttention(nn.Module):
         qkv = self.qkv_proj(x)
         attn_bias = attn_bias.to(qkv.dtype)
         p = self.dropout.p if self.training else 0.0
-        fits = compiled_attention_fits(qkv, self.num_heads, COMPILED_WIDTH)
-        if fits and pair_type is None:
+        if compiled_attention_fits(qkv) and pair_type is None:
             out = compiled_attention(qkv, attn_bias=attn_bias, dropout=p)
             return self.out_proj(out)
         q, k, v = heads = self.heads(qkv)

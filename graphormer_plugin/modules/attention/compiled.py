@@ -63,11 +63,9 @@ def compiled_fits(x: Tensor, dtypes: tuple = (torch.float32,)) -> bool:
     )
 
 
-def compiled_attention_fits(qkv: Tensor, num_heads: int, widest: int) -> bool:
-    """Whether `compiled_attention` takes queries, keys and values [B, T, 3 D], and its heads
-    are narrow enough for it to be faster than operations of torch."""
-    dtypes = (torch.float32, torch.bfloat16)
-    return compiled_fits(qkv, dtypes) and qkv.shape[-1] <= 3 * num_heads * widest
+def compiled_attention_fits(qkv: Tensor) -> bool:
+    """Whether `compiled_attention` takes queries, keys and values [B, T, 3 D]."""
+    return compiled_fits(qkv, (torch.float32, torch.bfloat16))
 
 
 def compiled_attention(

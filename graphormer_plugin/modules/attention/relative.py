@@ -2,7 +2,7 @@
 
 `attention_formula` is the formula. Which code runs instead:
 
-- on a CPU in float32 and bfloat16, with heads of at most 32 channels: the compiled function;
+- on a CPU in float32 and bfloat16: the compiled function;
 - elsewhere: `_RelativeAttention`, the same operations with a backward pass of its own. On an
   H100 a training step of `grpe_standard` takes 0.7 times as long with it, and 0.9 times the
   memory.
@@ -33,10 +33,6 @@ from graphormer_plugin.modules.attention.formula import (
 from graphormer_plugin.modules.layers.derivatives import differentiable_by
 from graphormer_plugin.modules.layers.dropout import Dropout, keep_mask
 from graphormer_plugin.modules.layers.sparse import add_by_index
-
-# The widest heads of the compiled function. Heads of 24 take 0.8 times as long as the
-# operations of torch, heads of 64 2.3 times (18 nodes, training).
-COMPILED_WIDTH = 32
 
 
 def _formula(
@@ -249,7 +245,7 @@ class RelativeAttention(nn.Module):
         p = self.dropout if self.training else 0.0
         if attn_bias is not None:
             attn_bias = attn_bias.to(qkv.dtype)
-        if compiled_attention_fits(qkv, self.num_heads, COMPILED_WIDTH):
+        if compiled_attention_fits(qkv):
             out = compiled_attention(
                 qkv,
                 tables,
