@@ -278,7 +278,7 @@ INLINE lanes part(const float *from, const float *end, ptrdiff_t n, float rest) 
     inside = places < (int32_t)n;
     if (end - from >= LANES)
         x = *(const lanes *)from;
-    else
+    else if (n > 0)
         memcpy(&x, from, n * sizeof(float));
     return (lanes)((inside & (whole_lanes)x) | (~inside & (whole_lanes)ALL(rest)));
 }
