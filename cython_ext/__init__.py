@@ -37,6 +37,7 @@ except ImportError as error:
 
 from cython_ext.attention import (
     Relations,
+    dropped_out,
     relative_attention,
     relative_attention_gradient,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "channel_attention",
     "channel_attention_gradient",
     "chordless_cycles",
+    "dropped_out",
     "edge_order",
     "extract_paths",
     "floyd_warshall",

@@ -35,6 +35,7 @@
 #define STEP (LANES < 8 ? 8 : LANES)
 #define PADDED(n) (((n) + STEP - 1) / STEP * STEP)
 #define CACHED 8192 /* scores of a block of rows */
+#define STREAM (1 << 24) /* numbers that `drop` takes from a stream */
 
 /* A part of a product that stays in registers: out (+)= x @ y. */
 INLINE void tile(
@@ -248,15 +249,16 @@ typedef struct {
     uint32_t drop_below;
 } streams;
 
-/* Those of a head, from row i on. */
-INLINE streams streams_of(const attention *a, const room *w, ptrdiff_t head, ptrdiff_t i) {
-    uint64_t number = w->stream + head + 1;
-    uint64_t key = NAME(mixed64)(a->seed + number * 0x9e3779b97f4a7c15u);
+/* Rows of a number of columns, the first of which is row i, in a stream of a seed. */
+INLINE streams streams_of(
+    uint64_t seed, ptrdiff_t stream, uint32_t drop_below, ptrdiff_t columns, ptrdiff_t i
+) {
+    uint64_t key = NAME(mixed64)(seed + (uint64_t)(stream + 1) * 0x9e3779b97f4a7c15u);
     uint32_t step = (uint32_t)(key >> 32) | 1;
-    streams s = {.drop_below = a->drop_below};
+    streams s = {.drop_below = drop_below};
     for (int lane = 0; lane < LANES; lane++) s.row[lane] = lane;
-    s.row = s.row * step + ((uint32_t)key + (uint32_t)(i * a->nodes) * step);
-    s.to_row = (bit_lanes){0} + (uint32_t)a->nodes * step;
+    s.row = s.row * step + ((uint32_t)key + (uint32_t)(i * columns) * step);
+    s.to_row = (bit_lanes){0} + (uint32_t)columns * step;
     s.ahead = (bit_lanes){0} + LANES * step;
     return s;
 }
@@ -281,6 +283,23 @@ INLINE lanes part(const float *from, const float *end, ptrdiff_t n, float rest) 
     else if (n > 0)
         memcpy(&x, from, n * sizeof(float));
     return (lanes)((inside & (whole_lanes)x) | (~inside & (whole_lanes)ALL(rest)));
+}
+
+/* Numbers that are dropped become 0, the others x / (1 - p). */
+static void NAME(drop)(
+    const float *x, ptrdiff_t n, uint64_t seed, uint32_t drop_below, float rescale,
+    float *out
+) {
+    const float *end = x + n;
+    for (ptrdiff_t first = 0; first < n; first += STREAM) {
+        streams random = streams_of(seed, first / STREAM, drop_below, 0, 0);
+        const ptrdiff_t left = n - first < STREAM ? n - first : STREAM;
+        for (ptrdiff_t j = 0; j < left; j += LANES, random.row += random.ahead) {
+            lanes y = part(x + first + j, end, left - j, 0) * rescale;
+            y = WHERE(kept(random.row, &random), y);
+            memcpy(out + first + j, &y, (left - j < LANES ? left - j : LANES) * sizeof(float));
+        }
+    }
 }
 
 /* Products of nodes with relations -> for each pair that of its relation, plus that of the
@@ -412,7 +431,8 @@ static void forward(const attention *a, const room *w) {
         n = T - first < w->rows ? T - first : w->rows;
         weigh(a, w, first, n);
         for (ptrdiff_t h = 0; h < w->heads && a->drop_below; h++) {
-            streams random = streams_of(a, w, h, first);
+            streams random =
+                streams_of(a->seed, w->stream + h, a->drop_below, T, first);
             lanes *weights = (lanes *)(w->scores + h * w->block);
             for (ptrdiff_t r = 0; r < n; r++, random.row += random.to_row) {
                 bit_lanes number = random.row;
@@ -521,7 +541,8 @@ static void backward(const attention *a, const room *w) {
                 changes, w->grad + first * w->out_stride + h * d, w->out_stride,
                 w->vt + h * w->node, n, d, w->T, !!a->relation
             );
-            streams random = streams_of(a, w, h, first);
+            streams random =
+                streams_of(a->seed, w->stream + h, a->drop_below, T, first);
             for (ptrdiff_t r = 0; r < n; r++, random.row += random.to_row) {
                 const int64_t *index = w->index + (first + r) * T;
                 float *bias = w->bias ? w->grad_bias + (h * T + first + r) * T : NULL;

@@ -43,8 +43,15 @@ typedef int32_t whole_eight __attribute__((vector_size(32)));
 
 static ptrdiff_t room_size(const attention *job) { return CHOSEN(room_size)(job); }
 static void attend(void *job) { CHOSEN(attend)(job); }
+static void drop(
+    const float *x, ptrdiff_t n, uint64_t seed, uint32_t drop_below, float rescale,
+    float *out
+) {
+    CHOSEN(drop)(x, n, seed, drop_below, rescale, out);
+}
 #else /* nothing of this is called */
 #define HAS_VECTORS 0
 static ptrdiff_t room_size(const attention *job) { return 0; }
 static void attend(void *job) {}
+#define drop(...)
 #endif

@@ -30,6 +30,10 @@ cdef extern from "_attention.h" nogil:
         float *rooms
     Py_ssize_t room_size(const attention *)
     void attend(void *)
+    void drop(
+        const float *, Py_ssize_t, uint64_t seed, uint32_t drop_below, float rescale,
+        float *,
+    )
 
 COMPILED = HAS_VECTORS
 
@@ -105,6 +109,16 @@ def run(
         else:
             attend(&job)
     return -1
+
+
+def drop_out(const float[::1] x, float[::1] out, double dropout, uint64_t seed):
+    """Fill ``out``."""
+    if x.shape[0]:
+        with nogil:
+            drop(
+                &x[0], x.shape[0], seed, <uint32_t> (dropout * 2.0**32),
+                1 / (1 - dropout), &out[0],
+            )
 
 
 cdef Py_ssize_t first_wrong(

@@ -30,6 +30,26 @@ class Relations(NamedTuple):
     relation_index: np.ndarray
 
 
+def dropped_out(x: np.ndarray, dropout: float, seed: int) -> np.ndarray:
+    """Compute a dropout: entries become 0 with probability p, and the others x / (1 - p).
+
+    Args:
+        x: float32 of any shape, C-contiguous.
+        dropout: p, 0 <= p < 1.
+        seed: 0..2^64 - 1; decides with the position which entries are dropped.
+
+    Raises:
+        ValueError: x has another type, or p another value.
+        NotImplementedError: without `HAS_ATTENTION`.
+    """
+    _check(dropout)
+    x = checked_array("x", x, FLOAT, (None,) * np.ndim(x))
+    out = np.empty_like(x)
+    seed = checked_integer("seed", seed, 0, 2**64 - 1)
+    _attention.drop_out(x.reshape(-1), out.reshape(-1), dropout, seed)
+    return out
+
+
 def relative_attention(
     qkv: np.ndarray,
     relations: Relations | None = None,
@@ -108,8 +128,7 @@ def _run(
     num_threads: int = 1,
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Check all arguments and call the kernel; without ``grad`` the forward pass."""
-    if not HAS_ATTENTION:
-        raise NotImplementedError("compiled without vector types")
+    _check(dropout)
     batch, nodes, width = checked_array("qkv", qkv, FLOAT, (None,) * 3).shape
     heads, rows, d = 0, 1, 0
     if relations is not None:
@@ -127,8 +146,6 @@ def _run(
             f"qkv has width {width} and tables {rows} rows, expected width "
             f"{3 * heads * d} for {heads} heads, and at least a row"
         )
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout is {dropout}, expected 0 <= p < 1")
     parts = min(batch, PARTS)
     out = np.empty((batch, nodes, width // 3), np.float32)
     grad_tables = grad_bias = None
@@ -164,3 +181,10 @@ def _run(
     if grad_tables is not None:
         grad_tables = grad_tables.sum(0)  # one order of the sum, whatever the threads
     return out, grad_tables, grad_bias
+
+
+def _check(dropout: float) -> None:
+    if not HAS_ATTENTION:
+        raise NotImplementedError("compiled without vector types")
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout is {dropout}, expected 0 <= p < 1")

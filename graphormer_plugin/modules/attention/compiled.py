@@ -28,6 +28,7 @@ from graphormer_plugin.modules.attention.formula import (
     relation_weights,
 )
 from graphormer_plugin.modules.layers.derivatives import differentiable_by
+from graphormer_plugin.modules.layers.dropout import drawn_seed
 from graphormer_plugin.modules.layers.graph_random import kept_pairs
 
 _plain = ContextVar("plain", default=os.environ.get("GRAPHORMER_COMPILED") == "0")
@@ -79,8 +80,7 @@ def compiled_attention(
 ) -> Tensor:
     """`cython_ext.relative_attention` of tensors on the CPU, computed in float32.
 
-    The seed of the dropout comes from torch's generator, which `torch.manual_seed` seeds.
-    The backward pass draws the same mask from it.
+    The backward pass draws the mask of the dropout again from its seed.
 
     Args:
         qkv: [B, T, 3 D].
@@ -96,7 +96,7 @@ def compiled_attention(
     qkv = qkv.float()
     tables = tuple(table.float() for table in tables) if tables else (None, None, None)
     attn_bias = None if attn_bias is None else attn_bias.float()
-    seed = int(torch.empty((), dtype=torch.int64).random_()) if dropout else 0
+    seed = drawn_seed() if dropout else 0
     options = {"dropout": dropout, "seed": seed, "key_from_row": key_from_row}
     arguments = (options, qkv, *tables, relation_index, attn_bias)
     return _CompiledAttention.apply(*arguments).to(dtype)

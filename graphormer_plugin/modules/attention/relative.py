@@ -31,7 +31,7 @@ from graphormer_plugin.modules.attention.formula import (
     relation_weights,
 )
 from graphormer_plugin.modules.layers.derivatives import differentiable_by
-from graphormer_plugin.modules.layers.dropout import Dropout, keep_mask
+from graphormer_plugin.modules.layers.dropout import Dropout
 from graphormer_plugin.modules.layers.sparse import add_by_index
 
 
@@ -258,7 +258,9 @@ class RelativeAttention(nn.Module):
         heads = heads_first(qkv, self.num_heads)
         keep = None
         if p:
-            keep = keep_mask(heads.shape[1:4] + heads.shape[3:4], p, heads)
+            keep = heads.new_empty(heads.shape[1:4] + heads.shape[3:4]).bernoulli_(
+                1 - p
+            )
         with torch.autocast(x.device.type, enabled=False):  # out= does not autocast
             out = _RelativeAttention.apply(
                 (p, self.key_from_row), heads, *tables, relation_index, attn_bias, keep

@@ -12,7 +12,6 @@ from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import GRPEEncoder, GRPEEncoderConfig, RelativeAttention
 from graphormer_plugin.modules.attention.formula import heads_first
 from graphormer_plugin.modules.attention.relative import _RelativeAttention
-from graphormer_plugin.modules.layers.dropout import keep_mask
 from support import toy_graphs
 from support.graphormer import DIM, HEADS, SMALL, randomised
 from support.toy_graphs import hops, random_graph
@@ -171,7 +170,7 @@ def test_gradient_with_dropout(key_from_row):
     tables = [torch.randn(2, 4, 3, dtype=torch.float64) for _ in range(3)]
     qkv = torch.randn(2, 5, 18, dtype=torch.float64, requires_grad=True)
 
-    keep = keep_mask(torch.Size([2, 2, 5, 5]), 0.4, qkv)
+    keep = torch.empty(2, 2, 5, 5, dtype=qkv.dtype).bernoulli_(0.6)
 
     def attend(qkv):
         heads = heads_first(qkv, 2)

@@ -9,7 +9,7 @@ from graphormer_plugin.modules import Dropout
 @pytest.mark.parametrize("p", [0.003, 0.1, 0.5, 0.97])
 def test_share_of_zeros_and_scale(p):
     torch.manual_seed(0)
-    x = torch.ones(1001, 999)  # no multiple of four: bits are drawn in fours
+    x = torch.ones(1001, 999)  # no multiple of the width of a vector
     out = Dropout(p)(x)
     zeros = (out == 0).double().mean().item()
     sigma = (p * (1 - p) / x.numel()) ** 0.5
@@ -25,11 +25,15 @@ def test_neighbouring_elements_are_independent():
         assert abs(both - 0.25) < 5 * (0.25 * 0.75 / 400_000) ** 0.5
 
 
-def test_gradient_is_zero_exactly_where_the_output_is():
-    x = torch.ones(50, 50, requires_grad=True)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradient_is_zero_exactly_where_the_output_is(dtype):
+    x = torch.ones(50, 51, dtype=dtype, requires_grad=True)
+    weight = torch.ones_like(x, requires_grad=True)
     out = Dropout(0.3)(x)
-    out.sum().backward()
-    assert torch.equal(x.grad, out.detach())
+    (grad,) = torch.autograd.grad(out, x, weight, create_graph=True)
+    assert torch.equal(grad, out)
+    (second,) = torch.autograd.grad(grad.sum(), weight)
+    assert torch.equal(second, out)
 
 
 def test_seed_decides():
