@@ -12,6 +12,8 @@ runs without the GIL:
   and its gradient;
 - ``channels.py``, ``_channels.pyx`` and ``_channels.h``: attention with a score per
   channel, and its gradient;
+- ``pairs.py``, ``_pairs.pyx`` and ``_pairs.h``: attention whose pairs have states, and its
+  gradient;
 - ``molecule.py`` and ``_molecule.pyx``: atoms and bonds of RDKit's molecules;
 - ``columns.py``: layout of stored graphs and its check; ``codes.py``: codes in the results.
 
@@ -28,6 +30,7 @@ try:
     import cython_ext._channels
     import cython_ext._cycles
     import cython_ext._molecule
+    import cython_ext._pairs
     import cython_ext._shortest_path  # noqa: F401
 except ImportError as error:
     raise ImportError(
@@ -47,6 +50,7 @@ from cython_ext.codes import FAR, UNREACHABLE
 from cython_ext.columns import bond_dtype, edge_order
 from cython_ext.cycles import MAX_CYCLE_STEPS, chordless_cycles
 from cython_ext.molecule import ATOM_COLUMNS, BOND_COLUMNS, read_molecule
+from cython_ext.pairs import pair_attention, pair_attention_gradient
 from cython_ext.paths import extract_paths, floyd_warshall, shortest_paths
 
 __all__ = [
@@ -66,6 +70,8 @@ __all__ = [
     "edge_order",
     "extract_paths",
     "floyd_warshall",
+    "pair_attention",
+    "pair_attention_gradient",
     "read_molecule",
     "relative_attention",
     "relative_attention_gradient",

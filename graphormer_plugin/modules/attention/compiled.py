@@ -1,6 +1,6 @@
 """Attention on a CPU as compiled functions with gradients (`cython_ext`).
 
-They compute the attention of GRPE, Graphormer and CGT in float32 on a CPU, so a change of
+They compute the attention of GRPE, Graphormer, CGT and GRIT in float32 on a CPU, so a change of
 its formula in Python has no effect there. `plain_attention` switches to the plain operations
 of torch, which are the formula, and so does ``GRAPHORMER_COMPILED=0`` in the environment.
 """
@@ -21,6 +21,7 @@ from cython_ext.attention import (
     relative_attention_gradient,
 )
 from cython_ext.channels import channel_attention, channel_attention_gradient
+from cython_ext.pairs import pair_attention, pair_attention_gradient
 from graphormer_plugin.modules.attention.formula import (
     RelationTables,
     heads_first,
@@ -198,6 +199,40 @@ class _CompiledChannels(torch.autograd.Function):
             None if array is None else torch.from_numpy(array) for array in gradients
         )
         return None, base, v, None, att, val, None
+
+
+def compiled_pairs(
+    formula: Callable[..., tuple[Tensor, ...]], *tensors: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`cython_ext.pair_attention` of pairs, sizes, q, k, v, maps, score and keep, float32 on
+    the CPU; keep gets no gradient.
+
+    Args:
+        formula: the same in operations of torch, of an option and the same tensors.
+    """
+    return _CompiledPairs.apply(formula, *tensors)
+
+
+class _CompiledPairs(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, options, *tensors):
+        """t [P, D] and two sums [S, D]; see `compiled_pairs`."""
+        ctx.options = options
+        threads = torch.get_num_threads()
+        out = pair_attention(*map(_array, tensors[1:]), num_threads=threads)
+        out = tuple(map(torch.from_numpy, out))
+        ctx.save_for_backward(*tensors, out[0])
+        return out
+
+    @staticmethod
+    @differentiable_by(lambda formula, *tensors: formula(None, *tensors))
+    def backward(ctx, *grads):
+        """Gradients of q, k, v, maps and score."""
+        _, *arrays, t = map(_array, ctx.saved_tensors)
+        threads = torch.get_num_threads()
+        grads = tuple(map(_array, grads))
+        found = pair_attention_gradient(grads, t, *arrays, num_threads=threads)
+        return None, None, None, *map(torch.from_numpy, found), None
 
 
 def _array(tensor):

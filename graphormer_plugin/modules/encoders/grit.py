@@ -7,7 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from cython_ext.channels import LANES
 from graphormer_plugin.choices import check_choice, check_heads, check_least
+from graphormer_plugin.modules.attention.compiled import (
+    compiled_fits,
+    compiled_pairs,
+)
 from graphormer_plugin.modules.encoders.base import SparseEncoder
 from graphormer_plugin.modules.encodings.bond_encoder import edge_encoder
 from graphormer_plugin.modules.encodings.node_encoder import NodeEncoder
@@ -59,6 +64,42 @@ def signed_root(x: Tensor) -> Tensor:
     return (safe.sign() * safe.abs().sqrt()).masked_fill(zero, 0.0)
 
 
+def pair_weights(
+    pairs: Tensor, q: Tensor, k: Tensor, maps: Tensor, score: Tensor
+) -> tuple[Tensor, Tensor]:
+    """t [P, H, d] and the weights [P, H] of the senders, whose sum is 1, from pairs [2, P]
+    (sender, receiver), q and k [S, D], maps [P, 2 D] and score [H, d]; see
+    `PairStateAttention`."""
+    sender, receiver = pairs
+    joint = q.index_select(0, receiver) + k.index_select(0, sender)
+    factor, bias = maps.unflatten(-1, (len(score), -1)).chunk(2, -1)
+    t = torch.relu(signed_root(joint.unflatten(-1, score.shape) * factor) + bias)
+    weights = (t * score).sum(-1).clamp(-CLAMP, CLAMP).exp()
+    total = scatter_sum(weights, receiver, len(q))
+    return t, (weights / total.index_select(0, receiver)).to(t.dtype)
+
+
+def pair_messages(
+    _: None,
+    pairs: Tensor,
+    sizes: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    maps: Tensor,
+    score: Tensor,
+    keep: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """t [P, D] and the sums over the senders of v and of t, [S, D] each, with the weights of
+    `pair_weights` times `keep` [P, H]; `sizes` [B] says the nodes of each graph."""
+    sender, receiver = pairs
+    t, weights = pair_weights(pairs, q, k, maps, score)
+    weights = (weights * keep).unsqueeze(-1)
+    value = v.unflatten(-1, score.shape).index_select(0, sender)
+    sums = (scatter_sum(weights * part, receiver, len(q)) for part in (value, t))
+    return t.flatten(1), *(part.flatten(1) for part in sums)
+
+
 class PairStateAttention(nn.Module):
     """Attention whose pairs have states, and pass them on (Eq. 2 of Ma et al. 2023).
 
@@ -88,39 +129,24 @@ class PairStateAttention(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Nodes x [S, D] and pair states e [P, D] of the pairs [2, P] (sender, receiver) ->
         o [S, D] and t [P, D]."""
-        sender, receiver = pairs
-        t, scores = self._scores(x, e, pairs)
-        attention = self.dropout(self._softmax(scores, receiver, len(x)))
-        weights = attention.unsqueeze(-1)
-        value = self.value(x).unflatten(-1, (self.num_heads, -1))
-        out = scatter_sum(weights * value.index_select(0, sender), receiver, len(x))
-        states = scatter_sum(weights * t, receiver, len(x)).to(t.dtype)
-        out = out.to(t.dtype) + torch.einsum("shd,hdc->shc", states, self.pair_value)
-        return out.flatten(1), t.flatten(1)
-
-    def _scores(self, x: Tensor, e: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor]:
-        """t [P, H, d] and scores [P, H]."""
-        sender, receiver = pairs
-        joint = self.query(x).index_select(0, receiver)
-        joint = joint + self.key(x).index_select(0, sender)
-        factor, bias = self.pair(e).unflatten(-1, (self.num_heads, -1)).chunk(2, -1)
-        joint = joint.unflatten(-1, (self.num_heads, -1))
-        t = torch.relu(signed_root(joint * factor) + bias)
-        return t, (t * self.score).sum(-1).clamp(-CLAMP, CLAMP)
-
-    @staticmethod
-    def _softmax(scores: Tensor, receiver: Tensor, nodes: int) -> Tensor:
-        """Clamped scores [P, H] -> weights, whose sum over the senders is 1."""
-        weights = scores.exp()
-        total = scatter_sum(weights, receiver, nodes)
-        return (weights / total.index_select(0, receiver)).to(scores.dtype)
+        inputs = (self.query(x), self.key(x), self.value(x), self.pair(e), self.score)
+        keep = self.dropout(inputs[0].new_ones(len(e), self.num_heads))
+        tensors = (pairs, layout.sizes, *inputs, keep)
+        if self.score.shape[1] % LANES == 0 and all(map(compiled_fits, inputs)):
+            t, out, states = compiled_pairs(pair_messages, *tensors)
+        else:
+            t, out, states = pair_messages(None, *tensors)
+        states = states.to(t.dtype).unflatten(-1, self.score.shape)
+        states = torch.einsum("shd,hdc->shc", states, self.pair_value)
+        return out.to(t.dtype) + states.flatten(1), t
 
     def attention_weights(
         self, x: Tensor, e: Tensor, pairs: Tensor, layout: NodeLayout
     ) -> Tensor:
         """See `AttentionMaps`; [B, H, N, N]."""
         sender, receiver = pairs
-        weights = self._softmax(self._scores(x, e, pairs)[1], receiver, len(x))
+        vectors = (self.query(x), self.key(x), self.pair(e))
+        weights = pair_weights(pairs, *vectors, self.score)[1]
         B, N = layout.num_graphs, layout.max_nodes
         row = layout.flat_index[receiver] * N + layout.local_index[sender]
         padded = weights.new_zeros(B * N * N, self.num_heads)

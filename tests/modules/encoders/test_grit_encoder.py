@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from torch.testing import assert_close
 
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model
-from graphormer_plugin.modules.encoders.grit import signed_root
+from graphormer_plugin.modules import plain_attention
+from graphormer_plugin.modules.encoders.grit import PairStateAttention, signed_root
+from graphormer_plugin.modules.layers.sparse import NodeLayout
 from support.architectures import OGB, ZINC, num_weights, tiny_model
 from support.golden import GOLDEN, golden_state, load_golden
 
@@ -207,3 +210,33 @@ def test_the_root_has_a_finite_gradient_at_zero():
 def test_wrong_options(options, words):
     with pytest.raises(ValueError, match=words.replace("|", r"\|")):
         tiny_model("grit_zinc", **options)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_compiled_attention_equals_the_formula(dropout):
+    """Results, gradients and second derivatives, with the same mask from the same seed."""
+    layout = NodeLayout(
+        torch.tensor([[True, True, True], [True, True, False]]),
+        torch.tensor([0, 0, 0, 1, 1]),
+    )
+    torch.manual_seed(0)
+    attention = PairStateAttention(16, 2, dropout)
+    x, e = torch.randn(5, 16), torch.randn(13, 16)
+    pairs = layout.all_pairs(loops=True)
+
+    def derivatives():
+        torch.manual_seed(1)
+        inputs = [x.requires_grad_(), e.requires_grad_()]
+        out, t = attention(*inputs, pairs, layout)
+        loss = (out * out).sum() + t.sum()
+        weights = [*inputs, *attention.parameters()]
+        first = torch.autograd.grad(loss, weights, retain_graph=True)
+        slope = torch.autograd.grad(loss, x, create_graph=True)[0]
+        return [out, t, *first, *torch.autograd.grad(slope.sum(), weights[:4])]
+
+    with plain_attention(False):
+        found = derivatives()
+    with plain_attention():
+        expected = derivatives()
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, other, rtol=1e-4, atol=1e-4)

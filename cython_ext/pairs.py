@@ -1,0 +1,131 @@
+"""Attention of graphs whose pairs of nodes have states, on a CPU."""
+
+from typing import Any
+
+import numpy as np
+
+from cython_ext import _pairs
+from cython_ext._checks import checked_array, checked_integer
+from cython_ext._team import gomp_parallel
+from cython_ext.attention import FLOAT, HAS_ATTENTION, PARTS
+from cython_ext.channels import LANES
+
+INT64 = (np.dtype(np.int64),)
+
+
+def pair_attention(
+    sizes: np.ndarray,
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    maps: np.ndarray,
+    score: np.ndarray,
+    keep: np.ndarray | None = None,
+    *,
+    num_threads: int = 1,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Compute the attention of GRIT. In each head, with the receiver i, the sender j and the
+    factor w_ij and bias b_ij of their pair:
+
+        s_ij = (q_i + k_j) w_ij,  t_ij = ReLU(sign(s_ij) sqrt(|s_ij|) + b_ij)
+        a_ij = keep_ij softmax_j(clamp(score . t_ij, -5, 5))
+
+    The pairs of a graph of n nodes are n^2 rows, those of receiver 0 first.
+
+    Args:
+        sizes: nodes of each graph, int64 ``[B]``; their sum is S, that of their squares P.
+        q, k, v: float32 ``[S, D]``; D / H is a multiple of `LANES`.
+        maps: float32 ``[P, 2 D]``; each head has its D / H factors, then its biases.
+        score: float32 ``[H, D / H]``.
+        keep: float32 ``[P, H]``; None: 1.
+        num_threads: see `relative_attention`.
+
+    Returns:
+        t ``[P, D]``; the sums over j of a_ij v_j and of a_ij t_ij, ``[S, D]`` each.
+
+    Raises:
+        ValueError: an array has another type or shape.
+        NotImplementedError: without `HAS_ATTENTION`.
+    """
+    return _run(None, None, sizes, q, k, v, maps, score, keep, num_threads)
+
+
+def pair_attention_gradient(
+    grads: tuple[np.ndarray, np.ndarray, np.ndarray],
+    t: np.ndarray,
+    sizes: np.ndarray,
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    maps: np.ndarray,
+    score: np.ndarray,
+    keep: np.ndarray | None = None,
+    *,
+    num_threads: int = 1,
+) -> tuple[np.ndarray, ...]:
+    """Compute the gradients of `pair_attention` with the same arguments.
+
+    Args:
+        grads: those of its three results.
+        t: its first result.
+
+    Returns:
+        the gradients of q, k, v, maps and score; the root's at 0, infinite, is taken as 0.
+    """
+    return _run(grads, t, sizes, q, k, v, maps, score, keep, num_threads)
+
+
+def _run(
+    grads: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
+    t: np.ndarray | None,
+    sizes: np.ndarray,
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    maps: np.ndarray,
+    score: np.ndarray,
+    keep: np.ndarray | None,
+    num_threads: int,
+) -> Any:
+    """Check all arguments and call the kernel; without ``grads`` the forward pass."""
+    if not HAS_ATTENTION:
+        raise NotImplementedError("compiled without vector types")
+    sizes = checked_array("sizes", sizes, INT64, (None,))
+    if (sizes < 0).any():
+        raise ValueError("sizes has a number below 0")
+    heads, width = checked_array("score", score, FLOAT, (None, None)).shape
+    if not heads or not width or width % LANES:
+        raise ValueError(f"score {heads} x {width}, expected a multiple of {LANES}")
+    starts = [np.append(0, np.cumsum(number)) for number in (sizes, sizes**2)]
+    nodes, pairs = (int(start[-1]) for start in starts)
+    of_node, of_pair = (nodes, heads * width), (pairs, heads * width)
+    of_maps, of_keep = (pairs, 2 * heads * width), (pairs, heads)
+    names = ["q", "k", "v", "maps", "keep", "grad of t", "of mixed", "of states", "t"]
+    shapes = [*[of_node] * 3, of_maps, of_keep, of_pair, of_node, of_node, of_pair]
+    arrays = [q, k, v, maps, keep, *(grads or [None] * 3), t]
+    for name, array, shape in zip(names, arrays, shapes):
+        if array is not None:
+            checked_array(name, array, FLOAT, shape)
+    num_threads = checked_integer("num_threads", num_threads, 1)
+
+    parts = min(len(sizes), PARTS)
+    if grads is None:
+        results = [np.empty(shape, np.float32) for shape in (of_pair, of_node, of_node)]
+        outputs = [*results, *[None] * 8]
+    else:
+        of_score = np.zeros((parts, *score.shape), np.float32)
+        results = [np.zeros(of_node, np.float32) for _ in range(3)]
+        results += [np.empty_like(maps), of_score]
+        outputs = [t, None, None, *grads, *results]
+    if pairs:
+        _pairs.run(
+            *(q, k, v, maps, score, keep, *outputs),
+            node_start=starts[0],
+            pair_start=starts[1],
+            largest=int(sizes.max()),
+            parts=parts,
+            num_threads=num_threads,
+            gomp_parallel=gomp_parallel() if num_threads > 1 else 0,
+        )
+    # The parts are summed in a fixed order, whatever the threads.
+    return tuple(results) if grads is None else (*results[:4], of_score.sum(0))
