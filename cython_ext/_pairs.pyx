@@ -13,34 +13,31 @@ import numpy as np
 
 
 cdef extern from "_pairs.h" nogil:
-    int LANES
-    ctypedef struct lanes:
-        pass
     ctypedef struct pair_graph:
-        Py_ssize_t nodes, heads, blocks
-        const lanes *q
-        const lanes *k
-        const lanes *v
-        const lanes *maps
-        const lanes *score
+        Py_ssize_t nodes, heads, d
+        const float *q
+        const float *k
+        const float *v
+        const float *maps
+        const float *score
         const float *keep
-        lanes *t
-        lanes *mixed
-        lanes *states
-        lanes *joint
-        lanes *root
-        lanes *weights
+        float *t
+        float *mixed
+        float *states
+        float *joint
+        float *root
+        float *weights
         float *slopes
         float *inverse
     ctypedef struct pair_gradient:
-        const lanes *t
-        const lanes *mixed
-        const lanes *states
-        lanes *q
-        lanes *k
-        lanes *v
-        lanes *maps
-        lanes *score
+        const float *t
+        const float *mixed
+        const float *states
+        float *q
+        float *k
+        float *v
+        float *maps
+        float *score
     void pair_forward(const pair_graph *)
     void pair_backward(const pair_graph *, const pair_gradient *)
     Py_ssize_t next_number(Py_ssize_t *counter)
@@ -52,12 +49,12 @@ ctypedef void (*parallel)(
 
 
 cdef struct Job:
-    Py_ssize_t graphs, parts, room, next_part, next_room
+    Py_ssize_t graphs, parts, numbers, room, next_part, next_room
     const int64_t *node_start  # [graphs + 1]
     const int64_t *pair_start
     pair_graph first  # whole batch, without rooms
     pair_gradient grad  # likewise; q is NULL: forward
-    lanes *rooms
+    float *rooms
 
 
 def run(
@@ -91,29 +88,29 @@ def run(
     cdef Job job
     memset(&job, 0, sizeof(Job))
     cdef pair_graph *a = &job.first
-    cdef Py_ssize_t blocks = q.shape[1] // LANES, H = score.shape[0]
+    cdef Py_ssize_t D = q.shape[1], H = score.shape[0]
     job.graphs, job.parts = node_start.shape[0] - 1, parts
     job.node_start, job.pair_start = &node_start[0], &pair_start[0]
-    a.heads, a.blocks = H, blocks // H
-    a.q, a.k = <const lanes *> &q[0, 0], <const lanes *> &k[0, 0]
-    a.v, a.maps = <const lanes *> &v[0, 0], <const lanes *> &maps[0, 0]
-    a.score, a.t = <const lanes *> &score[0, 0], <lanes *> &t[0, 0]
+    a.heads, a.d = H, D // H
+    a.q, a.k = &q[0, 0], &k[0, 0]
+    a.v, a.maps = &v[0, 0], &maps[0, 0]
+    a.score, a.t = &score[0, 0], &t[0, 0]
     if keep is not None:
         a.keep = &keep[0, 0]
     if of_q is None:
-        a.mixed, a.states = <lanes *> &mixed[0, 0], <lanes *> &states[0, 0]
+        a.mixed, a.states = &mixed[0, 0], &states[0, 0]
     else:
-        job.grad.t = <const lanes *> &of_t[0, 0]
-        job.grad.mixed = <const lanes *> &of_mixed[0, 0]
-        job.grad.states = <const lanes *> &of_states[0, 0]
-        job.grad.q, job.grad.k = <lanes *> &of_q[0, 0], <lanes *> &of_k[0, 0]
-        job.grad.v, job.grad.maps = <lanes *> &of_v[0, 0], <lanes *> &of_maps[0, 0]
-        job.grad.score = <lanes *> &of_score[0, 0, 0]
+        job.grad.t = &of_t[0, 0]
+        job.grad.mixed = &of_mixed[0, 0]
+        job.grad.states = &of_states[0, 0]
+        job.grad.q, job.grad.k = &of_q[0, 0], &of_k[0, 0]
+        job.grad.v, job.grad.maps = &of_v[0, 0], &of_maps[0, 0]
+        job.grad.score = &of_score[0, 0, 0]
     num_threads = min(num_threads, parts)
-    cdef Py_ssize_t numbers = largest * H // LANES + 1
-    job.room = 2 * blocks + 2 * numbers + H // LANES + 1
-    cdef float[::1] room = np.zeros((num_threads * job.room + 2) * LANES, np.float32)
-    job.rooms = <lanes *> ((<uintptr_t> &room[0] + 63) & ~<uintptr_t> 63)
+    job.numbers = (largest * H + 15) // 16 * 16  # whole vectors
+    job.room = 2 * (D + job.numbers) + (H + 15) // 16 * 16
+    cdef float[::1] room = np.zeros(num_threads * job.room + 16, np.float32)
+    job.rooms = <float *> ((<uintptr_t> &room[0] + 63) & ~<uintptr_t> 63)
     with nogil:
         if gomp_parallel and num_threads > 1:
             (<parallel> gomp_parallel)(work, &job, <unsigned> num_threads, 0)
@@ -126,14 +123,11 @@ cdef void work(void *data) noexcept nogil:
     cdef Job *job = <Job *> data
     cdef pair_graph a = job.first
     cdef pair_gradient grad
-    cdef Py_ssize_t P = a.heads * a.blocks, number = next_number(&job.next_room)
+    cdef Py_ssize_t D = a.heads * a.d, number = next_number(&job.next_room)
     cdef Py_ssize_t part, graph, node, pair
     a.joint = job.rooms + number * job.room
-    a.root = a.joint + P
-    a.weights = a.root + P
-    cdef Py_ssize_t numbers = (job.room - 2 * P - a.heads // LANES - 1) // 2
-    a.slopes = <float *> (a.weights + numbers)
-    a.inverse = <float *> (a.weights + 2 * numbers)
+    a.root, a.weights = a.joint + D, a.joint + 2 * D
+    a.slopes, a.inverse = a.weights + job.numbers, a.weights + 2 * job.numbers
     while True:
         part = next_number(&job.next_part)
         if part >= job.parts:
@@ -143,17 +137,17 @@ cdef void work(void *data) noexcept nogil:
         ):
             node, pair = job.node_start[graph], job.pair_start[graph]
             a.nodes = job.node_start[graph + 1] - node
-            a.q, a.k = job.first.q + node * P, job.first.k + node * P
-            a.v, a.maps = job.first.v + node * P, job.first.maps + 2 * pair * P
-            a.t = job.first.t + pair * P
+            a.q, a.k = job.first.q + node * D, job.first.k + node * D
+            a.v, a.maps = job.first.v + node * D, job.first.maps + 2 * pair * D
+            a.t = job.first.t + pair * D
             a.keep = job.first.keep + pair * a.heads if job.first.keep else NULL
             if not job.grad.q:
-                a.mixed, a.states = job.first.mixed + node * P, job.first.states + node * P
+                a.mixed, a.states = job.first.mixed + node * D, job.first.states + node * D
                 pair_forward(&a)
                 continue
-            grad.t, grad.mixed = job.grad.t + pair * P, job.grad.mixed + node * P
-            grad.states = job.grad.states + node * P
-            grad.q, grad.k = job.grad.q + node * P, job.grad.k + node * P
-            grad.v, grad.maps = job.grad.v + node * P, job.grad.maps + 2 * pair * P
-            grad.score = job.grad.score + part * P
+            grad.t, grad.mixed = job.grad.t + pair * D, job.grad.mixed + node * D
+            grad.states = job.grad.states + node * D
+            grad.q, grad.k = job.grad.q + node * D, job.grad.k + node * D
+            grad.v, grad.maps = job.grad.v + node * D, job.grad.maps + 2 * pair * D
+            grad.score = job.grad.score + part * D
             pair_backward(&a, &grad)

@@ -8,8 +8,8 @@ from cython_ext import _pairs
 from cython_ext._checks import checked_array, checked_integer
 from cython_ext._team import gomp_parallel
 from cython_ext.attention import FLOAT, HAS_ATTENTION, PARTS
-from cython_ext.channels import LANES
 
+LANES = 8  # channels that a vector instruction takes
 INT64 = (np.dtype(np.int64),)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cython_ext.channels import LANES
+from cython_ext.pairs import LANES
 from graphormer_plugin.choices import check_choice, check_heads, check_least
 from graphormer_plugin.modules.attention.compiled import (
     compiled_fits,
