@@ -28,7 +28,6 @@ from sklearn.utils.validation import check_is_fitted
 
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.data.graphs.featurisers import Featuriser
 from graphormer_plugin.data.store.featurise import RowReader
 from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators.domain import domain_file
@@ -128,8 +127,9 @@ class MoleculeEstimator:
         rows = np.flatnonzero(~np.isnan(labels).all(1) & (weights > 0))
         settings = self._settings()
         featuriser = settings.featuriser
-        reader = RowReader(featuriser.read, settings.max_atoms)
-        molecules, rows, left_out = self._read(smiles, rows, reader, featuriser)
+        most = settings.max_atoms
+        reader = RowReader(featuriser.read, most, featuriser=featuriser)
+        molecules, rows, left_out = self._read(smiles, rows, reader)
         labels = labels[rows]
         weights = weights[rows]
         unfit = unfit_targets(labels, schema.kinds)
@@ -266,16 +266,11 @@ class MoleculeEstimator:
         return Settings(table="", folder="", seed=seed, **parameters)
 
     def _read(
-        self,
-        smiles: Sequence[str],
-        rows: NDArray[np.int64],
-        reader: RowReader,
-        featuriser: Featuriser,
+        self, smiles: Sequence[str], rows: NDArray[np.int64], reader: RowReader
     ) -> tuple[Molecules, NDArray[np.int64], dict[int, str]]:
         """Molecules of some rows, the rows that have a molecule, and for the others the
         reason."""
-        texts = [smiles[row] for row in rows]
-        molecules, failed = read_rows(reader, featuriser, texts)
+        molecules, failed = read_rows(reader, [smiles[row] for row in rows])
         reasons = {int(rows[place]): text for place, text in failed.items()}
         if reasons:
             row = min(reasons)
@@ -292,11 +287,9 @@ class MoleculeEstimator:
         check_is_fitted(self)
         smiles = _smiles(X)
         rows = np.arange(len(smiles))
-        predictor = self.predictor_
-        reader = predictor.reader()
-        read = self._read(smiles, rows, reader, predictor.featuriser)
-        molecules, rows, reasons = read
-        return predictor.estimate(molecules), rows, reasons
+        reader = self.predictor_.reader()
+        molecules, rows, reasons = self._read(smiles, rows, reader)
+        return self.predictor_.estimate(molecules), rows, reasons
 
     def _spread_out(self, rows: NDArray, values: NDArray, count: int) -> NDArray:
         """Values of the learned columns [rows, T] among all rows and columns; NaN in the

@@ -109,7 +109,7 @@ predict MODEL in.csv out.csv --embeddings e.npy --layers 99 | 99 layers, expecte
 predict MODEL MODEL in.csv out.csv --embeddings e.npy | not for an ensemble
 predict MODEL in.csv out.csv --device cuda:9 | --device cuda:9 cannot be used
 predict MODEL in.csv out.csv --device gpu | --device gpu cannot be used
-predict MODEL in.csv out.csv --workers -1 | workers must be 0 or more
+predict MODEL in.csv out.csv --workers -1 | --workers -1: expected 0 or more
 predict MODEL in.csv out.csv --shard=3/2 | --shard 3/2: expected i/n
 predict MODEL in.csv out.csv --shard=0/2 | --shard 0/2: expected i/n
 predict MODEL in.csv out.csv --shard=1/2/3 | --shard 1/2/3: expected i/n

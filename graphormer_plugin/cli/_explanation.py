@@ -2,9 +2,8 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import print_line, print_warning
 from graphormer_plugin.data.files import atomic_write, home_path
 from graphormer_plugin.data.graphs.seen import unseen_line
+from graphormer_plugin.data.store.featurise import RowReader
 from graphormer_plugin.data.tables.cells import point, shown
 from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
 from graphormer_plugin.data.tables.rows import whole_columns
@@ -37,11 +37,10 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
         numbers(arguments.atoms, "--atoms"),
     )
     reader = predictor.reader(arguments.max_atoms)
-    read_texts = partial(read_rows, reader, predictor.featuriser)
     written = written_molecules(
         arguments.molecules, arguments.smiles_column, predictor.extra_columns
     )
-    molecules, refused = read_molecules(written, read_texts, most)
+    molecules, refused = read_molecules(written, reader, most)
     count = len(molecules) + len(refused)
     if not count:
         raise ValueError(f"no molecule in {', '.join(arguments.molecules)}")
@@ -93,14 +92,12 @@ class WrittenMolecule(NamedTuple):
 
 
 def read_molecules(
-    written: Iterable[WrittenMolecule],
-    read_texts: Callable[[Sequence[str]], tuple[Molecules, dict[int, str]]],
-    most: int,
+    written: Iterable[WrittenMolecule], reader: RowReader, most: int
 ) -> tuple[list[tuple[WrittenMolecule, Molecules]], list[Section]]:
     """Read molecules, each by itself."""
     molecules, refused = [], []
     for molecule in written:
-        read, reasons = read_texts([molecule.smiles])
+        read, reasons = read_rows(reader, [molecule.smiles])
         if reasons:
             text = f"{molecule.place}SMILES {shown(molecule.smiles)}: {reasons[0]}"
             refused.append(Section(molecule.title, text, []))

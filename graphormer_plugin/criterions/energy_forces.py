@@ -6,11 +6,10 @@ from typing import Any
 
 from fairseq.criterions import register_criterion
 from fairseq.dataclass import FairseqDataclass
-from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from graphormer_plugin.choices import check_least, option
-from graphormer_plugin.criterions.evaluation import Evaluation, Sums
+from graphormer_plugin.criterions.evaluation import Evaluation, Reported, Sums
 from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.log import log_mean_error
 from graphormer_plugin.data.columns import FORCES
@@ -53,9 +52,7 @@ class EnergyForces(L1Loss):
         self.energy_weight = energy_weight
         self.force_weight = force_weight
 
-    def forward(
-        self, model, sample: dict[str, Any], reduce: bool = True
-    ) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    def forward(self, model, sample: dict[str, Any], reduce: bool = True) -> Reported:
         """See `GraphCriterion`."""
         batch = sample["net_input"]["batch"]
         energies, forces = output_and_forces(model, batch, self.training)

@@ -1,7 +1,7 @@
 """Outputs and targets of all graphs of a split, from all batches and processes."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,8 @@ from torch import Tensor
 
 from graphormer_plugin.processes import gather_objects, several_processes
 
+# What fairseq asks of a criterion: a loss, the divisor of its gradient, and values to log.
+Reported = tuple[Tensor, Tensor, dict[str, Any]]
 Sums = dict[str, Tensor]  # sums over the graphs of a batch, by name
 
 

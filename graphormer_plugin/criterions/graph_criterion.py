@@ -11,7 +11,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from graphormer_plugin.criterions.class_weights import weight_table
-from graphormer_plugin.criterions.evaluation import Evaluation, Sums
+from graphormer_plugin.criterions.evaluation import Evaluation, Reported, Sums
 from graphormer_plugin.criterions.log import log_accuracy, log_macro_f1, log_mean_error
 from graphormer_plugin.criterions.losses import (
     VALUE_LOSSES,
@@ -103,16 +103,12 @@ class GraphCriterion(FairseqCriterion):
         `log_metrics` logs in an evaluation."""
         return ["loss"]
 
-    def forward(
-        self, model, sample: dict[str, Any], reduce: bool = True
-    ) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    def forward(self, model, sample: dict[str, Any], reduce: bool = True) -> Reported:
         """Summed loss of a sample (see `GraphCollator`), the number or weight of its present
         labels, and the logging output."""
         return self.output_loss(model(**sample["net_input"]), sample)
 
-    def output_loss(
-        self, output: Tensor, sample: dict[str, Any]
-    ) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    def output_loss(self, output: Tensor, sample: dict[str, Any]) -> Reported:
         """`forward` for the output of the model.
 
         The loss of a sample without labels is 0 and has an autograd graph, because every

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from graphormer_plugin.criterions.binary_logloss import BinaryLogLoss
 from graphormer_plugin.criterions.class_weights import ClassWeightsConfig
-from graphormer_plugin.criterions.evaluation import Evaluation, Sums
+from graphormer_plugin.criterions.evaluation import Evaluation, Reported, Sums
 from graphormer_plugin.criterions.log import log_sums
 from graphormer_plugin.criterions.metrics import LINK_METRICS, TIE
 from graphormer_plugin.data.columns import LINK_LEVELS
@@ -43,9 +43,7 @@ class LinkLogLoss(BinaryLogLoss):
                 f"{len(self.targets.names)} of {level}s; take binary_logloss"
             )
 
-    def forward(
-        self, model, sample: dict[str, Any], reduce: bool = True
-    ) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    def forward(self, model, sample: dict[str, Any], reduce: bool = True) -> Reported:
         """See `GraphCriterion`."""
         if self.training:
             return super().forward(model, sample, reduce)

@@ -12,7 +12,7 @@ from omegaconf import II
 from torch import Tensor
 
 from graphormer_plugin.choices import check_least, option
-from graphormer_plugin.criterions.evaluation import Evaluation, Sums
+from graphormer_plugin.criterions.evaluation import Evaluation, Reported, Sums
 from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.log import log_mean_error, log_sums, mean_over_columns
 from graphormer_plugin.data.columns import DISPLACEMENT
@@ -67,9 +67,7 @@ class MaeDeltapos(L1Loss):
         self.max_update = max_update
         self.update = 0  # the task sets it
 
-    def forward(
-        self, model, sample: dict[str, Any], reduce: bool = True
-    ) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    def forward(self, model, sample: dict[str, Any], reduce: bool = True) -> Reported:
         """See `GraphCriterion`."""
         energies, vectors = model(**sample["net_input"])
         loss, size, log = self.output_loss(energies, sample)

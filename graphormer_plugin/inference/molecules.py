@@ -219,7 +219,7 @@ def read(
 
 
 def read_rows(
-    reader: RowReader, featuriser: Featuriser, sources: Sequence[Source]
+    reader: RowReader, sources: Sequence[Source]
 ) -> tuple[Molecules, dict[int, str]]:
     """Read the sources of rows of a table, in this process or in a worker.
 
@@ -232,7 +232,7 @@ def read_rows(
     parsed = [graph.extras.get("mol") for graph in graphs.values()]
     sources = [sources[row] for row in graphs]
     nearest = [graph.extras.get("nearest", np.nan) for graph in graphs.values()]
-    return Molecules(chunk, sources, featuriser, parsed, nearest), reasons
+    return Molecules(chunk, sources, reader.featuriser, parsed, nearest), reasons
 
 
 def graph_of_molecule(

@@ -25,6 +25,9 @@ class OutputColumn(NamedTuple):
     is_number: bool = True  # not names of classes
 
 
+ByKind = dict[str, list[OutputColumn]]  # see `Layout.order`
+
+
 class Layout(NamedTuple):
     """Names and order of the columns in a kind of file."""
 
@@ -74,7 +77,7 @@ def prediction_columns(
         Kind.BINARY: _binary_columns,
         Kind.MULTICLASS: _multiclass_columns,
     }
-    of_targets: list[dict[str, list[OutputColumn]]] = []
+    of_targets: list[ByKind] = []
     for index, (target, outputs) in enumerate(zip(targets.targets, targets.outputs)):
         name, own = target.name, values[:, outputs]
         spread = None if std is None else std[:, outputs]
@@ -108,7 +111,7 @@ def prediction_columns(
 
 def _number_columns(
     target: Target, values: NDArray, std: NDArray | None, layout: Layout, is_log: bool
-) -> dict[str, list[OutputColumn]]:
+) -> ByKind:
     """The value, and its standard deviation."""
     # The digits of a logarithm's antilog follow from its relative error.
     cells = number_cells(values[:, 0], 0.0 if is_log else target.deviation)
@@ -118,7 +121,7 @@ def _number_columns(
 
 def _binary_columns(
     target: Target, values: NDArray, std: NDArray | None, layout: Layout, _: bool
-) -> dict[str, list[OutputColumn]]:
+) -> ByKind:
     """The probability of class 1, and the more probable class, if it has a name."""
     columns = _number_columns(target, values, std, layout, False)
     if target.classes:
@@ -129,7 +132,7 @@ def _binary_columns(
 
 def _multiclass_columns(
     target: Target, values: NDArray, std: NDArray | None, layout: Layout, _: bool
-) -> dict[str, list[OutputColumn]]:
+) -> ByKind:
     """The most probable class, and the probability of each class."""
     best = target.likeliest(values)
     classes = target.class_labels
@@ -148,7 +151,7 @@ def _multiclass_columns(
     return columns | _std_column(target, std)
 
 
-def _std_column(target: Target, std: NDArray | None) -> dict[str, list[OutputColumn]]:
+def _std_column(target: Target, std: NDArray | None) -> ByKind:
     if std is None:
         return {}
     return {"std": [OutputColumn(f"{target.name}_std", number_cells(std))]}
@@ -161,7 +164,7 @@ def _interval_columns(
     is_log: bool,
     factor: float,
     coverage: float,
-) -> dict[str, list[OutputColumn]]:
+) -> ByKind:
     """Lower and upper end of the interval: conformal, or of 90 % for logarithms."""
     spread = None if std is None else std[:, 0]
     ends = ends_of_interval(values[:, 0], spread, factor, is_log)

@@ -146,13 +146,13 @@ class Predictor:
 
     def reader(self, max_atoms: int | None = None) -> RowReader:
         """Reader for `read_rows`, which gives a reason for a SMILES that cannot be read."""
-        dims = self.featuriser.dims
+        featuriser = self.featuriser
         schemas = (member.schema for member in self.members)
         # Its codes are within its own vocabularies: there is nothing to check.
-        others = [s for s in schemas if (s.node_dims, s.bond_dims) != dims]
+        others = [s for s in schemas if (s.node_dims, s.bond_dims) != featuriser.dims]
         try:
             most = max_atoms or self.max_atoms
-            return RowReader(self.featuriser.read, most, others)
+            return RowReader(featuriser.read, most, others, featuriser)
         except ValueError as error:
             raise ValueError(f"{self.members[0].name}: {error}") from None
 

@@ -35,6 +35,8 @@ class MoleculeGraph(NamedTuple):
     forces: np.ndarray | None = None
 
 
+# Number of values of each node and bond column.
+Dims = tuple[list[int], list[int]]
 # Function of one SMILES; raises ValueError with the reason if it refuses it.
 Parser = Callable[[str], MoleculeGraph]
 

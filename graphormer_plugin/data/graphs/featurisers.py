@@ -7,7 +7,7 @@ import numpy as np
 
 from graphormer_plugin.choices import UnknownNameError
 from graphormer_plugin.components import is_same_definition, matching
-from graphormer_plugin.data.graphs.chunk import MoleculeGraph, Parser
+from graphormer_plugin.data.graphs.chunk import Dims, MoleculeGraph, Parser
 from graphormer_plugin.data.graphs.conformers import (
     NUM_ELEMENTS,
     NUM_TAGS,
@@ -21,8 +21,6 @@ from graphormer_plugin.data.graphs.smiles import (
     molecule_key,
 )
 from graphormer_plugin.data.graphs.sources import Atoms, Source
-
-Dims = tuple[list[int], list[int]]
 
 
 class Featuriser(Protocol):
@@ -96,7 +94,7 @@ class AtomsFeaturiser(Featuriser):
     reads: type = Atoms
 
     @property
-    def dims(self) -> tuple[list[int], list[int]]:
+    def dims(self) -> Dims:
         """See `Featuriser`."""
         return [NUM_ELEMENTS, NUM_TAGS], []
 

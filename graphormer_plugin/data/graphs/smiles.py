@@ -20,7 +20,7 @@ from rdkit.Chem.rdMolHash import HashFunction, MolHash
 from cython_ext import read_molecule
 from cython_ext.molecule import CODES
 from graphormer_plugin.data.errors import counted
-from graphormer_plugin.data.graphs.chunk import MoleculeGraph, Parser
+from graphormer_plugin.data.graphs.chunk import Dims, MoleculeGraph, Parser
 from graphormer_plugin.data.graphs.conformers import (
     check_is_spatial,
     embedded_positions,
@@ -64,7 +64,7 @@ def _ogb_features() -> types.ModuleType:
     return module_in(Path(folder) / "utils" / "features.py")
 
 
-def feature_dims() -> tuple[list[int], list[int]]:
+def feature_dims() -> Dims:
     """Number of values of OGB's 9 node columns and 3 bond columns."""
     features = _ogb_features()
     return features.get_atom_feature_dims(), features.get_bond_feature_dims()
@@ -168,7 +168,7 @@ class OGBFeaturiser:
         return MolBlock if self.positions == "file" else str
 
     @property
-    def dims(self) -> tuple[list[int], list[int]]:
+    def dims(self) -> Dims:
         """See `Featuriser`."""
         return feature_dims()
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from graphormer_plugin.choices import check_least
 from graphormer_plugin.data.errors import DatasetError, user_code_errors
 from graphormer_plugin.data.graphs.chunk import (
     CHUNK_ROWS,
@@ -22,6 +23,7 @@ from graphormer_plugin.data.graphs.chunk import (
     Parser,
 )
 from graphormer_plugin.data.graphs.conformers import check_size
+from graphormer_plugin.data.graphs.featurisers import Featuriser, GraphsOnly
 from graphormer_plugin.data.graphs.graph_columns import check_features
 from graphormer_plugin.data.graphs.smiles import captured_rdkit_log
 from graphormer_plugin.data.graphs.sources import Atoms, MolBlock, Source, Unreadable
@@ -45,11 +47,12 @@ ATOM = re.compile(r"\[(?!H\])[^\]]*\]|Br|Cl|[BCNOPSFIbcnops*]")
 class RowReader:
     """Reads sources with a parser; ValueError for molecules of more than ``max_atoms``, before
     RDKit reads them (it crashes on a chain of 20,000), and for codes that are not in all of
-    some vocabularies."""
+    some vocabularies. ``featuriser`` is that of the parser, if it has one."""
 
     parser: Parser
     max_atoms: int
     schemas: Sequence[FeatureSchema] = ()
+    featuriser: Featuriser = GraphsOnly()
 
     def __call__(self, source: Source) -> MoleculeGraph:
         """The graph of a source."""
@@ -81,8 +84,7 @@ def num_workers(
         if rows < least:
             return 0
         workers = len(os.sched_getaffinity(0))
-    if workers < 0:
-        raise DatasetError(f"workers must be 0 or more, got {workers}")
+    check_least("--workers", workers, 0)
     return 0 if workers <= 1 else workers
 
 

@@ -51,8 +51,8 @@ def contributions(
     smiles = [molecules.texts[0], *sorted({*rests} - {""})]
     featuriser = molecules.featuriser.with_all_fragments()
     schemas = [member.schema for member in predictor.members]
-    reader = RowReader(featuriser.read, mol.GetNumAtoms(), schemas)
-    read, _ = read_rows(reader, featuriser, smiles)
+    reader = RowReader(featuriser.read, mol.GetNumAtoms(), schemas, featuriser)
+    read, _ = read_rows(reader, smiles)
     numbers = predictor.typical_extra if extra is None else extra
     values = np.full(len(smiles), np.nan)
     values[read.chunk.row] = predictor.predict(

@@ -114,7 +114,7 @@ class TablePredictor:
             named = self.checkpoint, self.device, self.head, self.user_data_dir
             predictor = _loaded(*named)
             options = RunOptions(column, max_atoms=self.max_atoms)
-            run = TableRun(predictor, header, options, self.batch_size)
+            run = TableRun(predictor, header, options, self.batch_size, {})
             read = {column, *predictor.extra_columns}
             columns = [
                 map(cell, values()) if name in read else [""] * count

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,15 +135,14 @@ class TableRun:
         predictor: Predictor,
         table: Table,
         options: RunOptions,
-        batch_size: int = 128,
-        numbers_in: Mapping[str, Callable[[str], float]] = MappingProxyType({}),
+        batch_size: int,
+        numbers_in: Mapping[str, Callable[[str], float]],
     ) -> None:
         self.predictor = predictor
         self.table = table
         self.options = options
         self.batch_size = batch_size
-        reader = predictor.reader(options.max_atoms)
-        self.read = functools.partial(read_rows, reader, predictor.featuriser)
+        self.read = functools.partial(read_rows, predictor.reader(options.max_atoms))
         table.select_format(predictor.featuriser.reads, options.length_unit)
         self.layers = None  # whose vectors are written
         self.width = 0

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from rdkit import Chem, rdBase
 
-from graphormer_plugin.data import DatasetError
 from graphormer_plugin.data.graphs.smiles import PLAIN, captured_rdkit_log
 from graphormer_plugin.data.store.featurise import featurise, num_workers, parse
 
@@ -67,7 +66,7 @@ class TestFeaturise:
         assert num_workers(None, 100) == 0
         assert num_workers(1, 10**6) == 0
         assert num_workers(3, 100) == 3
-        with pytest.raises(DatasetError, match="got -1"):
+        with pytest.raises(ValueError, match="workers -1: expected 0"):
             num_workers(-1, 100)
 
 

@@ -13,7 +13,7 @@ def make_store(rows, times=1):
     of them twice; the three graphs so many times."""
     train = np.add.outer(3 * np.arange(times), rows).ravel()
     store = SimpleNamespace(
-        splits={"train": train},
+        graphs_in={"train": train}.get,
         columns={
             "node_offset": np.cumsum([0, *[3, 2, 4] * times]),
             "edge_offset": np.cumsum([0, *[4, 0, 4] * times]),
