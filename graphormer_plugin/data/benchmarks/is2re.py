@@ -89,7 +89,7 @@ def lmdb_dataset(folder: Path) -> RegisteredDataset | None:
         _load,
         "lmdb",
         options=("source", "length_unit"),
-        content=lambda options: {"files": files.content(options)},
+        content=files.content,
         sources=("lmdb",),
     )
 

@@ -47,15 +47,14 @@ PEPTIDES = BenchmarkFiles(
     "peptides-func",
     source="lrgb",
     options=(),
-    content=lambda options: {"files": PEPTIDES.content(options)},
+    content=PEPTIDES.content,
 )
 def peptides_func(options: DatasetOptions) -> DatasetSource:
     """15,535 peptides of 151 atoms on average in ten classes, of which a peptide may have
     several: 10,873 / 2,331 / 2,331. Scored by average precision, mean over classes."""
     import pandas  # late: it takes long
 
-    folder = PEPTIDES.require(options)
-    with PEPTIDES.reading(folder):
+    with PEPTIDES.reading(options) as folder:
         table = pandas.read_csv(folder / _TABLE)
         labels = [json.loads(text) for text in table["labels"]]
         targets = np.array(labels, dtype=float).reshape(len(table), len(CLASSES))

@@ -5,13 +5,14 @@ are not used if incomplete. Pickles and files of torch are read with a list of a
 classes: nothing in a file is executed.
 """
 
+import contextlib
 import hashlib
 import logging
 import os
 import shutil
 import tempfile
 import zipfile
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,12 +74,12 @@ class BenchmarkFiles:
         folder = self.path(options)
         return [name for name in self.files if not (folder / name).is_file()]
 
-    def content(self, options: DatasetOptions) -> str | None:
-        """Identify the files' content; None if a file is missing. It hashes the size and 16 blocks
-        of each file, because every start asks for it and the files may have gigabytes.
+    def content(self, options: DatasetOptions) -> dict[str, Any]:
+        """Identify the files' content (`RegisteredDataset.content`). It hashes the size and 16
+        blocks of each file, because every start asks for it and the files may have gigabytes.
         """
         if self.missing(options):
-            return None
+            return {"files": None}
         digest = hashlib.sha256()
         for name in self.files:
             path = self.path(options) / name
@@ -89,7 +90,7 @@ class BenchmarkFiles:
                 for number in range(_SAMPLES):
                     file.seek(last * number // (_SAMPLES - 1))
                     digest.update(file.read(_SAMPLE_BYTES))
-        return digest.hexdigest()
+        return {"files": digest.hexdigest()}
 
     def require(self, options: DatasetOptions) -> Path:
         """Folder of the files, which are downloaded or unpacked first if missing."""
@@ -127,21 +128,24 @@ class BenchmarkFiles:
 
     def load_parts(self, options: DatasetOptions) -> tuple[list[Any], Split]:
         """Graphs of a file of PyG's `GNNBenchmarkDataset`, and the splits in it."""
-        folder = self.require(options)
-        with self.reading(folder):
+        with self.reading(options) as folder:
             parts = load_torch(folder / self.files[0])
             counts = dict(zip(SPLITS, map(len, parts), strict=True))
             graphs = [graph for part in parts for graph in part]
         self.check_count(len(graphs))
         return graphs, consecutive_splits(counts)
 
-    def reading(self, folder: Path) -> AbstractContextManager[None]:
-        """DatasetError, which names the folder, in place of errors that damaged files cause."""
+    @contextlib.contextmanager
+    def reading(self, options: DatasetOptions) -> Iterator[Path]:
+        """The folder of `require`. DatasetError, which names it, in place of errors that damaged
+        files cause."""
+        folder = self.require(options)
         text = (
             f"{self.name}: the files in {folder} cannot be read: they are damaged, "
             "incomplete or of another version"
         )
-        return named_damage(text, DatasetError, (DatasetError, MemoryError))
+        with named_damage(text, DatasetError, (DatasetError, MemoryError)):
+            yield folder
 
     def _fetch(self, root: Path) -> None:
         folder = root / self.folder

@@ -56,7 +56,7 @@ def _register(name: str, files: BenchmarkFiles, *options: str):
         source="ogb",
         sources=("pyg",),
         options=options,
-        content=lambda options: {"files": files.content(options)},
+        content=files.content,
     )
 
 
@@ -133,8 +133,7 @@ def _pcqm(
 ) -> DatasetSource:
     import pandas  # late: it takes long
 
-    folder = files.require(options)
-    with files.reading(folder):
+    with files.reading(options) as folder:
         table = pandas.read_csv(folder / files.files[0], dtype={"homolumogap": float})
         smiles = table["smiles"].fillna("").tolist()
         saved = load_torch(folder / files.files[1])
@@ -177,11 +176,10 @@ def _benchmark(name: str, archive: str, graphs: int, tasks: int) -> BenchmarkFil
     def _load(options: DatasetOptions) -> DatasetSource:
         import pandas  # late: it takes long
 
-        folder = files.require(options)
         names = [f"task{number}" for number in range(tasks)]
         if tasks == 1:
             names = ["HIV_active"]
-        with files.reading(folder):
+        with files.reading(options) as folder:
             splits = {
                 Path(name).name.partition(".")[0]: _table(folder / name, int)[:, 0]
                 for name in _SPLIT

@@ -80,7 +80,7 @@ def _source(options: DatasetOptions) -> DatasetOptions:
 
 def _content(options: DatasetOptions) -> dict[str, Any]:
     if options.source == "pyg":
-        return {"files": RAW.content(options)}
+        return RAW.content(options)
     return {"files": [file_sha256(file) for file in _package_files()] or None}
 
 
@@ -169,8 +169,7 @@ def _pyg(options: DatasetOptions) -> tuple[Sequence[str], Any]:
     """Mol blocks and labels of the molecules in PyG's files that QM9's authors characterised."""
     import pandas
 
-    folder = RAW.require(options)
-    with RAW.reading(folder):
+    with RAW.reading(options) as folder:
         lines = (folder / "uncharacterized.txt").read_text().split("\n")[9:-2]
         left_out = [int(line.split()[0]) - 1 for line in lines]
         table = pandas.read_csv(folder / "gdb9.sdf.csv").drop(index=left_out)

@@ -167,7 +167,7 @@ def _sbm_source(options: DatasetOptions) -> DatasetOptions:
 def _sbm_content(options: DatasetOptions) -> dict[str, Any]:
     if options.source.startswith("generated"):
         return {"files": "generated"}
-    return {"files": SBM[options.name].content(options)}
+    return SBM[options.name].content(options)
 
 
 def _sbm_dataset(options: DatasetOptions) -> DatasetSource:
@@ -195,7 +195,7 @@ def _sbm_dataset(options: DatasetOptions) -> DatasetSource:
             raise DatasetError(
                 f"{error}; --dataset-source generated makes such graphs without files"
             ) from None
-        with SBM[label].reading(SBM[label].path(options)):
+        with SBM[label].reading(options):
             graphs = [_graph(data) for data in graphs]
     return DatasetSource(
         graphs=graphs,

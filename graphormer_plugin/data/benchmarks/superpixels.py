@@ -44,7 +44,7 @@ def _register(name: str, files: BenchmarkFiles, tenths: bool) -> None:
         )
 
     def _content(options: DatasetOptions) -> dict[str, Any]:
-        return {"files": files.content(options), "tenths": tenths}
+        return files.content(options) | {"tenths": tenths}
 
     register_dataset(name, source="pyg", options=(), content=_content)(_load)
 

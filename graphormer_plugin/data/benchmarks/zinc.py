@@ -11,7 +11,7 @@ from rdkit import Chem
 from graphormer_plugin.data.benchmarks.official import BenchmarkFiles, SingleFile
 from graphormer_plugin.data.benchmarks.pickles import load_pickle
 from graphormer_plugin.data.files import file_sha256
-from graphormer_plugin.data.graphs.chunk import MoleculeGraph
+from graphormer_plugin.data.graphs.chunk import Dims, MoleculeGraph
 from graphormer_plugin.data.graphs.featurisers import Featuriser, register_featuriser
 from graphormer_plugin.data.graphs.smiles import edges_of_mol, mol_of_smiles
 from graphormer_plugin.data.sources.csv_file import read_labels
@@ -76,7 +76,7 @@ def _zinc_content(options: DatasetOptions) -> dict[str, Any]:
     path = _zinc_csv(options)
     if options.source == "smiles":
         return {"files": file_sha256(path) if path.is_file() else None}
-    return {"files": ZINC.content(options)}
+    return ZINC.content(options)
 
 
 _REGISTERED: dict[str, Any] = dict(
@@ -108,10 +108,9 @@ def zinc_full(options: DatasetOptions) -> DatasetSource:
 def _zinc_from_pickles(
     files: BenchmarkFiles, options: DatasetOptions, label: str
 ) -> DatasetSource:
-    folder = files.require(options)
     graphs: list[SimpleNamespace] = []
     counts = {}
-    with files.reading(folder):
+    with files.reading(options) as folder:
         for split, name in _ZINC_SPLITS.items():
             molecules = load_pickle((folder / f"{split}.pickle").read_bytes())
             if files is ZINC:
@@ -190,7 +189,7 @@ class ZincFeaturiser(Featuriser):
     name: str = "zinc"
 
     @property
-    def dims(self) -> tuple[list[int], list[int]]:
+    def dims(self) -> Dims:
         """See `Featuriser`."""
         return [len(ZINC_ATOM_TYPES)], [len(ZINC_BOND_TYPES)]
 
