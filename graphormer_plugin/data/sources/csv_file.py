@@ -80,16 +80,15 @@ class Labels:
     Attributes:
         source: molecules, targets, weights, extra columns and splits.
         warnings: lines about probable mistakes, and about options without effect.
-        others: columns that are neither SMILES, split nor target.
-        cells: cells of ``others``, a list per row; empty if they are not asked for.
+        others: cells of the columns that are neither SMILES, split nor target, by name; empty
+            if they are not asked for.
         times: time of each row for a split by time; None for other splits.
         parts: the tables that were read, each with the numbers of its rows.
     """
 
     source: DatasetSource
     warnings: list[str]
-    others: list[str]
-    cells: list[list[str]]
+    others: dict[str, list[str]]
     times: np.ndarray | None
     parts: list[tuple[Table, np.ndarray]]
 
@@ -127,17 +126,18 @@ def read_labels(
             f"--split {options.split} is for whole tables, not for shards"
         )
     others = [n for n in table.header if n not in (roles.smiles, roles.split)]
-    kept = others if explore or options.positions == "file" else []
-    rows = TableRows([table, *more], roles, options, kept, explore)
+    if not explore and options.positions != "file":
+        others = []
+    rows = TableRows([table, *more], roles, options, others, explore)
     kinds = [options.target_kind] if kinds is None else kinds
     try:
         rows.read()
-        return _labels(rows, others, kinds)
+        return _labels(rows, kinds)
     except Refusal as refusal:
         raise rows.error(refusal) from None
 
 
-def _labels(rows: TableRows, others: Sequence[str], kinds: Sequence[str]) -> Labels:
+def _labels(rows: TableRows, kinds: Sequence[str]) -> Labels:
     """The labels of rows that are read, see `read_labels`."""
     table = rows.tables[0]
     roles = rows.roles
@@ -163,11 +163,7 @@ def _labels(rows: TableRows, others: Sequence[str], kinds: Sequence[str]) -> Lab
     splits = _splits(rows) if times is None else time_split(times, target)
     read_by_models = {*names, *roles.extras, *roles.weight}
     source = DatasetSource(
-        unread={
-            name: cells
-            for name, *cells in zip(rows.others, *rows.cells)
-            if name not in read_by_models
-        },
+        unread={n: c for n, c in rows.others.items() if n not in read_by_models},
         smiles=rows.smiles,
         targets=target,
         splits=splits,
@@ -185,15 +181,8 @@ def _labels(rows: TableRows, others: Sequence[str], kinds: Sequence[str]) -> Lab
     # A shard need not have each of the missing labels.
     missing_labels = options.missing_labels if whole else ()
     warnings += _lines_about(source, rows, missing_labels, columns)
-    keep = [place for place, name in enumerate(others) if name not in names]
-    return Labels(
-        source,
-        [*map(rows.line, warnings)],
-        [others[place] for place in keep],
-        [[cells[place] for place in keep] for cells in rows.cells],
-        times,
-        rows.parts,
-    )
+    others = {n: c for n, c in rows.others.items() if n not in names}
+    return Labels(source, [*map(rows.line, warnings)], others, times, rows.parts)
 
 
 def _read_targets(
@@ -448,8 +437,8 @@ def _convert(
         raise Refusal(rows_without_unit[0], column, text)
     changed = labelled & (factors != 1)
     labels[changed] *= factors[changed]
-    for row in np.flatnonzero(changed) if rows.cells else ():
-        rows.cells[row][rows.others.index(column)] = unit
+    for row in np.flatnonzero(changed) if column in rows.others else ():
+        rows.others[column][row] = unit
     if not changed.any():
         return []
     count = np.count_nonzero(changed)

@@ -155,12 +155,14 @@ class RegisteredDataset:
         source = _as_source(result, self.name)
         if not arguments:
             own_splits = source.splits is not None and not options.split_file
-            settled = {"split": own_splits}
-            of_graphs = source.level is Level.GRAPH
-            settled |= {"target_kind": source.kind or not of_graphs}
-            settled |= {"target_unit": source.unit}
-            settled |= {"smiles_column": True, "target_columns": True}
-            settled |= {"positions": source.smiles is None or source.parser is not None}
+            settled = {
+                "split": own_splits,
+                "target_kind": source.kind or source.level is not Level.GRAPH,
+                "target_unit": source.unit,
+                "smiles_column": True,
+                "target_columns": True,
+                "positions": source.smiles is None or source.parser is not None,
+            }
             self.refuse(
                 options, [name for name, is_settled in settled.items() if is_settled]
             )

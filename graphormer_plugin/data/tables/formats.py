@@ -155,11 +155,46 @@ class SdfTable(TextTable):
                 self._columns[n]: cell for n, cell in items(record).items()
             }
             if "smiles" in columns:
-                placed = self.source is MolBlock
-                cells["smiles"] = molecule_of_record(record, placed, self.length)
+                cells["smiles"] = self._molecule_of(record)
             if self._has_titles:
                 cells["title"] = title(record)
             yield line, [cells.get(name, "") for name in columns]
+
+    def _molecule_of(self, record: Sequence[str]) -> Source:
+        """SMILES of a record's mol block, or the block with its positions. If RDKit refuses the
+        molecule, so that it will refuse the SMILES for the same reason, it is written as it
+        stands."""
+        ends = [
+            number
+            for number, line in enumerate(record)
+            if line.startswith(END_OF_BLOCK)
+        ]
+        if not ends:
+            return Unreadable("the record has no mol block")
+        if ends[0] > MOST_LINES:
+            lines = f"a mol block of {ends[0]:,} lines, expected {MOST_LINES:,} at most"
+            return Unreadable(lines)
+        with_positions = self.source is MolBlock
+        block = "\n".join(record[: ends[0] + 1]) + "\n"
+        with rdBase.BlockLogs():
+            mol = Chem.MolFromMolBlock(block, removeHs=not with_positions)
+            written = mol
+            if mol is None:
+                written = Chem.MolFromMolBlock(block, sanitize=False)
+            elif with_positions:
+                written = Chem.RemoveHs(mol)
+        if written is not None:
+            smiles = Chem.MolToSmiles(written)
+            if not with_positions:
+                return smiles
+            return MolBlock(smiles, "\n".join(record[1:]), mol, self.length)
+        with captured_rdkit_log() as messages:
+            Chem.MolFromMolBlock(block)
+        # RDKit prints a frame of stars and "Post-condition Violation" above some reasons.
+        words = (
+            text for text in messages if text.strip("* ") and "Violation" not in text
+        )
+        return Unreadable(next(words, self.no_smiles))
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """Yield (line of the file from 1, lines but the last)."""
@@ -233,40 +268,6 @@ def items(record: Sequence[str]) -> dict[str, str]:
             text = " ".join(part.strip() for part in parts)
             values.setdefault(name, {})[text] = None
     return {name: " ".join(filter(None, texts)) for name, texts in values.items()}
-
-
-def molecule_of_record(
-    record: Sequence[str], with_positions: bool = False, length: float = 1.0
-) -> Source:
-    """SMILES of a record's mol block, or the block with its positions in a unit of ``length``
-    angstrom. If RDKit refuses the molecule, so that it will refuse the SMILES for the same
-    reason, it is written as it stands."""
-    ends = [
-        number for number, line in enumerate(record) if line.startswith(END_OF_BLOCK)
-    ]
-    if not ends:
-        return Unreadable("the record has no mol block")
-    if ends[0] > MOST_LINES:
-        lines = f"a mol block of {ends[0]:,} lines, expected {MOST_LINES:,} at most"
-        return Unreadable(lines)
-    block = "\n".join(record[: ends[0] + 1]) + "\n"
-    with rdBase.BlockLogs():
-        mol = Chem.MolFromMolBlock(block, removeHs=not with_positions)
-        written = mol
-        if mol is None:
-            written = Chem.MolFromMolBlock(block, sanitize=False)
-        elif with_positions:
-            written = Chem.RemoveHs(mol)
-    if written is not None:
-        smiles = Chem.MolToSmiles(written)
-        if not with_positions:
-            return smiles
-        return MolBlock(smiles, "\n".join(record[1:]), mol, length)
-    with captured_rdkit_log() as messages:
-        Chem.MolFromMolBlock(block)
-    # RDKit prints a frame of stars and "Post-condition Violation" above some reasons.
-    words = (text for text in messages if text.strip("* ") and "Violation" not in text)
-    return Unreadable(next(words, SdfTable.no_smiles))
 
 
 def check_output(output: Path, table: Table) -> None:

@@ -43,11 +43,12 @@ class TableRows:
     Methods raise `Refusal`, whose place `error` names.
 
     Args:
-        others: columns whose cells are kept as text, with decimal points in numbers.
+        others: columns whose cells are kept as texts, with decimal points in numbers.
         explores: whether the column of the split may have numbers of folds, and need not name
             rows of valid.
 
     Attributes:
+        others: their cells, by name.
         first: first row of the table that is read.
         starts: first row of each table.
         unsplit: number of rows with an empty cell in the column of the split.
@@ -65,10 +66,9 @@ class TableRows:
         self.tables = tables
         self.roles = roles
         self.options = options
-        self.others = others
         self.starts = array.array("q")
         self.smiles: list[Source] = []
-        self.cells: list[list[str]] = []
+        self.others: dict[str, list[str]] = {name: [] for name in others}
         self.splits: dict[str, list[int]] = {}
         self.explores = explores
         self.unsplit = 0
@@ -103,8 +103,8 @@ class TableRows:
                     column.add(cell)
                 if roles.split:
                     self._add_split(row, roles.split, cells[len(columns)])
-                if self.others:
-                    self.cells.append(cells[len(names) :])
+                for kept, cell in zip(self.others.values(), cells[len(names) :]):
+                    kept.append(cell)
             if len(self.smiles) == self.starts[-1]:
                 shard = "there are no rows in this shard"
                 raise table.error(table.no_rows if self.end is None else shard)
@@ -117,10 +117,9 @@ class TableRows:
             if column.words and column.has_numbers:
                 column.words = _words_in(column.words, self._is_molecule)
         self.notes += _read_commas([*columns], self.has_decimal_commas)
-        for place, name in enumerate(self.others):
-            if name in self.columns and self.columns[name].has_commas:
-                for row in self.cells:
-                    row[place] = point(row[place])
+        for column in columns:
+            if column.has_commas and column.name in self.others:
+                self.others[column.name] = [*map(point, self.others[column.name])]
 
     @property
     def has_decimal_commas(self) -> bool:

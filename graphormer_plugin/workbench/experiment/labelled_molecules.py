@@ -225,8 +225,8 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
         targets=find_targets(source, labels, settings),
         weights=None if source.weights is None else np.asarray(source.weights)[rows],
         extra=np.asarray(source.graph_values)[rows],
-        extra_names=read.others,
-        extras=[read.cells[row] for row in rows],
+        extra_names=[*read.others],
+        extras=[[cells[row] for cells in read.others.values()] for row in rows],
         scaffolds=parsed.get("scaffold", ()),
         keys=parsed["identity"],
         constitutions=parsed["constitution"],
@@ -275,8 +275,7 @@ def read_groups(read: Labels, column: str, rows: Sequence[int]) -> list[str]:
             f"--groups {column}: expected one of the columns that no other option reads, "
             f"{listed(read.others, 12)}"
         )
-    place = read.others.index(column)
-    return [read.cells[row][place].strip() or f"row {row}" for row in rows]
+    return [read.others[column][row].strip() or f"row {row}" for row in rows]
 
 
 def parse_molecules(
