@@ -5,7 +5,6 @@ import math
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from numpy.typing import NDArray
@@ -179,11 +178,7 @@ class GraphPredictionTask(FairseqTask):
     def schema(self) -> FeatureSchema:
         """Vocabularies of nodes and bonds: the checkpoint's, else the dataset's."""
         if self._schema is None:
-            train = [
-                (part.columns, part.splits.get("train", np.zeros(0, np.int64)))
-                for part in self.store.stores
-            ]
-            self._schema = with_seen(self.store.schema, train)
+            self._schema = with_seen(self.store.schema, self.store.stores)
         return self._schema
 
     @property

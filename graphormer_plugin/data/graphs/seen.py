@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -22,17 +23,16 @@ MOST_NAMED = 8
 _FIRST = {"x": 0, "edge_bond": -1}  # of the columns in `FeatureSchema.seen`
 
 
-def with_seen(
-    schema: FeatureSchema, parts: Iterable[tuple[Columns, np.ndarray]]
-) -> FeatureSchema:
-    """A schema with what graphs of stores have: `FeatureSchema.seen` and its `ranges`."""
+def with_seen(schema: FeatureSchema, stores: Iterable[Any]) -> FeatureSchema:
+    """A schema with `FeatureSchema.seen` and `ranges` of the training graphs of `GraphStore`s."""
     dims = [*(schema.node_dims or ()), schema.num_bond_types + 1]
     flags = [np.zeros(size, np.bool_) for size in dims]
     ends: dict[str, np.ndarray] = {}  # [2, columns]
-    for columns, graph_ids in parts:
-        for start in range(0, len(graph_ids), GRAPHS_AT_ONCE):
-            ids = graph_ids[start : start + GRAPHS_AT_ONCE]
-            for name, rows, _ in _features(columns, ids):
+    for store in stores:
+        train = store.splits.get("train", np.zeros(0, np.int64))
+        for start in range(0, len(train), GRAPHS_AT_ONCE):
+            ids = train[start : start + GRAPHS_AT_ONCE]
+            for name, rows, _ in _features(store.columns, ids):
                 if rows.dtype.kind == "f":
                     rows = np.concatenate([rows, ends.get(name, rows[:0])])
                     ends[name] = np.stack([np.fmin.reduce(rows), np.fmax.reduce(rows)])
