@@ -307,7 +307,7 @@ smiles,y;C,1; | --target-columns y,y | named twice
 smiles,y;C,1; | --split column:fold | no column 'fold'
 smiles,a,b;C,1,2; | | Name them with --target-columns
 smiles;C; | | Name them with --target-columns
-smiles,a,b;C,1,2;C,2,1;C,0,2;C,2,2; | --target-columns a,b --target-kind multiclass | 2 targets of classes
+smiles,a,b;C,1,2;C,2,1;C,0,2;C,2,2; | --target-columns a,b --target-kind multiclass | 2 targets of
 smiles,y;C,1;C,high; | | row 1 (line 3), column 'y': 'high'
 smiles,y;C,1;C,inf; | | row 1 (line 3), column 'y': 'inf'
 smiles,y;C,1_0; | | is not a number
