@@ -371,7 +371,7 @@ static void weigh(const attention *a, const room *w, ptrdiff_t first, ptrdiff_t 
             w->kt + h * w->node, n, a->d, w->T, !!a->relation
         );
         for (ptrdiff_t r = 0; r < n; r++, scores += w->T) {
-            const float *bias = w->bias + (h * T + first + r) * T;
+            const float *bias = w->bias + h * a->bias_head + (first + r) * a->bias_row;
             const int64_t *index = w->index + (first + r) * T;
             lanes most = ALL(-INFINITY), total = {0};
             ptrdiff_t allowed = !a->relation;
@@ -545,7 +545,7 @@ static void backward(const attention *a, const room *w) {
                 streams_of(a->seed, w->stream + h, a->drop_below, T, first);
             for (ptrdiff_t r = 0; r < n; r++, random.row += random.to_row) {
                 const int64_t *index = w->index + (first + r) * T;
-                float *bias = w->bias ? w->grad_bias + (h * T + first + r) * T : NULL;
+                float *bias = w->grad_bias ? w->grad_bias + (h * T + first + r) * T : NULL;
                 change_row(
                     a, w, &random, w->inverse[h * w->rows + r], weights + r * w->T,
                     changes + r * w->T, bias
@@ -635,14 +635,14 @@ static void NAME(attend)(attention *given) {
             w->v = w->k + D;
             w->stream = b * a->heads + head;
             w->index = a->relation ? a->relation + b * T * T : NULL;
-            w->bias = a->bias ? a->bias + w->stream * T * T : NULL;
+            w->bias = a->bias ? a->bias + b * a->bias_graph + head * a->bias_head : NULL;
             w->out = a->out + (a->grad ? 3 : 1) * b * T * D + head * d;
             if (!a->grad) {
                 forward(a, w);
                 continue;
             }
             w->grad = a->grad + b * T * D + head * d;
-            w->grad_bias = a->bias ? a->grad_bias + w->stream * T * T : NULL;
+            w->grad_bias = a->grad_bias ? a->grad_bias + w->stream * T * T : NULL;
             backward(a, w);
         }
         for (ptrdiff_t n = 0; n < 3 * w->heads && a->relation && a->grad; n++) {

@@ -21,12 +21,13 @@ typedef struct {
     const float *qkv;        /* [B, T, 3, H, d] */
     const float *tables[3];  /* of queries, keys and values, [H, R + 1, d] */
     const int64_t *relation; /* [B, T, T]; NULL: no relations, all pairs are allowed */
-    const float *bias;       /* [B, H, T, T] or NULL */
+    const float *bias;       /* [B, H, T or 1, T] or NULL */
     const float *bias_end;   /* where its memory ends */
     const float *grad;       /* [B, T, H, d]; NULL: forward */
     float *out;              /* like grad; or the gradient of qkv */
     float *grad_tables;      /* [parts, 3, H, R + 1, d] */
-    float *grad_bias;
+    float *grad_bias;        /* [B, H, T, T] or NULL */
+    ptrdiff_t bias_graph, bias_head, bias_row; /* from one to the next, or 0 */
     float *rooms; /* [threads, room_size], zeros */
     ptrdiff_t room_size, next_item, next_room;
 } attention;

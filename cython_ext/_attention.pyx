@@ -27,6 +27,7 @@ cdef extern from "_attention.h" nogil:
         float *out
         float *grad_tables
         float *grad_bias
+        Py_ssize_t bias_graph, bias_head, bias_row
         float *rooms
     Py_ssize_t room_size(const attention *)
     void attend(void *)
@@ -92,12 +93,15 @@ def run(
             return wrong
     if bias is not None:
         job.bias = &bias[0, 0, 0, 0]
-        job.bias_end = &bias[0, 0, 0, 0] + job.graphs * heads * job.nodes * job.nodes
+        job.bias_row = job.nodes if bias.shape[2] > 1 else 0
+        job.bias_head = bias.shape[2] * job.nodes
+        job.bias_graph = heads * job.bias_head
+        job.bias_end = &bias[0, 0, 0, 0] + job.graphs * job.bias_graph
     if grad is not None:
         job.grad = &grad[0, 0, 0]
         if relation is not None:
             job.grad_tables = &grad_tables[0, 0, 0, 0, 0]
-        if bias is not None:
+        if grad_bias is not None:
             job.grad_bias = &grad_bias[0, 0, 0, 0]
     num_threads = min(num_threads, job.items)
     job.room_size = room_size(&job)

@@ -73,7 +73,7 @@ def relative_attention(
     Args:
         qkv: float32 ``[B, T, 3 D]``, queries, keys and values, head after head.
         relations: relations of the pairs; None allows all pairs.
-        attn_bias: float32 ``[B, H, T, T]``.
+        attn_bias: float32 ``[B, H, T, T]``, or ``[B, H, 1, T]`` for all rows.
         key_from_row: take k_i instead of k_j next to Rk.
         dropout: probability p of dropping a weight; the others are divided by 1 - p.
         seed: 0..2^64 - 1; decides with graph, head, i, j and T which weights are dropped.
@@ -112,7 +112,7 @@ def relative_attention_gradient(
 
     Returns:
         the gradients of qkv; of the three tables, ``[3, H, R + 1, d]`` with zeros in
-        the last row, or None; and of the bias, or None.
+        the last row, or None; and of the bias, or None. A bias for all rows has none.
     """
     return _run(grad, qkv, relations, attn_bias, **options)
 
@@ -139,7 +139,8 @@ def _run(
         checked_array("relation_index", relations.relation_index, INDEX, pairs)
     if attn_bias is not None:
         heads = heads or np.shape(attn_bias)[1]
-        checked_array("attn_bias", attn_bias, FLOAT, (batch, heads, nodes, nodes))
+        for_rows = 1 if np.shape(attn_bias)[2:3] == (1,) else nodes
+        checked_array("attn_bias", attn_bias, FLOAT, (batch, heads, for_rows, nodes))
     d = d or width // max(3 * heads, 1)
     if not rows or not width or width != 3 * heads * d:
         raise ValueError(
@@ -154,7 +155,7 @@ def _run(
         out = np.empty_like(qkv)
         if relations is not None:
             grad_tables = np.zeros((parts, 3, heads, rows, d), np.float32)
-        if attn_bias is not None:
+        if attn_bias is not None and for_rows == nodes:
             grad_bias = np.empty_like(attn_bias)
     num_threads = checked_integer("num_threads", num_threads, 1)
     wrong = _attention.run(

@@ -60,6 +60,18 @@ def test_equal_to_the_formula(sizes, terms, key_from_row):
         assert_close(found, changes)
 
 
+def test_a_bias_for_all_rows():
+    qkv, _, bias = arguments(2, 40, 3, 4, 2, terms="bias")
+    row = bias[:, :, :1].copy()
+    bias[:] = row
+    results = []
+    for each in (row, bias):
+        out = relative_attention(qkv, None, each)
+        results.append([out, *relative_attention_gradient(out, qkv, None, each)])
+    assert_close(results[0][:2], results[1][:2], rtol=0, atol=0)
+    assert results[0][3] is None and results[1][3] is not None
+
+
 @pytest.mark.parametrize("team", [True, False])
 def test_threads_change_nothing(team, monkeypatch):
     """70 graphs: parts of two and three. Without OpenMP it is one thread."""

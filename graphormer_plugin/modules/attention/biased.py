@@ -73,7 +73,8 @@ class BiasedAttention(nn.Module):
         """
         Args:
             x: [B, T, D].
-            attn_bias: [B, H, T, T], added to the scores of row i for column j.
+            attn_bias: [B, H, T, T], added to the scores of row i for column j; or [B, H, 1, T]
+                for all rows.
             pair_type: [B, T, T] int64 in 0..R - 1, with `pair_value`.
             pair_value: [R, D], a vector that a pair of that type adds to its message:
                 z_i = sum_j a_ij (v_j + pair_value[pair_type_ij]).
@@ -91,7 +92,7 @@ class BiasedAttention(nn.Module):
         q, k, v = heads = self.heads(qkv)
         fused = x.device.type != "cpu" and pair_type is None and not plain_only()
         if fused:  # it sums in float32 at least
-            out = fused_attention(heads, attn_bias, p)
+            out = fused_attention(heads, attn_bias.expand(-1, -1, T, -1), p)
         else:
             attention = self.dropout(self.weights(q, k, attn_bias))
             out = torch.bmm(attention, v.reshape(-1, T, v.shape[-1]))
@@ -116,7 +117,7 @@ class BiasedAttention(nn.Module):
         """q, k [B, H, T, d], attn_bias [B, H, T, T] -> softmax [B * H, T, T]."""
         T, d = q.shape[2:]
         scores = torch.baddbmm(
-            attn_bias.reshape(-1, T, T),
+            attn_bias.expand(-1, -1, T, -1).reshape(-1, T, T),
             q.reshape(-1, T, d),
             k.reshape(-1, T, d).transpose(1, 2),
             alpha=d**-0.5,

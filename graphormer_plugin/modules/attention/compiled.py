@@ -87,7 +87,7 @@ def compiled_attention(
         qkv: [B, T, 3 D].
         tables: tables of queries, keys and values, [H, R + 1, D / H] each.
         relation_index: [B, T, T] int64 in 0..R, with `tables`.
-        attn_bias: [B, H, T, T].
+        attn_bias: [B, H, T, T], or [B, H, 1, T] for all rows.
         dropout: rate on the weights, 0 <= p < 1.
 
     Returns:
@@ -96,7 +96,10 @@ def compiled_attention(
     dtype = qkv.dtype
     qkv = qkv.float()
     tables = tuple(table.float() for table in tables) if tables else (None, None, None)
-    attn_bias = None if attn_bias is None else attn_bias.float()
+    if attn_bias is not None:
+        attn_bias = attn_bias.float()
+        if attn_bias.requires_grad:
+            attn_bias = attn_bias.expand(-1, -1, qkv.shape[1], -1)
     seed = drawn_seed() if dropout else 0
     options = {"dropout": dropout, "seed": seed, "key_from_row": key_from_row}
     arguments = (options, qkv, *tables, relation_index, attn_bias)

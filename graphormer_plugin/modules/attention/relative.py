@@ -227,7 +227,8 @@ class RelativeAttention(nn.Module):
             x: [B, T, D].
             tables: three tensors [H, R + 1, D / H] for R relations, the last row zero.
             relation_index: [B, T, T] int64 in 0..R; R forbids attention of row i to column j.
-            attn_bias: [B, H, T, T], added to the scores after their division by sqrt(d).
+            attn_bias: [B, H, T, T], added to the scores after their division by sqrt(d); or
+                [B, H, 1, T] for all rows.
             edges: real features e_ij; linear maps of them join Rq[r], Rk[r] and Rv[r].
 
         Returns:
@@ -256,6 +257,8 @@ class RelativeAttention(nn.Module):
             )
             return self.out_proj(out)
         heads = heads_first(qkv, self.num_heads)
+        if attn_bias is not None:
+            attn_bias = attn_bias.expand(-1, -1, x.shape[1], -1)
         keep = None
         if p:
             keep = heads.new_empty(heads.shape[1:4] + heads.shape[3:4]).bernoulli_(

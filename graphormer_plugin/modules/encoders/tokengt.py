@@ -165,7 +165,7 @@ class TokenGTEncoder(Encoder):
         heads = self.layers[0].attention.num_heads
         attn_bias = tokens.new_zeros(B, 1, 1, T)
         attn_bias = attn_bias.masked_fill_(~mask.view(B, 1, 1, T), float("-inf"))
-        attn_bias = attn_bias.expand(B, heads, T, T)
+        attn_bias = attn_bias.expand(B, heads, 1, T)
         x = self.embed_norm(tokens)
         for layer in self.layers:
             x = self.run_layer(layer, x, attn_bias)

@@ -160,7 +160,7 @@ class AttnBias(nn.Module):
 
     def forward(self, batch: Batch, pairs: PairInput = NO_PAIRS) -> Tensor:
         """Batch fields of `required_fields`, and what `further` makes of them ->
-        [B, H, T, T]."""
+        [B, H, T, T]; [B, H, 1, T] if all rows are the same."""
         mask = batch["node_mask"]  # [B, N]
         B, N = mask.shape
         H = self.num_heads
@@ -169,7 +169,7 @@ class AttnBias(nn.Module):
         if terms:
             nodes = sum(terms).permute(0, 3, 1, 2)  # [B, N, N, H] -> [B, H, N, N]
         else:
-            nodes = torch.zeros(B, H, N, N, device=mask.device)
+            nodes = torch.zeros(B, H, 1, N, device=mask.device)
         forbidden = ~mask[:, None, None]  # [B, 1, 1, N], columns that are padding
         if self.limited:
             forbidden = forbidden | self.too_far[batch["dist"].long()].unsqueeze(1)
@@ -180,6 +180,7 @@ class AttnBias(nn.Module):
             scalar = self.virtual.weight.view(1, H, 1, 1).to(nodes.dtype)
         else:
             scalar = nodes.new_zeros(1, 1, 1, 1)
+        nodes = nodes.expand(B, H, N, N)
         row = scalar.expand(B, H, 1, N).masked_fill(~mask[:, None, None], FORBIDDEN)
         nodes = torch.cat([row, nodes], 2)
         return torch.cat([scalar.expand(B, H, N + 1, 1), nodes], 3)

@@ -104,6 +104,19 @@ def test_equal_to_torch(kind, without):
     assert not torch.equal(compiled[0], plain[0])  # the last bits say who computed it
 
 
+@pytest.mark.parametrize("kind", ["graphormer", "grpe, bias"])
+def test_a_bias_for_all_rows_has_a_gradient(kind, without):
+    case = Case(kind)
+    *others, bias = case.arguments
+    row = bias.detach()[:, :, :1].clone().requires_grad_()
+    case.arguments = *others, row
+    case.inputs = [row, case.x]
+    compiled = case.out_and_gradients()
+    without()
+    for one, other in zip(compiled, case.out_and_gradients(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_dropout_follows_the_seed(kind):
     case = Case(kind, dropout=0.5)
