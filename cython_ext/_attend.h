@@ -12,7 +12,6 @@
 #define multiply NAME(multiply)
 #define multiply_turned NAME(multiply_turned)
 #define turn NAME(turn)
-#define turn_eight NAME(turn_eight)
 #define to_heads_last NAME(to_heads_last)
 #define to_heads_first NAME(to_heads_first)
 #define room NAME(room)
@@ -85,25 +84,6 @@ static void multiply_turned(
 ) {
     const ptrdiff_t x_row = 1, y_row = columns, out_row = columns;
     PRODUCT
-}
-
-/* Transposes eight vectors. */
-INLINE void turn_eight(eight *x) {
-    eight y[8];
-    for (int i = 0; i < 8; i += 2) {
-        y[i] = MIX(whole_eight, x[i], x[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-        y[i + 1] = MIX(whole_eight, x[i], x[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-    }
-    for (int i = 0; i < 8; i += 4)
-        for (int k = 0; k < 2; k++) {
-            x[i + 2 * k] = MIX(whole_eight, y[i + k], y[i + k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-            x[i + 2 * k + 1] = MIX(whole_eight, y[i + k], y[i + k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-        }
-    for (int i = 0; i < 4; i++) {
-        y[i] = MIX(whole_eight, x[i], x[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        y[i + 4] = MIX(whole_eight, x[i], x[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-    }
-    for (int i = 0; i < 8; i++) x[i] = y[i];
 }
 
 /* to[c, r] = from[r, c]; rows and columns are rounded up to multiples of eight. */

@@ -35,10 +35,6 @@ typedef struct {
 #if defined(__GNUC__) /* and clang; others have no vector types */
 #define HAS_VECTORS 1
 
-/* A number for each head of an item. */
-typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
-typedef int32_t whole_eight __attribute__((vector_size(32)));
-
 #define KERNEL "_attend.h"
 #include "_processors.h"
 

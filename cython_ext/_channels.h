@@ -9,25 +9,27 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef struct { /* of a sparse vector, which is multiplied with a matrix */
-    float value;
-    int32_t row; /* of the matrix */
-} entry;
+typedef struct { /* sparse vectors, which are multiplied with a matrix */
+    float *value;
+    int32_t *row; /* of the matrix */
+} entries;
 
 typedef struct {
     ptrdiff_t nodes, heads, d; /* N, H, D / H */
     ptrdiff_t width, padded;   /* F, P */
-    ptrdiff_t base_stride;     /* from a receiver to the next: N * H, or 0 */
-    const float *base;         /* [N or 1, N, H] */
+    ptrdiff_t base_stride;     /* from a receiver to the next: N, or 0 */
+    ptrdiff_t base_head;       /* from a head to the next */
+    const float *base;         /* [H, N or 1, N] */
     const float *features;     /* [N, N, F] */
     const float *keep;         /* [N, N] or NULL */
     const float *v;            /* [N, P] */
     const float *att, *val;    /* [F, P]; val or NULL */
-    float *weights, *messages; /* of one receiver, [N, P] */
-    entry *pair;               /* features of one pair, [F] */
+    float *weights, *messages; /* of one receiver and a block of channels */
+    entries pairs;             /* features of its pairs, [N * F + 16] */
+    int64_t *first;            /* of each pair, [N + 1] */
     /* For the gradients of one receiver: */
-    float *sent;    /* those of its messages, [N, P] */
-    entry *senders; /* of each feature, [F, N] */
+    float *sent;    /* those of its messages */
+    entries senders; /* of each feature, [F, N] */
     int64_t *count; /* of senders, [F]; NULL in the forward pass */
 } channels;
 
@@ -40,6 +42,9 @@ typedef struct {
 } channel_gradient;
 
 #if defined(__GNUC__) /* and clang; others have no vector types */
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 #define KERNEL "_filter.h"
 #include "_processors.h"
 

@@ -6,17 +6,18 @@ Work is handed out in items: a slice of the receivers of each graph of a part of
 graphs. Which thread takes an item changes nothing in its results.
 """
 
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.string cimport memset
 
 import numpy as np
 
 
 cdef extern from "_channels.h" nogil:
-    ctypedef struct entry:
-        pass
+    ctypedef struct entries:
+        float *value
+        int32_t *row
     ctypedef struct channels:
-        Py_ssize_t nodes, heads, d, width, padded, base_stride
+        Py_ssize_t nodes, heads, d, width, padded, base_stride, base_head
         const float *base
         const float *features
         const float *keep
@@ -25,9 +26,10 @@ cdef extern from "_channels.h" nogil:
         const float *val
         float *weights
         float *messages
-        entry *pair
+        entries pairs
+        int64_t *first
         float *sent
-        entry *senders
+        entries senders
         int64_t *count
     ctypedef struct channel_gradient:
         const float *out
@@ -55,7 +57,8 @@ cdef struct Job:
     channel_gradient grad  # likewise; out is NULL: forward
     float *out  # [B, N, P]
     float *rooms
-    int64_t *entries
+    int32_t *rows
+    int64_t *counts
 
 
 def run(
@@ -88,12 +91,12 @@ def run(
     cdef Py_ssize_t N = features.shape[1], F = features.shape[3]
     cdef Py_ssize_t P = v.shape[2]
     job.B, job.receivers, job.parts, job.slices = (
-        features.shape[0], base.shape[1], parts, slices
+        features.shape[0], base.shape[2], parts, slices
     )
     job.first.nodes, job.first.width, job.first.padded = N, F, P
-    job.first.heads, job.first.d = base.shape[3], channels_of_head
-    if base.shape[1] > 1:
-        job.first.base_stride = N * base.shape[3]
+    job.first.heads, job.first.d = base.shape[1], channels_of_head
+    job.first.base_stride = N if base.shape[2] > 1 else 0
+    job.first.base_head = base.shape[2] * N
     job.first.base, job.first.features = &base[0, 0, 0, 0], &features[0, 0, 0, 0]
     job.first.v, job.first.att = <const float *> &v[0, 0, 0], <const float *> &att[0, 0]
     if val is not None:
@@ -110,10 +113,13 @@ def run(
         if val is not None:
             job.grad.val = <float *> &grad_val[0, 0, 0]
     num_threads = min(num_threads, parts * slices)
-    cdef float[::1] room = np.empty(num_threads * 3 * N * P + 16, np.float32)
-    cdef int64_t[::1] entries = np.empty(num_threads * (N + 2) * F, np.int64)
+    cdef float[::1] room = np.empty(
+        num_threads * (3 * (N + 8) * P + 2 * N * F + 16) + 16, np.float32
+    )
+    cdef int32_t[::1] rows = np.empty(num_threads * (2 * N * F + 16), np.int32)
+    cdef int64_t[::1] counts = np.empty(num_threads * (F + N + 1), np.int64)
     job.rooms = <float *> ((<uintptr_t> &room[0] + 63) & ~<uintptr_t> 63)
-    job.entries = &entries[0]
+    job.rows, job.counts = &rows[0], &counts[0]
     with nogil:
         if gomp_parallel and num_threads > 1:
             (<parallel> gomp_parallel)(work, &job, <unsigned> num_threads, 0)
@@ -129,11 +135,14 @@ cdef void work(void *data) noexcept nogil:
     cdef Py_ssize_t N = a.nodes, F = a.width, P = a.padded, H = a.heads
     cdef Py_ssize_t number = next_number(&job.next_room)
     cdef Py_ssize_t item, part, slice, b, first, end
-    cdef int64_t *entries = job.entries + number * (N + 2) * F
-    a.weights = job.rooms + number * 3 * N * P
-    a.messages, a.sent = a.weights + N * P, a.weights + 2 * N * P
-    a.pair, a.senders = <entry *> entries, <entry *> entries + F
-    a.count = entries + (N + 1) * F if job.grad.out else NULL
+    a.pairs.row = job.rows + number * (2 * N * F + 16)
+    a.senders.row = a.pairs.row + N * F + 16
+    a.weights = job.rooms + number * (3 * (N + 8) * P + 2 * N * F + 16)
+    a.messages, a.sent = a.weights + N * P, a.weights + 2 * N * P + 8 * P
+    a.pairs.value = a.weights + 3 * (N + 8) * P
+    a.senders.value = a.pairs.value + N * F + 16
+    a.first = job.counts + number * (F + N + 1)
+    a.count = a.first + N + 1 if job.grad.out else NULL
     while True:
         item = next_number(&job.next_item)
         if item >= job.parts * job.slices:

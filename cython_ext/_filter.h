@@ -1,134 +1,231 @@
-/* Attention with a score per channel, for one kind of processor (_processors.h). */
+/* Attention with a score per channel, for one kind of processor (_processors.h). A block of
+   neighbouring channels of one receiver stays in the cache. */
 
 #include "_lanes.h"
 
-#define add NAME(add)
-#define add_part NAME(add_part)
-#define add_product NAME(add_product)
-#define spread NAME(spread)
-#define add_sums NAME(add_sums)
+#define nonzero NAME(nonzero)
+#define scan NAME(scan)
+#define shares NAME(shares)
+#define share NAME(share)
 #define fill NAME(fill)
-#define exponentials NAME(exponentials)
+#define filter_block NAME(filter_block)
+#define filter_block_backward NAME(filter_block_backward)
+#define block_width NAME(block_width)
+#define add_heads NAME(add_heads)
 
-/* sum[c] += factor * x[c] */
-INLINE void add(lanes *sum, lanes factor, const lanes *x, ptrdiff_t d) {
-    for (ptrdiff_t c = 0; c < d; c++) sum[c] += factor * x[c];
-}
+#define WIDEST_BLOCK 4   /* vectors that stay in registers */
+#define CACHED_BLOCK 131072 /* bytes */
 
-#define WIDEST_ROW 8 /* vectors of 32 bytes in 16 registers, with some to spare */
-
-/* A part of `add_product` that stays in registers. */
-INLINE void add_part(
-    lanes *to, const lanes *from, const entry *x, ptrdiff_t count, const lanes *rows,
-    ptrdiff_t P, ptrdiff_t width
-) {
-    lanes sum[WIDEST_ROW];
-    for (ptrdiff_t p = 0; p < width; p++) sum[p] = from[p];
-    for (ptrdiff_t n = 0; n < count; n++)
-        add(sum, ALL(x[n].value), rows + x[n].row * P, width);
-    for (ptrdiff_t p = 0; p < width; p++) to[p] = sum[p];
-}
-
-/* to = from + x @ rows, with `count` entries x; all have P blocks. */
-static void add_product(
-    lanes *to, const lanes *from, const entry *x, ptrdiff_t count, const lanes *rows,
-    ptrdiff_t P
-) {
-    for (ptrdiff_t p = 0, width; p < P; p += width) {
-        width = P - p;
-        if (width > WIDEST_ROW) width = width < 2 * WIDEST_ROW ? width / 2 : WIDEST_ROW;
-        switch (width) {
-#define WIDTH(w)                                              \
-    case w:                                                   \
-        add_part(to + p, from + p, x, count, rows + p, P, w); \
-        break;
-            WIDTH(1) WIDTH(2) WIDTH(3) WIDTH(4) WIDTH(5) WIDTH(6) WIDTH(7) WIDTH(8)
-        }
+/* What is neither 0 nor -0 among the features of a pair; returns their number. */
+INLINE ptrdiff_t nonzero(const float *features, ptrdiff_t F, float *value, int32_t *row) {
+    ptrdiff_t count = 0, f = 0;
+#ifdef __AVX512F__
+    const __m512i places =
+        _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    for (; f < F; f += 16) {
+        const __mmask16 inside = F - f < 16 ? (1 << (F - f)) - 1 : -1;
+        const __m512i bits = _mm512_maskz_loadu_epi32(inside, features + f);
+        const __mmask16 found = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(INT32_MAX));
+        const __m512i rows = _mm512_add_epi32(places, _mm512_set1_epi32((int32_t)f));
+        _mm512_storeu_si512(value + count, _mm512_maskz_compress_epi32(found, bits));
+        _mm512_storeu_si512(row + count, _mm512_maskz_compress_epi32(found, rows));
+        count += __builtin_popcount(found);
     }
-}
-
-/* The score of a head in each of its channels; 0 in what pads the row. */
-INLINE void spread(const channels *a, const float *base, float *to) {
-    const float *end = to + a->padded;
-    for (ptrdiff_t h = 0; h < a->heads; h++) {
-        ptrdiff_t c = 0;
-        for (; c + LANES <= a->d; c += LANES, to += LANES) *(lanes *)to = ALL(base[h]);
-        for (; c < a->d; c++) *to++ = base[h];
+#endif
+    for (; f < F; f++) {
+        uint32_t bits;
+        memcpy(&bits, features + f, sizeof(bits));
+        value[count] = features[f];
+        row[count] = (int32_t)f;
+        count += bits << 1 != 0;
     }
-    while (to < end) *to++ = 0;
+    return count;
 }
 
-/* Adds the sum over the channels of each head. */
-INLINE void add_sums(const channels *a, const float *from, float *base) {
-    for (ptrdiff_t h = 0; h < a->heads; h++) {
-        lanes parts = {0};
-        float sum = 0;
-        ptrdiff_t c = 0;
-        for (; c + LANES <= a->d; c += LANES, from += LANES) parts += *(const lanes *)from;
-        for (; c < a->d; c++) sum += *from++;
-        base[h] += sum + sum_of(parts)[0];
-    }
-}
-
-/* Fills `weights` of receiver i with its logits, `messages` with v + E^val and, in the
-   backward pass, `senders`. */
-INLINE void fill(const channels *a, ptrdiff_t i) {
-    const ptrdiff_t N = a->nodes, F = a->width, P = a->padded / LANES;
+/* Fills `pairs` of receiver i and, in the backward pass, `senders`. */
+static void scan(const channels *a, ptrdiff_t i) {
+    const ptrdiff_t N = a->nodes, F = a->width;
+    a->first[0] = 0;
     if (a->count) memset(a->count, 0, F * sizeof(int64_t));
     for (ptrdiff_t j = 0; j < N; j++) {
-        const float *features = a->features + (i * N + j) * F;
-        lanes *logits = (lanes *)a->weights + j * P, *messages = (lanes *)a->messages + j * P;
-        const lanes *v = (const lanes *)a->v + j * P;
-        ptrdiff_t count = 0;
-        for (ptrdiff_t f = 0; f < F; f++) {
-            uint32_t bits;
-            memcpy(&bits, features + f, sizeof(bits));
-            a->pair[count] = (entry){features[f], (int32_t)f};
-            count += bits << 1 != 0; /* all but 0 and -0 */
-        }
+        float *value = a->pairs.value + a->first[j];
+        int32_t *row = a->pairs.row + a->first[j];
+        const ptrdiff_t count = nonzero(a->features + (i * N + j) * F, F, value, row);
+        a->first[j + 1] = a->first[j] + count;
         for (ptrdiff_t n = 0; a->count && n < count; n++) {
-            const ptrdiff_t f = a->pair[n].row;
-            a->senders[f * N + a->count[f]++] = (entry){a->pair[n].value, (int32_t)j};
+            const ptrdiff_t at = row[n] * N + a->count[row[n]]++;
+            a->senders.value[at] = value[n];
+            a->senders.row[at] = (int32_t)j;
         }
-        spread(a, a->base + i * a->base_stride + j * a->heads, (float *)logits);
-        add_product(logits, logits, a->pair, count, (const lanes *)a->att, P);
-        if (a->val)
-            add_product(messages, v, a->pair, count, (const lanes *)a->val, P);
-        else
-            memcpy(messages, v, P * sizeof(lanes));
     }
 }
 
-/* Logits of eight channels become exp(logit - largest); returns 1 / their sum. */
-INLINE lanes exponentials(lanes *x, ptrdiff_t N, ptrdiff_t P) {
-    lanes largest = ALL(-INFINITY), total = {0};
-    for (ptrdiff_t j = 0; j < N; j++) largest = larger(largest, x[j * P]);
-    for (ptrdiff_t j = 0; j < N; j++) {
-        x[j * P] = exp_of_negative(x[j * P] - largest);
-        total += x[j * P];
+/* Which heads have channels in each vector of a block: those of vector k are the shares
+   first[k] .. first[k + 1] - 1. */
+typedef struct {
+    ptrdiff_t first[WIDEST_BLOCK + 1], head[WIDEST_BLOCK * (LANES + 1)];
+    whole_lanes mask[WIDEST_BLOCK * (LANES + 1)];
+} shares;
+
+INLINE void share(const channels *a, ptrdiff_t channel, int w, shares *to) {
+    ptrdiff_t n = 0;
+    whole_lanes places;
+    for (int lane = 0; lane < LANES; lane++) places[lane] = lane;
+    for (int k = 0; k < w; k++, channel += LANES) {
+        to->first[k] = n;
+        for (ptrdiff_t h = channel / a->d; h < a->heads && h * a->d < channel + LANES; h++) {
+            to->head[n] = h * a->base_head;
+            to->mask[n++] = (places >= (int32_t)(h * a->d - channel)) &
+                            (places < (int32_t)((h + 1) * a->d - channel));
+        }
     }
-    return 1 / total;
+    to->first[w] = n;
 }
+
+/* Fills `weights` of a block of w vectors from p on with logits, `most` with the largest,
+   and `messages` with v + E^val. */
+INLINE void fill(
+    const channels *a, const float *base, ptrdiff_t p, int w, const shares *heads, lanes *most
+) {
+    const ptrdiff_t P = a->padded / LANES;
+    lanes *weights = (lanes *)a->weights, *messages = (lanes *)a->messages;
+    const lanes *v = (const lanes *)a->v + p;
+    const lanes *att = (const lanes *)a->att + p, *val = (const lanes *)a->val + p;
+    for (int k = 0; k < w; k++) most[k] = ALL(-INFINITY);
+    for (ptrdiff_t j = 0; j < a->nodes; j++, v += P, weights += w, messages += w) {
+        lanes logit[WIDEST_BLOCK], message[WIDEST_BLOCK];
+        for (int k = 0; k < w; k++) {
+            message[k] = v[k];
+            logit[k] = ALL(0);
+            for (ptrdiff_t n = heads->first[k]; n < heads->first[k + 1]; n++)
+                logit[k] += WHERE(heads->mask[n], ALL(base[heads->head[n] + j]));
+        }
+        for (ptrdiff_t n = a->first[j]; n < a->first[j + 1]; n++) {
+            const ptrdiff_t at = a->pairs.row[n] * P;
+            for (int k = 0; k < w; k++) logit[k] += a->pairs.value[n] * att[at + k];
+            for (int k = 0; k < w && a->val; k++) message[k] += a->pairs.value[n] * val[at + k];
+        }
+        for (int k = 0; k < w; k++) {
+            most[k] = larger(most[k], logit[k]);
+            weights[k] = logit[k];
+            messages[k] = message[k];
+        }
+    }
+}
+
+INLINE void filter_block(const channels *a, ptrdiff_t i, ptrdiff_t p, int w, lanes *out) {
+    const ptrdiff_t N = a->nodes;
+    const float *keep = a->keep ? a->keep + i * N : NULL;
+    const lanes *weights = (lanes *)a->weights, *messages = (lanes *)a->messages;
+    lanes most[WIDEST_BLOCK], sum[WIDEST_BLOCK] = {{0}}, total[WIDEST_BLOCK] = {{0}};
+    shares heads;
+    share(a, p * LANES, w, &heads);
+    fill(a, a->base + i * a->base_stride, p, w, &heads, most);
+    for (ptrdiff_t j = 0; j < N; j++, weights += w, messages += w)
+        for (int k = 0; k < w; k++) {
+            const lanes weight = exp_of_negative(weights[k] - most[k]);
+            total[k] += weight;
+            sum[k] += weight * messages[k] * (keep ? keep[j] : 1);
+        }
+    for (int k = 0; k < w; k++) out[k] = sum[k] / total[k];
+}
+
+/* Adds sums over the channels of each head, of `width` channels from `first` on. */
+INLINE void add_heads(
+    const channels *a, const float *changes, ptrdiff_t first, ptrdiff_t width, float *base
+) {
+    for (ptrdiff_t j = 0; j < a->nodes; j += 8, changes += 8 * width)
+        for (ptrdiff_t part = 0; part < width; part += 8) {
+            eight x[8];
+            for (int i = 0; i < 8; i++) x[i] = *(const eight *)(changes + i * width + part);
+            turn_eight(x);
+            for (ptrdiff_t c = 0; c < 8;) {
+                const ptrdiff_t h = (first + part + c) / a->d;
+                const ptrdiff_t end = (h + 1) * a->d - first - part;
+                float *to = base + h * a->base_head + j;
+                eight sum = x[c++];
+                if (h >= a->heads) break;
+                while (c < 8 && c < end) sum += x[c++];
+                for (ptrdiff_t i = 0; i < 8 && j + i < a->nodes; i++) to[i] += sum[i];
+            }
+        }
+}
+
+INLINE void filter_block_backward(
+    const channels *a, const channel_gradient *grad, ptrdiff_t i, ptrdiff_t p, int w
+) {
+    const ptrdiff_t N = a->nodes, P = a->padded / LANES;
+    const float *keep = a->keep ? a->keep + i * N : NULL;
+    float *base = grad->base + i * a->base_stride;
+    lanes *weights = (lanes *)a->weights, *messages = (lanes *)a->messages;
+    lanes *sent = (lanes *)a->sent, *v = (lanes *)grad->v + p;
+    lanes most[WIDEST_BLOCK], out[WIDEST_BLOCK];
+    lanes mean[WIDEST_BLOCK] = {{0}}, total[WIDEST_BLOCK] = {{0}};
+    shares heads;
+    share(a, p * LANES, w, &heads);
+    fill(a, a->base + i * a->base_stride, p, w, &heads, most);
+    for (int k = 0; k < w; k++) out[k] = ((const lanes *)grad->out)[i * P + p + k];
+    for (ptrdiff_t j = 0; j < N; j++) /* messages become gradients of weights */
+        for (int k = 0; k < w; k++) {
+            const lanes weight = exp_of_negative(weights[j * w + k] - most[k]);
+            messages[j * w + k] *= out[k] * (keep ? keep[j] : 1);
+            weights[j * w + k] = weight;
+            total[k] += weight;
+            mean[k] += weight * messages[j * w + k];
+        }
+    for (int k = 0; k < w; k++) {
+        total[k] = 1 / total[k];
+        mean[k] *= total[k];
+    }
+    for (ptrdiff_t j = 0; j < N; j++, v += P) /* and then of logits */
+        for (int k = 0; k < w; k++) {
+            const lanes weight = weights[j * w + k] * total[k];
+            const lanes change = weight * (messages[j * w + k] - mean[k]);
+            sent[j * w + k] = weight * out[k] * (keep ? keep[j] : 1);
+            v[k] += sent[j * w + k];
+            messages[j * w + k] = change;
+        }
+    add_heads(a, (const float *)messages, p * LANES, w * LANES, base);
+    for (ptrdiff_t f = 0; f < a->width; f++) {
+        lanes *to[2] = {(lanes *)grad->att + f * P + p, (lanes *)grad->val + f * P + p};
+        for (int map = 0; map < (a->val ? 2 : 1); map++) {
+            const lanes *from = map ? sent : messages;
+            lanes sum[WIDEST_BLOCK] = {{0}};
+            for (ptrdiff_t n = f * N; n < f * N + a->count[f]; n++)
+                for (int k = 0; k < w; k++)
+                    sum[k] += a->senders.value[n] * from[a->senders.row[n] * w + k];
+            for (int k = 0; k < w; k++) to[map][k] += sum[k];
+        }
+    }
+}
+
+/* Vectors of a block. */
+INLINE ptrdiff_t block_width(const channels *a) {
+    const ptrdiff_t P = a->padded / LANES;
+    ptrdiff_t w = CACHED_BLOCK / (ptrdiff_t)(3 * sizeof(lanes) * a->nodes), blocks;
+    w = w < 1 ? 1 : w > WIDEST_BLOCK ? WIDEST_BLOCK : w;
+    blocks = (P + w - 1) / w;
+    return (P + blocks - 1) / blocks;
+}
+
+#define FOR_BLOCKS(call)                                              \
+    for (ptrdiff_t p = 0, w = block_width(a); p < P; p += w) {        \
+        if (w > P - p) w = P - p;                                     \
+        if (w == 1) call(1); else if (w == 2) call(2);                \
+        else if (w == 3) call(3); else call(4);                       \
+    }
 
 /* Receivers first .. end - 1; out [N, P]. In a copy of its own no write can change what
    a function reads from `a`. */
 static void NAME(filter)(
-    const channels *given, ptrdiff_t first, ptrdiff_t end, float *target
+    const channels *given, ptrdiff_t first, ptrdiff_t end, float *out
 ) {
     const channels copy = *given, *a = &copy;
-    const ptrdiff_t N = a->nodes, P = a->padded / LANES;
-    lanes *out = (lanes *)target;
+    const ptrdiff_t P = a->padded / LANES;
     for (ptrdiff_t i = first; i < end; i++) {
-        const float *keep = a->keep ? a->keep + i * N : NULL;
-        fill(a, i);
-        for (ptrdiff_t p = 0; p < P; p++) {
-            lanes *weights = (lanes *)a->weights + p, *messages = (lanes *)a->messages + p;
-            lanes sum = {0};
-            const lanes inverse = exponentials(weights, N, P);
-            for (ptrdiff_t j = 0; j < N; j++)
-                sum += weights[j * P] * messages[j * P] * (keep ? keep[j] : 1);
-            out[i * P + p] = sum * inverse;
-        }
+        scan(a, i);
+#define FORWARD(w) filter_block(a, i, p, w, (lanes *)out + i * P + p)
+        FOR_BLOCKS(FORWARD)
     }
 }
 
@@ -136,42 +233,10 @@ static void NAME(filter_backward)(
     const channels *given, const channel_gradient *grad, ptrdiff_t first, ptrdiff_t end
 ) {
     const channels copy = *given, *a = &copy;
-    const ptrdiff_t N = a->nodes, P = a->padded / LANES;
+    const ptrdiff_t P = a->padded / LANES;
     for (ptrdiff_t i = first; i < end; i++) {
-        const float *keep = a->keep ? a->keep + i * N : NULL;
-        fill(a, i);
-        for (ptrdiff_t p = 0; p < P; p++) {
-            lanes *weights = (lanes *)a->weights + p, *messages = (lanes *)a->messages + p;
-            lanes *sent = (lanes *)a->sent + p, *v = (lanes *)grad->v + p;
-            lanes mean = {0};
-            const lanes inverse = exponentials(weights, N, P);
-            const lanes out = ((const lanes *)grad->out)[i * P + p];
-            for (ptrdiff_t j = 0; j < N; j++) { /* messages become gradients of weights */
-                const lanes change = out * (keep ? keep[j] : 1);
-                const lanes weight = weights[j * P] * inverse;
-                const lanes of_weight = messages[j * P] * change;
-                weights[j * P] = weight;
-                sent[j * P] = weight * change;
-                v[j * P] += weight * change;
-                messages[j * P] = of_weight;
-                mean += weight * of_weight;
-            }
-            for (ptrdiff_t j = 0; j < N; j++) /* and then of logits */
-                messages[j * P] = weights[j * P] * (messages[j * P] - mean);
-        }
-        for (ptrdiff_t j = 0; j < N; j++)
-            add_sums(
-                a, a->messages + j * a->padded,
-                grad->base + i * a->base_stride + j * a->heads
-            );
-        for (ptrdiff_t f = 0; f < a->width; f++) {
-            const entry *senders = a->senders + f * N;
-            lanes *att = (lanes *)grad->att + f * P;
-            add_product(att, att, senders, a->count[f], (lanes *)a->messages, P);
-            if (a->val) {
-                lanes *val = (lanes *)grad->val + f * P;
-                add_product(val, val, senders, a->count[f], (lanes *)a->sent, P);
-            }
-        }
+        scan(a, i);
+#define BACKWARD(w) filter_block_backward(a, grad, i, p, w)
+        FOR_BLOCKS(BACKWARD)
     }
 }

@@ -9,6 +9,7 @@
 #undef AT
 #undef TURNED
 #define exp_of_negative NAME(exp_of_negative)
+#define turn_eight NAME(turn_eight)
 
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t whole_lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
@@ -62,4 +63,23 @@ INLINE lanes exp_of_negative(lanes x) {
     power = power * rest + 5.0000001201e-1f;
     power = power * rest * rest + rest + 1.0f;
     return WHERE(~tiny, power * (lanes)((n + 127) << 23));
+}
+
+/* Transposes eight vectors. */
+INLINE void turn_eight(eight *x) {
+    eight y[8];
+    for (int i = 0; i < 8; i += 2) {
+        y[i] = MIX(whole_eight, x[i], x[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        y[i + 1] = MIX(whole_eight, x[i], x[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int k = 0; k < 2; k++) {
+            x[i + 2 * k] = MIX(whole_eight, y[i + k], y[i + k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            x[i + 2 * k + 1] = MIX(whole_eight, y[i + k], y[i + k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+    for (int i = 0; i < 4; i++) {
+        y[i] = MIX(whole_eight, x[i], x[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        y[i + 4] = MIX(whole_eight, x[i], x[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+    for (int i = 0; i < 8; i++) x[i] = y[i];
 }

@@ -19,6 +19,10 @@
 #define MIX(kind, a, b, ...) __builtin_shuffle(a, b, (kind){__VA_ARGS__})
 #endif
 
+/* Eight numbers on any processor. */
+typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t whole_eight __attribute__((vector_size(32)));
+
 /* The next number, for whichever thread asks. */
 static ptrdiff_t next_number(ptrdiff_t *counter) {
     return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);

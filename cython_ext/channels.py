@@ -25,14 +25,14 @@ def channel_attention(
     """Compute the attention of CGT, with E^att = features @ att and E^val = features @ val,
     for channel c of head h:
 
-        w_ijc = softmax_j(base_ijh + E^att_ijc)
+        w_ijc = softmax_j(base_hij + E^att_ijc)
         z_ic  = sum_j keep_ij w_ijc (v_jc + E^val_ijc)
 
     The kernel takes one receiver i after another, which stays in the processor's cache. A
     feature that is 0 costs nothing and adds nothing, even if the map has an infinity.
 
     Args:
-        base: float32 ``[B, N, N, H]``, or ``[B, 1, N, H]`` for all receivers.
+        base: float32 ``[B, H, N, N]``, or ``[B, H, 1, N]`` for all receivers.
         v: float32 ``[B, N, D]``; D is a multiple of H.
         features: float32 ``[B, N, N, F]``.
         att: float32 ``[F, D]``.
@@ -89,13 +89,13 @@ def _run(
     if not HAS_ATTENTION:
         raise NotImplementedError("compiled without vector types")
     batch, nodes, width = checked_array("v", v, FLOAT, (None,) * 3).shape
-    receivers, _, heads = np.shape(base)[1:]
+    heads, receivers, _ = np.shape(base)[1:]
     if receivers != 1:
         receivers = nodes
     number = np.shape(features)[-1]
     pairs = (batch, nodes, nodes)
     for name, array, shape in (
-        ("base", base, (batch, receivers, nodes, heads)),
+        ("base", base, (batch, heads, receivers, nodes)),
         ("features", features, (*pairs, number)),
         ("att", att, (number, width)),
         ("val", val, (number, width)),
@@ -137,21 +137,18 @@ def _run(
         )
     if out is not None:
         return np.ascontiguousarray(out[..., :width])
-    gradients = (
-        (grad_base, heads),
-        (grad_v, width),
-        (grad_att, width),
-        (grad_val, width),
+    of_base, *others = map(_summed, (grad_base, grad_v, grad_att, grad_val))
+    others = (
+        None if x is None else np.ascontiguousarray(x[..., :width]) for x in others
     )
-    return tuple(_summed(parts, last) for parts, last in gradients)
+    return of_base, *others
 
 
-def _summed(parts: np.ndarray | None, width: int) -> np.ndarray | None:
-    """Sum in a fixed order, whatever the threads, without the padding of the rows."""
+def _summed(parts: np.ndarray | None) -> np.ndarray | None:
+    """Sum in a fixed order, whatever the threads."""
     if parts is None:
         return None
-    total = parts[0] if len(parts) == 1 else parts.sum(0)
-    return np.ascontiguousarray(total[..., :width])
+    return parts[0] if len(parts) == 1 else parts.sum(0)
 
 
 def _padded(array: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ def arguments(B, N, H, D, F, receivers=None, val=True, keep=True, seed=0):
         return rng.normal(size=shape).astype(np.float32)
 
     return (
-        normal(B, receivers or N, N, H),
+        normal(B, H, receivers or N, N),
         normal(B, N, D),
         normal(B, N, N, F) * (rng.random((B, N, N, F)) < 1 / 3),
         normal(F, D),
@@ -68,13 +68,13 @@ def test_forbidden_pairs():
     features[..., 0] = 0
     features[0, :, 3:, 0] = features[0, 0, 1:, 0] = features[1, 2, :, 0] = 1
     # -30000 swallows the digits of what is added
-    base[1, 2] = features[1, 2, :, 1:] = 0
+    base[1, :, 2] = features[1, 2, :, 1:] = 0
     assert_equal_to_the_formula(arrays)
     # What is forbidden sends nothing: receiver 0 reads itself alone.
     out = channel_attention(base, v, features, att)
     np.testing.assert_allclose(out[0, 0], v[0, 0], rtol=1e-6)
     of_base, of_v, _, _ = channel_attention_gradient(v, base, v, features, att)
-    assert not of_base[0, :, 3:].any() and not of_base[0, 0].any()
+    assert not of_base[0, :, :, 3:].any() and not of_base[0, :, 0].any()
     assert not of_v[0, 3:].any() and of_v[0, :3].all()
 
 
@@ -141,10 +141,10 @@ def test_wrong_arguments():
             channel_attention_gradient(v, **right | others)
 
     wrong("v has dtype float64, .* float32", v=v.astype(float))
-    wrong(r"base .* \[2, 2, 3, 2\] .* \[2, 3, 3, 2\]", base=base[:, :2].copy())
-    wrong(r"base .* \[1, 3, 3, 2\]", base=base[:1])
-    wrong("width 6, .* 4 heads", base=base.repeat(2, 3))
-    wrong("width 6, .* 0 heads", base=base[..., :0].copy())
+    wrong(r"base .* \[2, 2, 2, 3\] .* \[2, 2, 3, 3\]", base=base[:, :, :2].copy())
+    wrong(r"base .* \[1, 2, 3, 3\]", base=base[:1])
+    wrong("width 6, .* 4 heads", base=base.repeat(2, 1))
+    wrong("width 6, .* 0 heads", base=base[:, :0].copy())
     wrong(r"features .* \[2, 3, 2, 4\]", features=features[:, :, 1:].copy())
     none = {"features": features[..., :0].copy(), "att": att[:0], "val": val[:0]}
     wrong("0 features", **none)

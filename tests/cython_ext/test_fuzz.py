@@ -290,8 +290,8 @@ def channel_arguments(draw):
     if draw(st.booleans()):  # receiver 0 forbids all senders, or all but itself
         att[0], pairs[..., 0] = -30000, 0
         pairs[0, 0, draw(st.integers(0, 1)) :] = np.eye(features, dtype=np.float32)[0]
-    base = normal(batch, draw(st.sampled_from([1, nodes])), nodes, heads)
-    base[0, 0] = 0  # -30000 swallows the digits of what is added
+    base = normal(batch, heads, draw(st.sampled_from([1, nodes])), nodes)
+    base[0, :, 0] = 0  # -30000 swallows the digits of what is added
     return {
         "base": base,
         "v": normal(batch, nodes, width),

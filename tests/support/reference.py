@@ -277,7 +277,7 @@ def channel_attention(grad, base, v, features, att, val=None, keep=None):
     def pair_vectors(table):
         return (wide * table).masked_fill(wide == 0, 0).sum(3)
 
-    scores = base.repeat_interleave(v.shape[2] // base.shape[3], 3)
+    scores = base.permute(0, 2, 3, 1).repeat_interleave(v.shape[2] // base.shape[1], 3)
     weights = torch.softmax(scores + pair_vectors(att), 2)
     if keep is not None:
         weights = weights * keep.unsqueeze(3)

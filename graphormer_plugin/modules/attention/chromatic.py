@@ -74,7 +74,9 @@ def filter_messages(
     if not learned and all(
         tensor is None or compiled_fits(tensor) for tensor in tensors
     ):
-        return compiled_channels(_filter_tensors, *tensors)
+        return compiled_channels(
+            _filter_tensors, base.permute(0, 3, 1, 2), *tensors[1:]
+        )
     with torch.autocast(v.device.type, enabled=False):
         if pairs.lean and not plain_only():
             return _filter_in_chunks(base, v, keep, pairs)
@@ -102,7 +104,8 @@ def _filter_tensors(
     val: Tensor | None,
     keep: Tensor | None,
 ) -> Tensor:
-    """`_filter` of tensors alone."""
+    """`_filter` of tensors alone, with base [B, H, N or 1, N]."""
+    base = base.permute(0, 2, 3, 1)
     return _filter(base, v, keep, PairVectors(features, att, val))
 
 

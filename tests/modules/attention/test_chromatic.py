@@ -46,10 +46,10 @@ def random_pairs(lean=False, att_dim=D, values=True, dtype=torch.float64):
 def formula(attention, x, pairs, keep=None):
     """Eq. 5-7 by the oracle of the kernels; a head's "mono" scores are its channels'."""
     *queries, keys, values = (x @ w.T for w in attention.qkv_proj.weight.split(D))
-    base, att = keys.unsqueeze(1), pairs.att  # "additive"
+    base, att = keys.mT.unsqueeze(2), pairs.att  # "additive"
     if queries:
         q, k = (part.unflatten(-1, (H, -1)) for part in (*queries, keys))
-        base = torch.einsum("bihd,bjhd->bijh", q, k) / math.sqrt(D // H)
+        base = torch.einsum("bihd,bjhd->bhij", q, k) / math.sqrt(D // H)
     if attention.kind == "mono":
         att = att.repeat_interleave(D // H, 1)
     arrays = (base, values, pairs.features, att, pairs.val, keep)
