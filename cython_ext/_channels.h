@@ -25,7 +25,7 @@ typedef struct {
     const float *v;            /* [N, P] */
     const float *att, *val;    /* [F, P]; val or NULL */
     float *weights, *messages; /* of one receiver and a block of channels */
-    entries pairs;             /* features of its pairs, [N * F + 16] */
+    entries pairs;             /* features of its pairs, [N * F] */
     int64_t *first;            /* of each pair, [N + 1] */
     /* For the gradients of one receiver: */
     float *sent;    /* those of its messages */
@@ -42,9 +42,6 @@ typedef struct {
 } channel_gradient;
 
 #if defined(__GNUC__) /* and clang; others have no vector types */
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
 #define KERNEL "_filter.h"
 #include "_processors.h"
 

@@ -19,19 +19,6 @@
 /* What is neither 0 nor -0 among the features of a pair; returns their number. */
 INLINE ptrdiff_t nonzero(const float *features, ptrdiff_t F, float *value, int32_t *row) {
     ptrdiff_t count = 0, f = 0;
-#ifdef __AVX512F__
-    const __m512i places =
-        _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-    for (; f < F; f += 16) {
-        const __mmask16 inside = F - f < 16 ? (1 << (F - f)) - 1 : -1;
-        const __m512i bits = _mm512_maskz_loadu_epi32(inside, features + f);
-        const __mmask16 found = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(INT32_MAX));
-        const __m512i rows = _mm512_add_epi32(places, _mm512_set1_epi32((int32_t)f));
-        _mm512_storeu_si512(value + count, _mm512_maskz_compress_epi32(found, bits));
-        _mm512_storeu_si512(row + count, _mm512_maskz_compress_epi32(found, rows));
-        count += __builtin_popcount(found);
-    }
-#endif
     for (; f < F; f++) {
         uint32_t bits;
         memcpy(&bits, features + f, sizeof(bits));
