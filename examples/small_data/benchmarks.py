@@ -1,7 +1,8 @@
-"""MoleculeACE and Biogen ADME on their published splits, beside other models.
+"""MoleculeACE, Biogen ADME and TDC's ADMET group on their splits, beside other models.
 
     python examples/small_data/benchmarks.py runs/benchmarks --moleculeace SETS \\
         --biogen biogen_polaris.csv.gz --models graphormer-train
+    python examples/small_data/benchmarks.py runs/tdc --tdc DATA    # see tdc.py
     python examples/small_data/benchmarks.py --write   # tables into the page
 
 SETS is the folder of the CSV files in the wheel of MoleculeACE 3.0.0. The folder gets
@@ -28,6 +29,7 @@ import pandas as pd
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "pretraining")]
 
+import tdc  # noqa: E402
 from blocks import teacher  # noqa: E402
 from tsv import append, read  # noqa: E402
 
@@ -97,10 +99,8 @@ def run(command: Sequence[object], log: Path) -> None:
         raise ValueError(f"{command[0]} ended with code {code}; see {log}")
 
 
-def graphormer_train(
-    table: pd.DataFrame, folder: Path, args: argparse.Namespace
-) -> dict[str, np.ndarray]:
-    """The command with its defaults, and the model that it compares with its own."""
+def train(table: pd.DataFrame, folder: Path, options: Sequence[str] = ()) -> None:
+    """The command with its defaults, and further options."""
     table.to_csv(folder / "table.csv", index=False)
     command = [Path(sys.executable).with_name("graphormer-train")]
     command += [
@@ -109,8 +109,16 @@ def graphormer_train(
         "y",
         "--out",
         folder / "model",
+        *options,
     ]
     run(command, folder / "log")
+
+
+def graphormer_train(
+    table: pd.DataFrame, folder: Path, args: argparse.Namespace
+) -> dict[str, np.ndarray]:
+    """The command with its defaults, and the model that it compares with its own."""
+    train(table, folder)
     found = pd.read_csv(folder / "model/predictions_test.csv")
     columns = {
         "graphormer-train": "y_predicted",
@@ -175,6 +183,12 @@ MODELS = {
 }
 
 
+def commit() -> str:
+    """The commit of this file."""
+    words = ["git", "-C", HERE, "describe", "--always", "--dirty", "--abbrev=10"]
+    return subprocess.run(words, capture_output=True, text=True).stdout.strip()
+
+
 def measure(name: str, table: pd.DataFrame, model: str, args: argparse.Namespace):
     """Add the lines of a set to results.tsv, unless they are there."""
     folder, results = args.folder / name / model, args.folder / "results.tsv"
@@ -183,8 +197,6 @@ def measure(name: str, table: pd.DataFrame, model: str, args: argparse.Namespace
         return
     folder.mkdir(parents=True, exist_ok=True)
     predicted = MODELS[model](table, folder, args)
-    words = ["git", "-C", HERE, "describe", "--always", "--dirty", "--abbrev=10"]
-    commit = subprocess.run(words, capture_output=True, text=True).stdout.strip()
     test = table[table.split == "test"]
     cliff = test.cliff.to_numpy() == 1
     lines = []
@@ -194,7 +206,7 @@ def measure(name: str, table: pd.DataFrame, model: str, args: argparse.Namespace
         figures = np.sqrt(squares.mean()), cliffs, np.corrcoef(values, test.y)[0, 1]
         sizes = len(table) - len(test), len(test)
         texts = [f"{value:.6f}" for value in figures]
-        lines.append([name, title, *texts, *sizes, commit])
+        lines.append([name, title, *texts, *sizes, commit()])
     append(results, COLUMNS, lines)
     print(*lines, sep="\n", flush=True)
 
@@ -228,11 +240,13 @@ def biogen(results: pd.DataFrame) -> str:
 
 
 def write(page: Path, results: pd.DataFrame) -> None:
-    """Put both tables into a page, between the lines with their names."""
+    """Put the tables into a page, between the lines with their names."""
     known = results["set"].str.startswith("CHEMBL")
+    header, *rows = tdc.page_rows(pd.DataFrame())
     tables = {
         "moleculeace": moleculeace(results[known]),
         "biogen": biogen(results[~known]),
+        "tdc": markdown(header, rows),
     }
     text = page.read_text(encoding="utf-8")
     for name, table in tables.items():
@@ -248,7 +262,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("folder", type=Path, nargs="?", help="of trainings and results.tsv")
     add("--moleculeace", type=Path, help="folder of the CSV files of MoleculeACE")
     add("--biogen", type=Path, help="table with endpoint, split, smiles, y")
-    add("--sets", nargs="+", help="names of sets; default: all")
+    add("--tdc", type=Path, help="folder with admet_group, as PyTDC writes it")
+    add("--sets", nargs="+", default=[], help="names of sets; default: all")
     add("--models", nargs="+", default=["graphormer-train"], choices=MODELS)
     add("--chemprop", default="chemprop", help="command of chemprop")
     add("--minimol", default="python", help="Python of an environment with MiniMol")
@@ -257,9 +272,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if args.write:
         write(HERE / "README.md", pd.read_csv(HERE / "benchmarks.tsv", sep="\t"))
         return
-    if not (args.folder and args.moleculeace and args.biogen):
-        parser.error("give a folder, --moleculeace and --biogen, or --write")
     os.environ["OMP_NUM_THREADS"] = "1"
+    if args.folder and args.tdc:
+        args.folder.mkdir(parents=True, exist_ok=True)
+        tdc.measure(args.tdc, args.folder / "tdc.tsv", args.sets, commit(), train)
+        return
+    if not (args.folder and args.moleculeace and args.biogen):
+        parser.error("give a folder, --moleculeace and --biogen, or --tdc, or --write")
     sets = read_sets(args.moleculeace, args.biogen)
     for name in args.sets or sets:
         for model in args.models:

@@ -10,6 +10,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2] / "examples/small_data"))
 
 import benchmarks
+import tdc
 
 from support.training import server_environment
 
@@ -62,3 +63,35 @@ def test_the_page_has_the_tables_of_the_figures(tmp_path):
     page.write_text((folder / "README.md").read_text())
     benchmarks.write(page, pd.read_csv(folder / "benchmarks.tsv", sep="\t"))
     assert page.read_text() == (folder / "README.md").read_text()
+
+
+def test_the_sets_of_tdc(tmp_path, rng):
+    """Large scaffolds are train first; each fit has the test rows, and its figures are those of
+    the predictions."""
+    smiles = [
+        f"{'C' * k}{ring}"
+        for ring in ("c1ccccc1", "C1CC1", "N1CCCC1", "C1CO1")
+        for k in range(1, 9)
+    ]
+    split = np.array(tdc.scaffold_split(smiles, 1))
+    assert (split == "train").sum() == 24 and len({*split[:8]}) == 1
+    assert any(tdc.scaffold_split(smiles, seed) != split.tolist() for seed in tdc.SEEDS)
+    folder = tmp_path / "admet_group/vdss_lombardo"
+    folder.mkdir(parents=True)
+    table = pd.DataFrame({"Drug_ID": 1, "Drug": smiles, "Y": rng.normal(size=32)})
+    table.to_csv(folder / "train_val.csv", index=False)
+
+    def train(fit, place, options):
+        (place / "model").mkdir(exist_ok=True)
+        test = fit[fit.split == "test"] if "split" in fit else fit
+        found = test.assign(replicate=1, y_predicted=test.y + 1, y_std=1.0)
+        found.to_csv(place / "model/predictions_test.csv", index=False)
+
+    for count in (1, 7):
+        tdc.measure(tmp_path, tmp_path / "tdc.tsv", ["vdss_lombardo"], "abc", train)
+        found = pd.read_csv(tmp_path / "tdc.tsv", sep="\t")
+        assert len(found) == count and (found.coverage90 == 1).all()
+        assert (found.value == 1).all() and (found.low <= found.value).all()
+        table[:9].to_csv(folder / "test.csv", index=False)
+    assert found.model.tolist()[1:3] == [tdc.WHOLE, f"{tdc.PROTOCOL} 1"]
+    assert tdc.page_rows(found)[-1][-1] == "1.000"
