@@ -32,7 +32,7 @@ from graphormer_plugin.data.store.featurise import RowReader
 from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators.domain import domain_file
 from graphormer_plugin.estimators.gp import HEAD_FILE
-from graphormer_plugin.estimators.prediction import Prediction
+from graphormer_plugin.estimators.prediction import Estimate
 from graphormer_plugin.inference.loading import load, usable_device
 from graphormer_plugin.inference.model_folder import MODELS_FILE, read_folder
 from graphormer_plugin.inference.molecules import Molecules, read_rows
@@ -171,8 +171,7 @@ class MoleculeEstimator:
         name that a target has already ends in ``_predicted``."""
         predicted, rows, reasons = self._estimate(X)
         of = self.predictor_
-        shown = {"logs": of.logs, "interval": of.interval}
-        columns = prediction_columns(of.targets, *predicted, **shown)
+        columns = prediction_columns(of.targets, *predicted, interval=of.interval)
         names = free_names([*(column.name for column in columns), REASON], [])
         table = pandas.DataFrame({n: output.cells for n, output in zip(names, columns)})
         numbers = [n for n, output in zip(names, columns) if output.is_number]
@@ -282,14 +281,14 @@ class MoleculeEstimator:
         chunk = molecules.chunk
         return molecules, rows[[] if chunk is None else chunk.row], reasons
 
-    def _estimate(self, X: Any) -> tuple[Prediction, NDArray[np.int64], dict[int, str]]:
+    def _estimate(self, X: Any) -> tuple[Estimate, NDArray[np.int64], dict[int, str]]:
         """Predictions, the numbers of their rows of X, and reasons of the other rows."""
         check_is_fitted(self)
         smiles = _smiles(X)
         rows = np.arange(len(smiles))
         reader = self.predictor_.reader()
         molecules, rows, reasons = self._read(smiles, rows, reader)
-        return self.predictor_.estimate(molecules), rows, reasons
+        return self.predictor_.together(molecules), rows, reasons
 
     def _spread_out(self, rows: NDArray, values: NDArray, count: int) -> NDArray:
         """Values of the learned columns [rows, T] among all rows and columns; NaN in the
@@ -299,8 +298,17 @@ class MoleculeEstimator:
         return result[:, 0] if self.one_column_ else result
 
 
+@dataclass(repr=False, eq=False)
 class MoleculeRegressor(MoleculeEstimator, RegressorMixin, BaseEstimator):
-    """Predicts numbers; see `MoleculeEstimator` for the parameters."""
+    """Predicts numbers; see `MoleculeEstimator` for the other parameters.
+
+    Args:
+        log_targets: columns that are learned as decadic logarithms; ``["auto"]``: the labels
+            choose the scale of each; ``["none"]``: all are learned as they are.
+    """
+
+    _: KW_ONLY
+    log_targets: Sequence[str] = ("auto",)
 
     _kinds = (Kind.REGRESSION,)
     _score = staticmethod(r2_score)
@@ -327,7 +335,7 @@ class MoleculeRegressor(MoleculeEstimator, RegressorMixin, BaseEstimator):
         Raises:
             ValueError: a single trained model has no spread.
         """
-        (values, std, _), rows, _ = self._estimate(X)
+        (values, std, *_), rows, _ = self._estimate(X)
         values = self._spread_out(rows, values, len(X))
         if not return_std:
             return values
@@ -388,7 +396,7 @@ class MoleculeClassifier(MoleculeEstimator, ClassifierMixin, BaseEstimator):
 
     def _probabilities(self, X: Any) -> list[NDArray]:
         """Probabilities of each column."""
-        (values, _, _), rows, _ = self._estimate(X)
+        (values, *_), rows, _ = self._estimate(X)
         result = [np.full((len(X), len(classes)), np.nan) for classes in self._classes]
         outputs = self.predictor_.targets.outputs
         for target, of_target in zip(self.learned_, outputs, strict=True):

@@ -87,6 +87,7 @@ predict MODEL in.csv out.csv --typo | --help lists
 predict --max-atoms=0 | --max-atoms: 0, expected a whole number, 1 or more
 predict --batch-size=0 | --batch-size: 0, expected a whole number
 predict --batch-size=x | --batch-size: x, expected a whole number, 1 or more
+predict --cut-off=-1 | --cut-off: -1, expected a number
 predict --layers=x | --layers: x, expected a whole number
 predict --workers=x | --workers: x, expected a whole number
 predict MODEL in.csv out.txt | out.txt: expected a name
@@ -288,7 +289,7 @@ train t.csv | all molecules have one scaffold, so give --split random
 train t.csv --folds 3 | 1 group cannot make 3 folds; give --split random without --groups
 train t.csv --test-file in.csv --split scaffold | labels to t.csv, or give --split random
 train t.csv --groups none | --groups none: expected one of the columns
-train t.csv --log-targets x | --log-targets x: no such target, expected auto
+train t.csv --log-targets x | --log-targets x: no such target that is a
 train t.csv --split random --interval conformal | 3 labels in valid, --coverage 0.9 takes 9
 train few.smi | no labels; save them as CSV
 train list.txt | list.txt: SMILES and names, no labels; save them
@@ -406,7 +407,7 @@ smiles,y;C,low;CC,mid;CO,high;C,low;CC,mid;CO,high; | | --target-kind multiclass
 smiles,y;C,0;CC,1;CO,999; | --target-kind multiclass | class 999, but only 3 different
 smiles,y;C,no;CC,yes; | --class-weights 1,2,3 | --class-weights 1,2,3: expected 2 numbers
 smiles,y;C,0;CC,-1;CO,9; | --log-targets y | --log-targets y: 2 labels of 0 or less
-smiles,y;C,0;CC,1;CO,2; | --log-targets auto --target-kind multiclass | targets that are num
+smiles,y;C,0;CC,1;CO,2; | --log-targets y --target-kind multiclass | target that is a num
 smiles,y,log10 y;C,1,2;CC,2,3; | --target-columns y,* --log-targets y | called 'log10 y'
 smiles,y,log10 y;C,1,2;CC,2,3; | --extra-columns 'log10 y' --log-targets y | called 'log10 y'
 smiles,y,split;C,1,train;CC,1,train;CO,2,valid;CN,3,test; | --model head | y has too few

@@ -83,6 +83,20 @@ def test_trees(tmp_path):
     assert MoleculeRegressor("auto").fit(SMILES, Y).score(SMILES, Y) > 0.5
 
 
+@pytest.mark.parametrize("asked, is_log", [(("auto",), 1), (["y"], 1), (["none"], 0)])
+def test_skewed_labels(asked, is_log, tmp_path):
+    """They are learned as logarithms unless the parameter says otherwise, and a saved model
+    predicts in their unit."""
+    model = MoleculeRegressor("trees", log_targets=asked).fit(SMILES, 10 ** (Y / 3))
+    assert [*map(bool, model.predictor_.scales)] == [is_log]
+    assert ("y_low90" in model.predict_table(NEW)) == is_log
+    model.save(tmp_path / "model")
+    again = MoleculeRegressor.load(tmp_path / "model").predict(NEW)
+    assert np.array_equal(again, model.predict(NEW))
+    with pytest.raises(ValueError, match="--log-targets z: no such target"):
+        MoleculeRegressor("trees", log_targets=["z"]).fit(SMILES, Y)
+
+
 def test_saved_folder(fitted, tmp_path):
     folder = tmp_path / "model"
     fitted.save(folder)

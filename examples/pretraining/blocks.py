@@ -5,7 +5,8 @@ components of the Morgan counts, each block with its share of the loss.
 
 reads the table of prepare.py and the files of teacher.py beside it, and writes
 blocks.parquet (smiles, split, a column per target) and blocks.txt (the columns, for
---target-columns). `--shares labels=0.5 ...` takes only these blocks, `--output NAME`
+--target-columns). With labels it also writes start.seen.npy, hashes of the training molecules that
+belong beside the start. `--shares labels=0.5 ...` takes only these blocks, `--output NAME`
 writes NAME.parquet and NAME.txt.
 
 Our choices:
@@ -39,6 +40,8 @@ from sklearn.decomposition import TruncatedSVD
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.graphs.descriptors import morgan_counts
+from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
+from graphormer_plugin.data.graphs.start_molecules import ENDING, write_seen
 
 SHARES = {"descriptors": 1.0, "teacher": 1.0, "labels": 0.5, "substructures": 1.0}
 SCALE = 300  # sum of all squared targets of a block with share 1, per molecule
@@ -161,6 +164,10 @@ def make(
     }
     for block, share in shares.items():
         names, values = blocks[block]()
+        if block == "labels":
+            labelled = np.isfinite(values).any(1)[train]
+            mols = map(mol_of_any_smiles, table.smiles[train])
+            write_seen(folder / f"start{ENDING}", list(mols), labelled)
         for name, column in zip(names, scaled(values, train, share).T, strict=True):
             columns[name] = pa.array(column.astype(np.float32), from_pandas=True)
         print(f"{block}: {len(names)} targets")

@@ -47,6 +47,7 @@ from rdkit.Chem import Descriptors
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.graphs.smiles import choose_fragment, mol_of_smiles
+from graphormer_plugin.data.graphs.start_molecules import first_block
 from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
 from graphormer_plugin.estimators.kernels import mid_ranks
 
@@ -77,12 +78,6 @@ def molecules(path: Path) -> Iterator[str]:
 def constitution(mol: Chem.Mol) -> str:
     """`first_block` of the largest fragment."""
     return first_block(choose_fragment(mol))
-
-
-def first_block(mol: Chem.Mol) -> str:
-    """First block of the InChIKey, or the canonical SMILES without stereo and isotopes
-    if InChI refuses the molecule."""
-    return Chem.MolToInchiKey(mol)[:14] or Chem.MolToSmiles(mol, isomericSmiles=False)
 
 
 def constitutions(paths: Sequence[Path]) -> set[str]:

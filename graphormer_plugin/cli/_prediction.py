@@ -45,6 +45,8 @@ def run_options(arguments: argparse.Namespace) -> run.RunOptions:
         dtype=arguments.dtype,
         user_data_dir=arguments.user_data_dir,
         length_unit=arguments.length_unit,
+        mean=arguments.mean,
+        cut_off=arguments.cut_off,
     )
 
 

@@ -65,6 +65,19 @@ def build_parser() -> argparse.ArgumentParser:
         help="unit of positions in the input (default: angstrom, and a line where this is "
         "doubtful)",
     )
+    add(
+        "--mean",
+        action="store_true",
+        help="predict the mean of a target that is learned as a logarithm or a logit, not its "
+        "median",
+    )
+    add(
+        "--cut-off",
+        type=number(float, 0),
+        metavar="P",
+        help="probability above which class 1 of two is predicted (default: that with the "
+        "highest MCC on the validation molecules of a folder, else 0.5)",
+    )
     _add_vectors(result)
     _add_speed(result)
     add(

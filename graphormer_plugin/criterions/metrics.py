@@ -23,7 +23,16 @@ TIE = 1e-5
 # Metrics of a report, by the kind of target; the first chooses epochs and models.
 METRICS = {
     Kind.REGRESSION: ("rmse", "mae", "r2", "spearman"),
-    Kind.BINARY: ("roc_auc", "ap", "accuracy"),
+    Kind.BINARY: (
+        "roc_auc",
+        "ap",
+        "accuracy",
+        "balanced_accuracy",
+        "mcc",
+        "f1",
+        "bedroc",
+        "enrichment",
+    ),
     Kind.MULTICLASS: ("accuracy", "balanced_accuracy", "log_loss"),
 }
 # Of ranks, see `LinkLogLoss`.
@@ -35,6 +44,7 @@ LINK_METRICS = tuple(
 # A larger value is better; every other metric is an error or a loss.
 RISING = frozenset(
     ("r2", "spearman", "roc_auc", "ap", "accuracy", "balanced_accuracy", "macro_f1")
+    + ("mcc", "f1", "bedroc", "enrichment")
     + ("weighted_accuracy", "weighted_accuracy_batch", "ewt", "force_cosine")
     + LINK_METRICS
 )

@@ -13,11 +13,10 @@ import numpy as np
 
 from graphormer_plugin.data.columns import Level, is_missing, learned_level, offsets_of
 from graphormer_plugin.data.errors import listed
+from graphormer_plugin.data.scales import Scale
 
 _FLOAT32 = np.finfo(np.float32)
 LARGEST, SMALLEST = float(_FLOAT32.max), float(_FLOAT32.tiny)  # with all its digits
-
-LOG = "log10 "  # begins the name of a target that is the decadic logarithm of a value
 
 
 def beyond_float32(values: Any) -> Any:
@@ -69,6 +68,7 @@ class Target:
         mean: mean of the present labels of the training split (regression).
         deviation: their population standard deviation, 1 for a constant column; 0 where
             models are trained on the labels as they are.
+        cut_off: probability above which class 1 of two is predicted.
     """
 
     name: str
@@ -78,6 +78,7 @@ class Target:
     classes: Sequence[str] = ()
     mean: float = 0.0
     deviation: float = 0.0
+    cut_off: float = 0.5
 
     @property
     def num_outputs(self) -> int:
@@ -85,14 +86,13 @@ class Target:
         return 1 if self.kind.has_one_output else self.num_classes
 
     @property
-    def is_log(self) -> bool:
-        """Whether the labels are decadic logarithms, see `LOG`."""
-        return self.name.startswith(LOG)
-
-    @property
     def label_unit(self) -> str:
         """Unit of the labels: ``log10(unit)`` of a logarithm, unless the unit says that."""
-        if self.is_log and self.unit and not self.unit.startswith("log"):
+        if (
+            Scale.of(self.name) is Scale.LOG
+            and self.unit
+            and not self.unit.startswith("log")
+        ):
             return f"log10({self.unit})"
         return self.unit
 
@@ -139,7 +139,7 @@ class Target:
     def likeliest(self, values: np.ndarray) -> np.ndarray:
         """Class of the highest probability [...], by the predictions [..., num_outputs]."""
         if self.kind.has_one_output:
-            return (values[..., 0] > 0.5).astype(int)
+            return (values[..., 0] > self.cut_off).astype(int)
         return values.argmax(-1)
 
     def shown(self, values: np.ndarray) -> np.ndarray:
@@ -383,6 +383,14 @@ class TargetSchema:
     def select(self, indices: Sequence[int]) -> "TargetSchema":
         """Some of these targets."""
         return dataclasses.replace(self, targets=[self.targets[i] for i in indices])
+
+    def in_unit(self, scales: Sequence[Scale]) -> "TargetSchema":
+        """What was measured, where models learn these targets on ``scales``."""
+        pairs = [*zip(self.targets, scales, strict=True)]
+        return self.changed(
+            name=(target.name.removeprefix(scale) for target, scale in pairs),
+            deviation=(0.0 if scale else target.deviation for target, scale in pairs),
+        )
 
     def raw(self) -> "TargetSchema":
         """These targets as they are: `standardise` and `restore` change nothing."""

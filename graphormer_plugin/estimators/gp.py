@@ -24,16 +24,13 @@ from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.array_file import reading, write_arrays
 from graphormer_plugin.estimators.domain import Domain, nearest_of
 from graphormer_plugin.estimators.kernels import Floats, Reference, weighted_sum
-from graphormer_plugin.estimators.prediction import Prediction, expit
+from graphormer_plugin.estimators.prediction import NODES, SHARES, Prediction, expit
 from graphormer_plugin.estimators.trees import TREES, TreesEstimator
 
 HEAD_FILE = "head.npz"
 SCORES = "scores"
 VERSION = 1
 QUERY_ROWS = 512  # molecules whose kernels are in memory at a time
-# Gauss-Hermite quadrature over a standard normal variable.
-_NODES, _SHARES = np.polynomial.hermite_e.hermegauss(16)
-_SHARES /= _SHARES.sum()
 # Attributes of `GPEstimator`.
 _ARRAYS = (
     "weights",
@@ -193,9 +190,9 @@ class GPEstimator:
         )
         logits = slope * mean + intercept
         spread = np.sqrt(slope**2 * variance + logit_std**2)
-        samples = expit(logits[..., None] + spread[..., None] * _NODES)
-        centred = samples - (samples @ _SHARES)[..., None]
-        return expit(logits), np.sqrt(centred**2 @ _SHARES)
+        samples = expit(logits[..., None] + spread[..., None] * NODES)
+        centred = samples - (samples @ SHARES)[..., None]
+        return expit(logits), np.sqrt(centred**2 @ SHARES)
 
     def _measured(
         self, outputs: NDArray[np.int64], mean: Floats, variance: Floats

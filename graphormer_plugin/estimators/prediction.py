@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from graphormer_plugin.data.errors import listed
+from graphormer_plugin.data.scales import Scale
 from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators.kernels import Floats
 
@@ -32,62 +33,84 @@ class Prediction(NamedTuple):
     in_domain: Floats | None = None
 
 
-QUANTILE = 1.6448536269514722  # 90 % of a normal distribution lie within +- this
+class Estimate(NamedTuple):
+    """A `Prediction` in the targets' unit.
 
-
-def antilog(values: Floats) -> Floats:
-    """Values of decadic logarithms; inf beyond float64."""
-    with np.errstate(over="ignore"):
-        return 10**values
-
-
-def from_log(prediction: Prediction, columns: Sequence[int]) -> Prediction:
-    """Convert the ``columns`` from log10 to the target's unit.
-
-    A value becomes the median of the log-normal distribution. The spread becomes half the
-    width of its 90 % interval, divided by 1.645, so that ``value ± 1.645 * spread`` is as
-    wide as that interval.
+    Attributes:
+        low, high: [q, C] ends of an `Interval`; None without.
     """
-    values = prediction.values.copy()
-    std = prediction.std
-    values[:, columns] = antilog(values[:, columns])
-    if std is not None:
-        std = std.copy()
-        with np.errstate(over="ignore"):
-            width = np.sinh(QUANTILE * np.log(10) * std[:, columns]) / QUANTILE
-            std[:, columns] = values[:, columns] * width
-    return prediction._replace(values=values, std=std)
+
+    values: Floats
+    std: Floats | None = None
+    in_domain: Floats | None = None
+    low: Floats | None = None
+    high: Floats | None = None
+
+
+QUANTILE = 1.6448536269514722  # 90 % of a normal distribution lie within +- this
+# Gauss-Hermite quadrature over a standard normal variable.
+NODES, SHARES = np.polynomial.hermite_e.hermegauss(16)
+SHARES /= SHARES.sum()
 
 
 class Interval(NamedTuple):
-    """Intervals of conformal prediction: prediction +- factor * standard deviation, or
-    +- factor of a model without spread.
+    """Intervals of what models learn: prediction +- factor * standard deviation, or +- factor
+    of a model without spread.
 
     Attributes:
         coverage: share of the labels within.
-        factor: factor of each target [T].
+        factor: factor of each output [C]; 0 without an interval.
     """
 
     coverage: float
     factor: Floats
 
+    @classmethod
+    def of_scales(cls, targets: TargetSchema, scales: Sequence[Scale]) -> "Interval":
+        """The 90 % interval of a normal distribution, of targets on a scale: their spread
+        is not the same on both sides."""
+        return cls(
+            0.9, QUANTILE * np.array([*map(bool, scales)])[targets.target_of_output]
+        )
 
-def ends_of_interval(
-    values: Floats,
-    std: Floats | None,
-    factor: float = QUANTILE,
-    is_log: bool = False,
-) -> tuple[Floats, Floats]:
-    """Ends of the interval of ``factor`` standard deviations [q], by default the 90 %
-    interval of a normal distribution; with ``is_log`` of a target of `from_log`, symmetric in
-    the logarithm. Without ``std`` it is 1."""
-    if not is_log:
-        half = factor * (1.0 if std is None else std)
-        return values - half, values + half
-    ratio = np.array(10**factor)
-    if std is not None:
-        ratio = np.exp(factor / QUANTILE * np.arcsinh(QUANTILE * std / values))
-    return values / ratio, values * ratio
+
+def in_unit(
+    learned: Prediction,
+    targets: TargetSchema,
+    scales: Sequence[Scale],
+    interval: Interval | None = None,
+    mean: bool = False,
+) -> Estimate:
+    """Convert a prediction of ``targets`` on ``scales`` to their unit, and add the ends of an
+    interval.
+
+    What is learned is normal around the prediction. A value becomes the median of the
+    label, or with ``mean`` its mean, and the spread its standard deviation.
+    """
+    values = learned.values.copy()
+    std = None if learned.std is None else learned.std.copy()
+    low = high = None
+    if interval is not None:
+        half = interval.factor * (1.0 if std is None else std)
+        low = values - half
+        high = values + half
+    for scale, output in zip(scales, targets.first_outputs):
+        if not scale:
+            continue
+        value = learned.values[:, output]
+        values[:, output] = scale.inverse(value)
+        for ends in (low, high):
+            if ends is not None:
+                ends[:, output] = scale.inverse(ends[:, output])
+        if std is None:
+            continue
+        samples = scale.inverse(value[:, None] + std[:, output, None] * NODES)
+        average = samples @ SHARES
+        with np.errstate(invalid="ignore"):  # beyond float64
+            std[:, output] = np.sqrt((samples - average[:, None]) ** 2 @ SHARES)
+        if mean:
+            values[:, output] = average
+    return Estimate(values, std, learned.in_domain, low, high)
 
 
 class SpreadScale(NamedTuple):
@@ -95,7 +118,7 @@ class SpreadScale(NamedTuple):
 
     Attributes:
         factor: [C].
-        floor: [C], in the targets' unit.
+        floor: [C], in the unit of what models learn.
     """
 
     factor: Floats

@@ -8,6 +8,7 @@ import torch
 from graphormer_plugin.data.errors import listed, named_damage
 from graphormer_plugin.data.files import PathName, home_path
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
+from graphormer_plugin.data.scales import Scale
 from graphormer_plugin.data.sources.user_code import import_user_data
 from graphormer_plugin.data.tables.options import MAX_ATOMS
 from graphormer_plugin.estimators.array_file import weights_digest
@@ -71,8 +72,14 @@ def ensemble(members: list[Member], models: ModelFolder) -> Predictor:
     with named_damage(f"{models.source} has other targets than {listed(names)}"):
         scale = models.scale(targets)
         interval = models.intervals(targets)
-        logs = sorted(names.index(name) for name in models.log_targets)
-    return Predictor(members, scale, logs, interval)
+        scales = [Scale.IDENTITY] * len(names)
+        for name in models.log_targets:
+            scales[names.index(name)] = Scale.of(name)
+    predictor = Predictor(members, scale, scales, interval, seen=models.seen)
+    targets = predictor.targets
+    cuts = (models.cut_off.get(name, 0.5) for name in targets.names)
+    predictor.targets = targets.changed(cut_off=cuts)
+    return predictor
 
 
 def check_agreement(first: Member, other: Member) -> None:

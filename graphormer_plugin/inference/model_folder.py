@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.files import PathName, file_sha256, read_text, write_text
+from graphormer_plugin.data.graphs.start_molecules import seen_beside
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.gp import HEAD_FILE
 from graphormer_plugin.estimators.prediction import Interval, SpreadScale
@@ -18,6 +19,7 @@ from graphormer_plugin.inference.checkpoint import (
 )
 
 MODELS_FILE = "models.json"
+START = "start.pt"  # in a folder, `seen_beside` it alone
 # Files of graphormer-train: its table, and the split beside the models of a run.
 MOLECULES_FILE, SMILES_COLUMN, SPLIT_FILE = "molecules.csv", "smiles", "split.json"
 
@@ -30,21 +32,25 @@ class ModelFolder:
         spread_scale: factor of the spread by the name of the target, by default 1, see
             `SpreadScale`.
         spread_floor: its floor, by default 0.
-        log_targets: targets of the models that are decadic logarithms, see `from_log`.
+        log_targets: targets of the models that are on a `Scale`, which their names begin with.
+        cut_off: see `Target`, by the name of the target; by default 0.5.
         coverage: share of labels in conformal intervals, see `Interval`; 0 without.
         interval: factors of these intervals by the name of the target.
         missing_labels: words of ``--missing-labels`` in training.
         source: file of that content, for messages.
+        seen: `seen_beside` the start.
     """
 
     checkpoints: list[Path]
     spread_scale: dict[str, float] = field(default_factory=dict)
     spread_floor: dict[str, float] = field(default_factory=dict)
     log_targets: list[str] = field(default_factory=list)
+    cut_off: dict[str, float] = field(default_factory=dict)
     coverage: float = 0.0
     interval: dict[str, float] = field(default_factory=dict)
     missing_labels: list[str] = field(default_factory=list)
     source: str = MODELS_FILE
+    seen: Path | None = None
 
     def __post_init__(self) -> None:
         factors = np.array([*self.spread_scale.values(), *self.interval.values()])
@@ -74,7 +80,7 @@ class ModelFolder:
         """Conformal intervals of the targets; None where there are none."""
         if not self.interval:
             return None
-        factors = [self.interval[name] for name in targets.names]
+        factors = [self.interval[n] for n in targets.names]  # all are numbers
         return Interval(self.coverage, np.array(factors))
 
 
@@ -94,6 +100,7 @@ def read_folder(folder: PathName) -> ModelFolder:
                 raise ValueError(f"{name!r}, expected a name inside the folder")
         digests = {Path(folder, name): digest for name, digest in heads.items()}
         checkpoints = [Path(folder, name) for name in names]
+        content["seen"] = seen_beside(Path(folder, START))
         models = ModelFolder(checkpoints, source=str(path), **content)
     for head, digest in digests.items():
         if not head.exists():
@@ -111,7 +118,7 @@ def models_named(names: Sequence[PathName]) -> ModelFolder:
     models of a folder."""
     paths = [Path(checkpoint_path(name)) for name in names]
     if not any(path.is_dir() for path in paths):
-        return ModelFolder(paths)
+        return ModelFolder(paths, seen=seen_beside(paths[0]))
     if len(paths) > 1:
         raise ValueError("a folder is an ensemble; name no other model beside it")
     return read_folder(paths[0])

@@ -8,12 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphormer_plugin.data.targets import Kind, Target, TargetSchema
-from graphormer_plugin.estimators.prediction import (
-    IN_DOMAIN,
-    QUANTILE,
-    Interval,
-    ends_of_interval,
-)
+from graphormer_plugin.estimators.prediction import IN_DOMAIN, Interval
 
 
 class OutputColumn(NamedTuple):
@@ -52,9 +47,10 @@ def prediction_columns(
     values: NDArray,
     std: NDArray | None = None,
     in_domain: NDArray | None = None,
+    low: NDArray | None = None,
+    high: NDArray | None = None,
     labels: NDArray | None = None,
     layout: Layout = PREDICTED,
-    logs: Sequence[int] = (),
     interval: Interval | None = None,
 ) -> list[OutputColumn]:
     """Columns of predictions.
@@ -68,9 +64,9 @@ def prediction_columns(
             multiclass target.
         in_domain: likeness to the training molecules [n], or [n, T] in a column for each
             target, see `Domain`.
+        low, high: ends of the interval [n, C].
         labels: measured values [n, T], NaN where missing; -1 for a class of a node.
-        logs: targets of `from_log`, whose 90 % interval is in two more columns.
-        interval: intervals of all targets, in two more columns each.
+        interval: tells which targets have two more columns with these ends.
     """
     by_kind = {
         Kind.REGRESSION: _number_columns,
@@ -81,15 +77,12 @@ def prediction_columns(
     for index, (target, outputs) in enumerate(zip(targets.targets, targets.outputs)):
         name, own = target.name, values[:, outputs]
         spread = None if std is None else std[:, outputs]
-        is_log = index in logs
-        columns = by_kind[target.kind](target, own, spread, layout, is_log)
-        pair = None  # factor and coverage
-        if interval is not None:
-            pair = interval.factor[outputs.start], interval.coverage
-        elif is_log and spread is not None:
-            pair = QUANTILE, 0.9
-        if pair is not None:
-            columns |= _interval_columns(target, own, spread, is_log, *pair)
+        columns = by_kind[target.kind](target, own, spread, layout)
+        if interval is not None and interval.factor[outputs.start]:
+            for end, ends in (("low", low), ("high", high)):
+                title = f"{name}_{end}{100 * interval.coverage:g}"
+                cells = number_cells(ends[:, outputs.start], target.deviation)
+                columns[end] = [OutputColumn(title, cells)]
         if labels is not None:
             cells = label_cells(labels[:, index], target)
             columns["label"] = [OutputColumn(f"{name}_target", cells)]
@@ -110,20 +103,19 @@ def prediction_columns(
 
 
 def _number_columns(
-    target: Target, values: NDArray, std: NDArray | None, layout: Layout, is_log: bool
+    target: Target, values: NDArray, std: NDArray | None, layout: Layout
 ) -> ByKind:
     """The value, and its standard deviation."""
-    # The digits of a logarithm's antilog follow from its relative error.
-    cells = number_cells(values[:, 0], 0.0 if is_log else target.deviation)
+    cells = number_cells(values[:, 0], target.deviation)
     columns = {"value": [OutputColumn(target.name + layout.value, cells)]}
     return columns | _std_column(target, None if std is None else std[:, 0])
 
 
 def _binary_columns(
-    target: Target, values: NDArray, std: NDArray | None, layout: Layout, _: bool
+    target: Target, values: NDArray, std: NDArray | None, layout: Layout
 ) -> ByKind:
     """The probability of class 1, and the more probable class, if it has a name."""
-    columns = _number_columns(target, values, std, layout, False)
+    columns = _number_columns(target, values, std, layout)
     if target.classes:
         words = [target.classes[number] for number in target.likeliest(values)]
         columns["class"] = [OutputColumn(f"{target.name}_class", words, False)]
@@ -131,7 +123,7 @@ def _binary_columns(
 
 
 def _multiclass_columns(
-    target: Target, values: NDArray, std: NDArray | None, layout: Layout, _: bool
+    target: Target, values: NDArray, std: NDArray | None, layout: Layout
 ) -> ByKind:
     """The most probable class, and the probability of each class."""
     best = target.likeliest(values)
@@ -155,28 +147,6 @@ def _std_column(target: Target, std: NDArray | None) -> ByKind:
     if std is None:
         return {}
     return {"std": [OutputColumn(f"{target.name}_std", number_cells(std))]}
-
-
-def _interval_columns(
-    target: Target,
-    values: NDArray,
-    std: NDArray | None,
-    is_log: bool,
-    factor: float,
-    coverage: float,
-) -> ByKind:
-    """Lower and upper end of the interval: conformal, or of 90 % for logarithms."""
-    spread = None if std is None else std[:, 0]
-    ends = ends_of_interval(values[:, 0], spread, factor, is_log)
-    digits = 0.0 if is_log else target.deviation
-    return {
-        kind: [
-            OutputColumn(
-                f"{target.name}_{kind}{100 * coverage:g}", number_cells(end, digits)
-            )
-        ]
-        for kind, end in zip(("low", "high"), ends, strict=True)
-    }
 
 
 def format_value(

@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,17 @@ from graphormer_plugin.data.graphs.chunk import GraphChunk
 from graphormer_plugin.data.graphs.graph_columns import columns_of_chunk
 from graphormer_plugin.data.graphs.pyg_graphs import edge_kind_of
 from graphormer_plugin.data.graphs.seen import unseen_categories, unseen_line
+from graphormer_plugin.data.scales import Scale
 from graphormer_plugin.data.store.featurise import RowReader
-from graphormer_plugin.data.targets import LOG
 from graphormer_plugin.estimators.domain import Domain, is_fitted
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.prediction import (
+    Estimate,
     Interval,
     Prediction,
     SpreadScale,
     combined,
-    from_log,
+    in_unit,
     names_and_unit,
 )
 from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
@@ -54,8 +56,10 @@ class Predictor:
     Args:
         members: at least one, with the same targets, extra columns and featuriser.
         scale: calibration of the spread of several members; None: as it is.
-        logs: numbers of the targets of which the members predict the logarithm.
-        interval: conformal intervals of the targets, for `prediction_columns`.
+        scales: scale of each target that the members predict; empty: they predict labels.
+        interval: conformal intervals of the targets; None: see `Interval.of_scales`.
+        seen: `seen_beside` the start.
+        mean: whether a value is the mean of a label on a scale, instead of its median.
 
     Attributes:
         targets: targets that it predicts, in their original units.
@@ -66,8 +70,10 @@ class Predictor:
 
     members: Sequence[Member]
     scale: SpreadScale | None = None
-    logs: Sequence[int] = ()
+    scales: Sequence[Scale] = ()
     interval: Interval | None = None
+    mean: bool = False
+    seen: Path | None = None
 
     def __post_init__(self) -> None:
         first = self.members[0]
@@ -76,10 +82,12 @@ class Predictor:
             raise ValueError(
                 f"several models of {level}s have no mean; name one of them"
             )
-        names = list(first.targets.names)
-        for index in self.logs:
-            names[index] = names[index].removeprefix(LOG)
-        self.targets = first.targets.changed(name=names)
+        if any(self.scales):
+            self.targets = first.targets.in_unit(self.scales)
+            if self.has_spread and self.interval is None:
+                self.interval = Interval.of_scales(self.targets, self.scales)
+        else:
+            self.targets = first.targets
         self.featuriser = first.featuriser
         self.extra_columns = first.extra_columns
         self.max_atoms = min(member.max_atoms for member in self.members)
@@ -225,7 +233,7 @@ class Predictor:
         """
         molecules = self.read(inputs, extra=extra)
         if self.targets.level is Level.GRAPH:
-            return self._together(molecules, batch_size, extra, False).values
+            return self.together(molecules, batch_size, extra, False).values
         parts = self.predicted_parts(molecules, batch_size, extra)
         return [part[:, -self.targets.num_outputs :] for part in parts]
 
@@ -271,7 +279,7 @@ class Predictor:
         self, inputs: Inputs, batch_size: int = 128
     ) -> tuple[Prediction, list[np.ndarray]]:
         """`energies_and_forces`, the energies with the spread of several models."""
-        if self.logs:
+        if any(self.scales):
             raise ValueError("forces of a logarithm are not those of its value")
         molecules = self.read(inputs)
         each = [one.energies_and_forces(molecules, batch_size) for one in self.members]
@@ -280,7 +288,6 @@ class Predictor:
         prediction = combined([Prediction(values[:, None]) for values in energies])
         return prediction, molecules.to_source_order(means, [0])
 
-    @torch.no_grad()
     def estimate(
         self,
         inputs: Inputs,
@@ -296,7 +303,7 @@ class Predictor:
                 f"predictions of {level}s have neither spread nor domain; take predict"
             )
         molecules = self.read(inputs, smiles, extra)
-        return self._together(molecules, batch_size, extra, True)
+        return Prediction(*self.together(molecules, batch_size, extra)[:3])
 
     def is_fitted(self, molecules: Molecules) -> np.ndarray:
         """Whether a model was fitted to each molecule, bool [q]; False where that is not
@@ -305,10 +312,16 @@ class Predictor:
             self.domains, MoleculeDescription.of(molecules.descriptor_mols)
         )
 
-    def _together(
-        self, molecules: Molecules, batch_size: int, extra: Extra, domain: bool
-    ) -> Prediction:
-        """Prediction of all members; ``domain``: with the likeness to the training."""
+    @torch.no_grad()
+    def together(
+        self,
+        molecules: Molecules,
+        batch_size: int = 128,
+        extra: Extra = None,
+        domain: bool = True,
+    ) -> Estimate:
+        """`estimate`, with the ends of `interval`; without ``domain`` the likeness to the
+        training molecules is not computed."""
         numbers = extra_values(self.extra_columns, extra, len(molecules))
         vectors: HeadVectors = {}
         each = [
@@ -318,8 +331,7 @@ class Predictor:
         result = each[0] if len(each) == 1 else combined(each)
         if result.std is not None and self.scale is not None:
             result = result._replace(std=self.scale(result.std))
-        outputs = [self.targets.first_outputs[target] for target in self.logs]
-        return from_log(result, outputs) if outputs else result
+        return in_unit(result, self.targets, self.scales, self.interval, self.mean)
 
     @torch.no_grad()
     def embed(
@@ -398,7 +410,8 @@ class Predictor:
                 "a head on frozen vectors has no gradient x input; explain a model of "
                 "graphormer-train --model finetune"
             )
-        scale = self.targets.std[output] if self.targets.std else 1.0
+        std = (self.member.targets if any(self.scales) else self.targets).std
+        scale = std[output] if std else 1.0
         molecules = self.read(inputs)
         numbers = None
         if extra is not None:

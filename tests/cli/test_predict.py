@@ -198,7 +198,7 @@ def test_parts_are_of_one_command(inputs):
         assert key(f"{command} {more}") == first
     options = ["--embeddings e.npy", "--embeddings e.npy --layers 1", "--dtype bf16"]
     options += ["--embeddings e.npy --grpe-fingerprint", "--head none", "--max-atoms 9"]
-    options.append("--smiles-column S")
+    options += ["--smiles-column S", "--mean", "--cut-off 0.3"]
     keys = [first, *(key(f"{command} {more}") for more in options)]
     keys += [key(f"{models} in.csv out.csv") for models in (other, f"{one} {one}")]
     keys += [key(command, rows) for rows in ((3, 6, 512), (0, 5, 512), (0, 6, 64))]

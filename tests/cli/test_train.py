@@ -23,6 +23,8 @@ from graphormer_plugin.cli.train import build_parser, main, parsed_settings
 from graphormer_plugin.data import files
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, PREFIX
+from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
+from graphormer_plugin.data.graphs.start_molecules import ENDING, write_seen
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.gp import read_estimator
 from graphormer_plugin.inference.checkpoint import read_checkpoint
@@ -373,7 +375,7 @@ def test_words_weights_and_salts(quick, checkpoint, command, capsys, model, opti
 @pytest.fixture(scope="module")
 def of_sixty(quick, checkpoint, tmp_path_factory):
     """A finished experiment of a head, as a person may ask for one, and its output: a target
-    to learn as a logarithm, whose amines are wrong and have no weight; a target that depends
+    that is learned as a logarithm, whose amines are wrong and have no weight; a target that depends
     on pH and has all labels but one; and a target that train knows one value of."""
     root = tmp_path_factory.mktemp("sixty")
     parts = [*["train"] * 24, *["valid", "test"] * 3]
@@ -386,8 +388,11 @@ def of_sixty(quick, checkpoint, tmp_path_factory):
         lines += [f"{'C' * k}N,1e9,0,{rest}"]
     header = "smiles,dose,trust,other,flat,pH,Split"
     (root / "t.csv").write_text("\n".join([header, *lines]) + "\n")
-    words = ["t.csv", "--out", "model", *QUICK[:-2], "--start", checkpoint("grpe_tiny")]
-    words += ["--target-columns", "dose,other,flat", "--log-targets", "dose"]
+    start = shutil.copy(checkpoint("grpe_tiny"), root / "start.pt")
+    seen = [mol_of_any_smiles("C" * k + "O") for k in (28, 30)]
+    write_seen(root / f"start{ENDING}", seen, [True, False])
+    words = ["t.csv", "--out", "model", *QUICK[:-2], "--start", str(start)]
+    words += ["--target-columns", "dose,other,flat"]
     words += ["--weight-column", "trust", "--extra-columns", "pH"]
     streams = io.StringIO(), io.StringIO()
     with contextlib.chdir(root), contextlib.redirect_stdout(streams[0]):
@@ -409,11 +414,34 @@ HEAD = "replicate1/head1"
 
 def test_lines_of_a_run(sixty):
     _, out, err = sixty
-    assert "t.csv: 60 molecules, SMILES in column smiles, targets log10 dose" in out
+    assert "t.csv: 60 molecules, SMILES in column smiles, targets dose, other" in out
     assert "split column:Split: 48 train, 6 valid, 6 test\n" in out
+    line = "ose is learned as log10 dose, on which each training label is 2.38 times"
+    assert line in out and line in Path("model/report.html").read_text()
     assert "warning: flat is left out: too few different labels in train" in err
     settings = json.loads(Path("model/settings.json").read_text())
     assert settings["split"] == "column:Split"
+
+
+def test_what_the_start_has_seen(sixty):
+    """In the lines, the files, and predictions with the folder."""
+    _, out, _ = sixty
+    assert "2 of 6 test molecules were training molecules of the start, 1 with" in out
+    assert "flatter; without them nrmse " in out
+    words = [line["start_has_seen"] for line in rows("model/predictions_test.csv")]
+    assert sorted(words) == ["label"] + 4 * ["no"] + ["structure"]
+    Path("seen.csv").write_text(f"smiles,pH,other\n{'C' * 30}O,9,1\nCCN,9,2\nCN,2,3\n")
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
+        assert predict.main(["model", "seen.csv", "of_seen.csv", "--quiet"]) == 0
+    assert [line["start_has_seen"] for line in rows("of_seen.csv")][:2] == [
+        "structure",
+        "no",
+    ]
+    assert (
+        "1 of 3 rows were training molecules of the start, 0 with" in shown.getvalue()
+    )
+    assert "other, new  2 " in shown.getvalue()
 
 
 def test_rows_without_weight_teach_nothing(sixty):
@@ -448,13 +476,18 @@ def test_the_folder_predicts_in_the_unit(sixty):
     """With an interval; the model itself predicts the logarithm."""
     folder = json.loads(Path("model/models.json").read_text())
     assert folder["log_targets"] == ["log10 dose"]
+    assert "dose" in rows("model/molecules.csv")[0]  # as under --log-targets none
     given = {"pH": [9.0]}
     logs = hub.load(f"model/{HEAD}/checkpoint_best.pt").estimate(["CCCCN"], extra=given)
     values, *_ = hub.load("model").estimate(["CCCCN"], extra=given)
     assert values[0] == pytest.approx([10 ** logs.values[0, 0], logs.values[0, 1]])
     Path("new.csv").write_text("smiles,pH\nCCCCN,9\n")
     assert predict.main(["model", "new.csv", "out.csv", "--quiet"]) == 0
-    (line,) = rows("out.csv")
+    assert predict.main(["model", "new.csv", "mean.csv", "--quiet", "--mean"]) == 0
+    (line,), (means,) = rows("out.csv"), rows("mean.csv")
+    assert (
+        float(means["dose"]) > float(line["dose"]) and means["other"] == line["other"]
+    )
     names = "dose dose_std other other_std dose_low90 dose_high90".split()
     assert [*line][2:8] == names
     ends = 10 ** (logs.values[0, 0] + 1.644854 * logs.std[0, 0] * np.array([-1, 1]))

@@ -13,6 +13,8 @@ from rdkit import Chem
 from rdkit.Chem import Descriptors
 from scipy.stats import norm, rankdata
 
+from graphormer_plugin.data.graphs.start_molecules import has_seen
+
 sys.path.append(str(Path(__file__).parents[2] / "examples/pretraining"))
 
 import blocks
@@ -116,6 +118,9 @@ def test_shares_of_the_loss(tmp_path, sources):
     labels.write_text("\n".join(["source,endpoint,smiles,value", *lines]))
     assert blocks.main([str(folder), "--labels", str(labels)]) == 0
     table = pd.read_parquet(folder / "blocks.parquet")
+    mols = [Chem.MolFromSmiles(text) for text in table.smiles]
+    seen = has_seen(folder / "start.seen.npy", mols)
+    assert np.array_equal(seen == "label", table.split == "train")
     names = (folder / "blocks.txt").read_text().strip().split(",")
     assert [*table.columns] == ["smiles", "split", *names]
     assert table.smiles.tolist() == smiles

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from graphormer_plugin.data.scales import Scale
 from graphormer_plugin.data.targets import Kind, Target, TargetSchema
 from graphormer_plugin.estimators.prediction import Prediction, combined, values_of
 from graphormer_plugin.inference.prediction_columns import (
@@ -37,7 +38,7 @@ def test_digits_of_other_numbers():
     value, std, domain = prediction_columns(targets, third, third, third[:, 0])
     assert [c.cells[0] for c in (std, domain)] == ["0.3333333"] * 2
     assert value.cells == ["0.3333333333"]
-    logs, *_ = prediction_columns(targets, third * 1e9, logs=[0])
+    logs, *_ = prediction_columns(targets.in_unit([Scale.LOG]), third * 1e9)
     assert logs.cells == ["3.333333e+08"]
 
 

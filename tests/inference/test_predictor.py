@@ -21,11 +21,12 @@ from graphormer_plugin.data.graphs.smiles import (
     feature_dims,
 )
 from graphormer_plugin.data.graphs.sources import Atoms
+from graphormer_plugin.data.scales import Scale
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.domain import Domain
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
-from graphormer_plugin.estimators.prediction import Prediction, SpreadScale, from_log
+from graphormer_plugin.estimators.prediction import Prediction, SpreadScale, in_unit
 from graphormer_plugin.inference import graphs
 from graphormer_plugin.models import build_model
 from graphormer_plugin.tasks._dataset import GraphDataset
@@ -92,14 +93,15 @@ def test_several_members():
     members = [one.member for one in single]
     members[1].max_atoms = 9
     scale = SpreadScale(np.array([2.0]), np.array([0.0]))
-    several = hub.Predictor(members, scale, logs=[0])
+    several = hub.Predictor(members, scale, [Scale.LOG])
     assert several.targets.names == ["gap"] and several.max_atoms == 9
     logs = [one.predict(SMILES) for one in single]
     combined = Prediction(np.mean(logs, 0), 2 * np.std(logs, 0, ddof=1))
-    expected = from_log(combined, [0])
-    found = several.estimate(SMILES)
+    expected = in_unit(combined, several.targets, [Scale.LOG], several.interval)
+    found = several.together(several.read(SMILES))
     np.testing.assert_allclose(found.values, expected.values)
-    np.testing.assert_allclose(found.std, expected.std)
+    for ours, theirs in ((found.std, expected.std), (found.low, expected.low)):
+        np.testing.assert_allclose(ours, theirs)
     np.testing.assert_allclose(several.predict(SMILES), expected.values)
     vectors = np.concatenate([one.embed(SMILES) for one in single], 1)
     np.testing.assert_array_equal(several.embed(SMILES), vectors)

@@ -152,15 +152,16 @@ class TableOptions:
             raw = getattr(self, field.name)
             marks = field.metadata
             value = raw
-            if field.default == () and isinstance(value, str):
+            are_names = isinstance(field.default, tuple)
+            if are_names and isinstance(value, str):
                 value = names_of(value)
             if field.default in ("", ()):
                 value = value or field.default
-            if field.default == ():
-                value = tuple(value)
+            if are_names:
+                value = tuple(value or ())
             object.__setattr__(self, field.name, value)
             expected = ""
-            words = value if field.default == () else [value]
+            words = value if are_names else [value]
             text = "".join(map(str, words))
             if marks and not is_unicode(text):
                 expected = "text in UTF-8"
@@ -373,9 +374,10 @@ def add_flag(parser: Any, field: dataclasses.Field, name: str = "") -> None:
         }
         kind["required"] = field.metadata.get("required", False)
         kind["choices"] = field.metadata.get("words")
-        kind["default"] = "" if field.default == () else field.default
-        if field.default == () and not kind["metavar"]:
-            kind["metavar"] = "A,B,..."
+        kind["default"] = field.default
+        if isinstance(field.default, tuple):
+            kind["default"] = list_of_names(field.default)
+            kind["metavar"] = kind["metavar"] or "A,B,..."
     flag = flag_of(name or field.name)
     parser.add_argument(flag, dest=field.name, help=field.metadata["help"], **kind)
 

@@ -3,7 +3,7 @@
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +16,8 @@ from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
 from graphormer_plugin.data.files import atomic_write, read_arrays
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, MORGAN_BITS
+from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
+from graphormer_plugin.data.graphs.start_molecules import has_seen, seen_beside
 from graphormer_plugin.estimators import MAX_ROWS
 from graphormer_plugin.estimators.domain import domain_file
 from graphormer_plugin.estimators.gp import HEAD_FILE
@@ -106,6 +108,15 @@ class Experiment:
     tuned_training: Training | None = None
     selected_model: str = ""
     parsed: Molecules | None = None
+
+    @property
+    def in_unit(self) -> "Experiment":
+        """The experiment with its labels as metrics and people read them."""
+        return replace(
+            self,
+            table=self.table.in_unit,
+            splits=[split.in_unit for split in self.splits],
+        )
 
     @property
     def folder(self) -> Path:
@@ -255,6 +266,12 @@ class Experiment:
         return self.parsed or read(
             self.table.sources, self.settings.featuriser, keep_parsed=False
         )
+
+    @cached_property
+    def start_has_seen(self) -> np.ndarray | None:
+        """`has_seen` of the start for each molecule; None where that is not known."""
+        path = self.start and seen_beside(self.start.path)
+        return path and has_seen(path, [*map(mol_of_any_smiles, self.table.smiles)])
 
     @cached_property
     def facts(self) -> MoleculeDescription:

@@ -42,6 +42,7 @@ from graphormer_plugin.workbench.experiment.settings import (
 from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from graphormer_plugin.workbench.experiment.split_tables import write_molecules
 from graphormer_plugin.workbench.experiment.starts import find_start, start_state
+from graphormer_plugin.workbench.experiment.targets import check_log_targets, on_scales
 from graphormer_plugin.workbench.experiment.training import (
     COMMANDS_FILE,
     fairseq_arguments,
@@ -84,7 +85,8 @@ def fit_run(experiment: Experiment, number: int) -> Run:
     beside other models."""
     table = experiment.table
     rows = table.without_copies(experiment.splits[number].fitted)
-    mean = mean_labels(table.targets.output_labels(table.labels[rows]))
+    measured = table.in_unit.labels[rows]
+    mean = mean_labels(table.targets.output_labels(measured))
     run = fit_models(experiment, number, experiment.model)
     comparison = None
     if experiment.model != TREES:
@@ -143,6 +145,8 @@ def fit_folder(
     """Fit the models of labelled molecules and a split, and write the folder of the settings,
     which predicts."""
     start = find_start(settings)
+    check_log_targets(molecules, settings)
+    molecules = on_scales(molecules, SplitLabels(molecules, split), settings)
     experiment = Experiment(
         settings, molecules, [SplitLabels(molecules, split)], start, parsed=parsed
     )

@@ -16,6 +16,7 @@ from graphormer_plugin.data.errors import DatasetError, counted, listed
 from graphormer_plugin.data.graphs.conformers import doubt_of_unit, likely_units
 from graphormer_plugin.data.graphs.smiles import lines_about_bare
 from graphormer_plugin.data.graphs.sources import Source
+from graphormer_plugin.data.scales import Scale
 from graphormer_plugin.data.sources.csv_file import Labels, read_labels
 from graphormer_plugin.data.sources.registry import DatasetSource
 from graphormer_plugin.data.splits import FOLD, SPLITS, Split, splits_of_graphs
@@ -31,10 +32,9 @@ from graphormer_plugin.data.tables.options import (
 )
 from graphormer_plugin.data.tables.roles import with_split
 from graphormer_plugin.data.tables.table import Table
-from graphormer_plugin.data.targets import LOG, TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.inference.model_folder import SMILES_COLUMN
 from graphormer_plugin.workbench.experiment.settings import Settings
-from graphormer_plugin.workbench.predictions.table_columns import unlogged_cell
 
 FIT_SPLITS = SPLITS[:2]  # heads and trees are fitted to both
 SIGNS = ("", ">", "<")  # signs of the bounds 0, 1, -1
@@ -63,7 +63,10 @@ class LabelledMolecules:
             None.
         folds: molecules of each fold of a column of folds; empty without.
         times: times of a split by time [n], larger is later; or None.
-        logs: targets whose labels are decadic logarithms; their names begin with `LOG`.
+        scales: scale of each target that models learn, which its name begins with; empty:
+            the labels are in their unit.
+        original: the table in its unit, where ``scales`` are given.
+        scaled: lines about the scales.
         failures: (row, SMILES, reason) of the rows that were left out; of further files,
             the row is followed by the name of the file.
     """
@@ -86,7 +89,9 @@ class LabelledMolecules:
     given_split: Split | None = None
     folds: Sequence[np.ndarray] = ()
     times: np.ndarray | None = None
-    logs: Sequence[int] = ()
+    scales: Sequence[Scale] = ()
+    original: "LabelledMolecules | None" = None
+    scaled: Sequence[str] = ()
     failures: Sequence[tuple[int | str, str, str]] = ()
     warned: Sequence[str] = ()
     digests: Sequence[str] = ()
@@ -119,33 +124,25 @@ class LabelledMolecules:
             return self
         leaves = [not stay for stay in stays]
         targets = self.targets.select(np.flatnonzero(stays).tolist())
-        names = compress(self.targets.names, leaves)
-        cells = [
-            compress(self.label_cells(row, True), leaves) for row in range(len(self))
-        ]
-        logs = [
-            name for index, name in enumerate(self.targets.names) if index in self.logs
-        ]
+        names = [*compress(self.targets.names, leaves)]
+        cells = [compress(self.label_cells(row), leaves) for row in range(len(self))]
         return dataclasses.replace(
             self,
             labels=self.labels[:, stays],
             bounds=None if self.bounds is None else self.bounds[:, stays],
             targets=targets,
-            logs=[index for index, name in enumerate(targets.names) if name in logs],
-            extra_names=[*self.extra_names, *compress(self.in_unit.names, leaves)],
+            extra_names=[*self.extra_names, *names],
             extras=[[*a, *b] for a, b in zip(self.extras, cells, strict=True)],
             warned=[*self.warned, f"{listed(names)} is left out: {reason}"],
         )
 
-    def label_cells(self, row: int, in_unit: bool = False) -> list[str]:
-        """The labels of a molecule as text, classes by their names, bounds with their sign;
-        ``in_unit``: not as logarithms."""
+    def label_cells(self, row: int) -> list[str]:
+        """The labels of a molecule as text, classes by their names, bounds with their
+        sign."""
         cells = [
             "" if x != x else target.word(x)
             for target, x in zip(self.targets.targets, self.labels[row].tolist())
         ]
-        for target in self.logs if in_unit else ():
-            cells[target] = unlogged_cell(self.labels[row, target])
         if self.bounds is not None:
             cells = [SIGNS[sign] + cell for sign, cell in zip(self.bounds[row], cells)]
         return cells
@@ -175,13 +172,9 @@ class LabelledMolecules:
         return np.array([*first.values()], np.int64)
 
     @property
-    def in_unit(self) -> TargetSchema:
-        """The targets in their original units, before ``--log-targets``."""
-        names = [
-            name.removeprefix(LOG) if target in self.logs else name
-            for target, name in enumerate(self.targets.names)
-        ]
-        return self.targets.changed(name=names)
+    def in_unit(self) -> "LabelledMolecules":
+        """The table before its labels were put on ``scales``."""
+        return self.original or self
 
 
 def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +10,27 @@ import numpy as np
 import pandas as pd
 
 from graphormer_plugin.data.files import write_csv
+from graphormer_plugin.data.graphs.start_molecules import START_HAS_SEEN
 from graphormer_plugin.data.splits import SPLITS
-from graphormer_plugin.data.targets import target_statistics
+from graphormer_plugin.data.targets import Kind, target_statistics
 from graphormer_plugin.estimators.prediction import (
+    Estimate,
     Interval,
     Prediction,
     SpreadScale,
-    from_log,
+    in_unit,
     per_target,
 )
 from graphormer_plugin.inference.model_folder import write_folder
-from graphormer_plugin.inference.prediction_columns import prediction_columns
+from graphormer_plugin.inference.prediction_columns import (
+    OutputColumn,
+    prediction_columns,
+)
 from graphormer_plugin.workbench.experiment.labelled_molecules import LabelledMolecules
 from graphormer_plugin.workbench.experiment.settings import HEAD
 from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from graphormer_plugin.workbench.fitting.calibration import (
+    best_cut_off,
     conformal_factor,
     spread_scale,
 )
@@ -41,15 +48,39 @@ class Run:
         raw_std: spread of an ensemble or of trees before its calibration, else None; heads
             are calibrated by themselves.
         model: kind of the model.
+        interval: what the ends of the predictions are, None without.
+        learned: the run on the scales that models learn, of a run in the labels' unit.
     """
 
     labels: SplitLabels
-    predicted: Prediction
+    predicted: Prediction | Estimate
     checkpoints: Sequence[str]
     mean: np.ndarray | None = None
     comparison: "Run | None" = None
     raw_std: np.ndarray | None = None
     model: str = HEAD
+    interval: Interval | None = None
+    learned: "Run | None" = None
+
+    def in_unit(self, coverage: float = 0.0) -> "Run":
+        """The run in the unit of its labels; ``coverage`` is that of conformal intervals, or
+        0."""
+        table = self.labels.table
+        predicted = self.predicted
+        interval = conformal_interval(self, coverage)
+        if interval is None and any(table.scales) and predicted.std is not None:
+            interval = Interval.of_scales(table.targets, table.scales)
+        beside = self.comparison
+        split = self.labels.in_unit
+        targets = split.table.targets.changed(cut_off=cut_offs(self))
+        return replace(
+            self,
+            labels=SplitLabels(replace(split.table, targets=targets), split.rows),
+            predicted=in_unit(predicted, table.targets, table.scales, interval),
+            comparison=None if beside is None else beside.in_unit(),
+            interval=interval,
+            learned=self,
+        )
 
 
 def calibrated(table: LabelledMolecules, run: Run) -> Run:
@@ -76,7 +107,7 @@ def predicted_labels(table: LabelledMolecules, runs: Sequence[Run]) -> pd.DataFr
     for number, run in enumerate(runs):
         rows = run.labels.rows["test"]
         labels = run.labels.scored("test")
-        values, std, in_domain = run.predicted
+        values, std, in_domain = run.predicted[:3]
         likeness = per_target(in_domain, values)[rows]
         std = np.full(values.shape, np.nan)[rows] if std is None else std[rows]
         values = values[rows]
@@ -122,6 +153,18 @@ def calibration(table: LabelledMolecules, runs: Sequence[Run]) -> SpreadScale:
     return scale
 
 
+def cut_offs(run: Run) -> list[float]:
+    """Cut-off between two classes for each target, by the validation molecules; 0.5 of other
+    targets."""
+    targets = run.labels.table.targets
+    rows, labels = _distinct_valid(run)
+    values = run.predicted.values[rows]
+    return [
+        best_cut_off(values[:, output], y) if kind is Kind.BINARY else 0.5
+        for kind, output, y in zip(targets.kinds, targets.first_outputs, labels.T)
+    ]
+
+
 def conformal_interval(run: Run, coverage: float) -> Interval | None:
     """Intervals by the errors on the validation molecules; None for a coverage of 0."""
     if not coverage:
@@ -144,48 +187,50 @@ def _distinct_valid(run: Run) -> tuple[np.ndarray, np.ndarray]:
 
 
 def write_predictions(
-    folder: Path, table: LabelledMolecules, runs: Sequence[Run], coverage: float
+    folder: Path,
+    table: LabelledMolecules,
+    runs: Sequence[Run],
+    seen: np.ndarray | None = None,
 ) -> None:
     """Write ``predictions_<split>.csv`` for train, valid and test.
 
     A line per replicate and molecule: the replicate, SMILES, the other columns of the
     input, the measured targets, `prediction_columns`, and for test the prediction of the
-    model beside it. Names that the input has already get another ending, see `free_names`.
-    ``coverage`` is that of conformal intervals, or 0.
+    model beside it, and last whether the start has ``seen`` it, see `has_seen`.
+    Names that the input has already get another ending, see `free_names`.
     """
     several = any(np.ndim(run.predicted.in_domain) > 1 for run in runs)
-    targets, logs = table.in_unit, table.logs
-    log_outputs = [targets.first_outputs[target] for target in logs]
     # For the digits of its predictions.
-    targets = targets.scaled(*target_statistics(table.labels, slice(None)))
-    input_names = [table.smiles_column, *table.extra_names, *targets.names]
+    digits = target_statistics(table.labels, slice(None))
+    input_names = [table.smiles_column, *table.extra_names, *table.targets.names]
     for split in SPLITS:
         lines: list[Sequence[Any]] = []
         for number, run in enumerate(runs, 1):
             rows = np.sort(run.labels.rows[split])  # the order of the input
-            every = from_log(run.predicted, log_outputs)
-            values, std, in_domain = (None if x is None else x[rows] for x in every)
+            targets = run.labels.table.targets.scaled(*digits)
+            own = Estimate(*(None if x is None else x[rows] for x in run.predicted))
             if several:
-                in_domain = per_target(in_domain, values)
-            interval = conformal_interval(run, coverage)
-            shown = {"layout": COMPARED, "logs": logs, "interval": interval}
-            columns = prediction_columns(targets, values, std, in_domain, **shown)
+                own = own._replace(in_domain=per_target(own.in_domain, own.values))
+            columns = prediction_columns(
+                targets, *own, layout=COMPARED, interval=run.interval
+            )
             if split == "test" and run.comparison is not None:
                 values = run.comparison.predicted.values[rows]
-                values = from_log(Prediction(values), log_outputs).values
                 columns += [
                     column._replace(name=f"{name}_{run.comparison.model}")
                     for name, column in zip(
                         targets.names, prediction_columns(targets, values)
                     )
                 ]
+            if seen is not None:
+                columns.append(OutputColumn(START_HAS_SEEN, seen[rows].tolist(), False))
             if not lines:
                 names = ["replicate", *(column.name for column in columns)]
                 number_column, *names = free_names(names, input_names)
                 lines.append([number_column, *input_names, *names])
             for row, *cells in zip(rows, *(column.cells for column in columns)):
                 first = [number, table.smiles[row], *table.extras[row]]
-                lines.append([*first, *table.label_cells(row, True), *cells])
+                lines.append([*first, *table.label_cells(row), *cells])
         write_csv(folder / f"predictions_{split}.csv", lines)
 
 
@@ -201,12 +246,14 @@ def write_models(
     scale = calibration(table, runs)
     names = np.array(table.targets.names)[table.targets.target_of_output]
     interval = conformal_interval(runs[0], coverage)
+    cuts = np.mean([cut_offs(run) for run in runs], 0).tolist()
     write_folder(
         folder,
         [path for run in runs for path in run.checkpoints],
         spread_scale={n: x for n, x in zip(names, scale.factor.tolist()) if x != 1},
         spread_floor={n: x for n, x in zip(names, scale.floor.tolist()) if x},
-        log_targets=[table.targets.names[target] for target in table.logs],
+        log_targets=[*compress(table.targets.names, table.scales)],
+        cut_off={n: x for n, x in zip(table.targets.names, cuts) if x != 0.5},
         coverage=coverage,
         interval=dict(zip(names, interval.factor.tolist())) if interval else {},
         missing_labels=missing_labels,

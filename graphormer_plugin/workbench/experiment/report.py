@@ -28,7 +28,6 @@ from graphormer_plugin.workbench.experiment.results import (
     held_out_metrics,
     metric_tables,
     report_numbers,
-    worse_than_baselines,
 )
 from graphormer_plugin.workbench.experiment.settings import FITTED, TABLES, Settings
 from graphormer_plugin.workbench.explain.drawing import (
@@ -52,8 +51,9 @@ def report(
     warnings: Sequence[str],
     pictures: Iterable[tuple[str, bytes]],
     worst: pd.DataFrame,
+    lines: Sequence[str],
 ) -> str:
-    """The page, without references to other files."""
+    """The page, without references to other files; ``lines`` stand below its tables."""
     settings, table = experiment.settings, experiment.table
     by_target = held_out_metrics(results)
     templates = PackageLoader("graphormer_plugin.workbench.experiment", ".")
@@ -71,16 +71,17 @@ def report(
         conditions["start"] = (
             f"{experiment.start.name}, sha256 {experiment.start.sha256}"
         )
-    measured, targets = table.in_unit, table.targets
-    units = dict(zip(measured.names + targets.names, measured.units + targets.units))
+    targets = table.targets
+    units = dict(zip(targets.names, targets.units))
     return pages.get_template(TEMPLATE).render(
         title=f"{Path(settings.table).name}: {', '.join(table.targets.names)}",
         targets=targets,
         molecules=molecules_text(table),
+        scaled=table.scaled,
         split=split_text(settings, experiment.splits[0].rows),
         labels=label_table(table, experiment.splits[0].rows),
         facts=report_numbers(table, tested, by_target),
-        worse=worse_than_baselines(table, runs, by_target),
+        lines=lines,
         warnings=warnings,
         tables=metric_tables(table, by_target),
         in_unit=IN_UNIT,

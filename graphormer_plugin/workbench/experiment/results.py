@@ -1,6 +1,7 @@
 """Metrics of an experiment: as a table of all, and as text about the test molecules."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import compress
 from pathlib import Path
@@ -12,15 +13,17 @@ import pandas as pd
 from graphormer_plugin.criterions.metrics import METRICS, RISING
 from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.files import write_csv
+from graphormer_plugin.data.graphs.start_molecules import seen_text
 from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.data.targets import Kind, mean_of_defined
-from graphormer_plugin.estimators.prediction import Prediction, antilog
+from graphormer_plugin.estimators.prediction import Prediction
 from graphormer_plugin.workbench.experiment.experiment import TITLES
 from graphormer_plugin.workbench.experiment.labelled_molecules import (
     FEW_TESTED,
     LabelledMolecules,
 )
 from graphormer_plugin.workbench.experiment.predictions import Run
+from graphormer_plugin.workbench.experiment.settings import TREES
 from graphormer_plugin.workbench.fitting.calibration import SPREAD_SCORES, spread_scores
 from graphormer_plugin.workbench.predictions.scores import (
     COUNT,
@@ -89,26 +92,20 @@ def _metrics(
     values = predicted.values[rows]
     counts = (~np.isnan(labels)).sum(0).tolist()
     deviation = run.labels.deviation
-    by_metric = {COUNT: counts} | scores(table.targets, values, labels, deviation)
+    by_metric = {COUNT: counts}
+    by_metric |= scores(run.labels.table.targets, values, labels, deviation)
     first = table.targets.first_outputs
     if is_number.any() and predicted.std is not None and split == "test":
-        std = predicted.std[rows][:, first]
-        errors = np.where(is_number, labels - values[:, first], np.nan)
+        learned = run.learned or run  # where errors are normal
+        values, std = (x[rows][:, first] for x in learned.predicted[:2])
+        errors = np.where(is_number, learned.labels.scored(split) - values, np.nan)
         spreads = [spread_scores(*pair) for pair in zip(errors.T, std.T, strict=True)]
         by_metric |= {name: [of[name] for of in spreads] for name in SPREAD_SCORES}
     lines = []
-    for target in table.logs:  # metrics in the unit, too
-        pair = antilog(values[:, first[target]]), antilog(labels[:, target])
-        name = table.in_unit.names[target]
-        lines.append((name, COUNT, counts[target]))
-        lines += [
-            (name, metric_name, score(metric_name, *pair))
-            for metric_name in METRICS[Kind.REGRESSION]
-        ]
     for metric, of_targets in by_metric.items():
         total = math.fsum if metric == COUNT else mean_of_defined
         lines.append(("", metric, total(of_targets)))
-        if len(names) > 1 or table.logs:
+        if len(names) > 1:
             lines += [
                 (name, metric, x)
                 for name, kind, x in zip(names, table.targets.kinds, of_targets)
@@ -139,7 +136,6 @@ def metric_tables(
     targets, and metrics of the spread of models that have a spread; headers first."""
     names = list(table.targets.names)
     means = len(names) > 1
-    names += [table.in_unit.names[target] for target in table.logs]
     main = main_metrics(table.targets)
     every = dict.fromkeys(name for kind in main for name in METRICS[kind])
     metrics = [COUNT, *every]
@@ -171,8 +167,14 @@ def worse_than_baselines(
     table: LabelledMolecules, runs: Sequence[Run], by_target: HeldOutMetrics
 ) -> list[str]:
     """Where a baseline is better than the model in the main metric or in ranking, by more
-    than `difference_error`, a line for each of both."""
+    than `difference_error`, a line for each of both, and what to try."""
     lines = []
+    advice = {TITLES[TREES]: f"; try --model {TREES}"}
+    if any((runs[0].learned or runs[0]).labels.table.scales):
+        advice[MEAN] = (
+            "; it predicts medians: graphormer-predict --mean gives means, and --log-targets "
+            "none learns the labels as they are"
+        )
     metrics = [*(MAIN[kind] for kind in table.targets.kinds), "spearman"]
     for metric in dict.fromkeys(metrics):
         *baselines, model = by_target[""]
@@ -190,9 +192,8 @@ def worse_than_baselines(
                     if gain > error:
                         worse.append(f"{name} ({texts[0]}, {texts[1]})")
             if worse:
-                lines.append(
-                    f"the model is worse than the {baseline} in {metric}: {listed(worse)}"
-                )
+                text = f"the model is worse than the {baseline} in {metric}: {listed(worse)}"
+                lines.append(text + advice.get(baseline, ""))
     return lines
 
 
@@ -301,10 +302,33 @@ def far_to_near(tested: pd.DataFrame) -> float:
     return float(tested.error[far].mean() / tested.error[~far].mean())
 
 
+def seen_line(table: LabelledMolecules, runs: Sequence[Run], seen: np.ndarray) -> str:
+    """A line about test molecules that the start has ``seen`` [n], with the main metrics of
+    the others; empty without any."""
+    tested = np.unique(np.concatenate([run.labels.rows["test"] for run in runs]))
+    counts = Counter(seen[tested].tolist())
+    if counts["no"] == len(tested):
+        return ""
+    text = seen_text(counts, len(tested), "test molecules")
+    if not counts["no"]:
+        return f"{text}, and no other test molecule is left"
+    others = []
+    for run in runs:
+        is_new = seen[rows := run.labels.rows["test"]] == "no"
+        labels = run.labels.scored("test")[is_new]
+        values = run.predicted.values[rows[is_new]]
+        others.append(scores(table.targets, values, labels, run.labels.deviation))
+    metrics = [
+        f"{name} {spread_text([mean_of_defined(of[name]) for of in others], name)}"
+        for name in main_metrics(table.targets).values()
+    ]
+    return f"{text}; without them {listed(metrics)}"
+
+
 def summary_text(
-    table: LabelledMolecules, runs: Sequence[Run], by_target: HeldOutMetrics
+    table: LabelledMolecules, by_target: HeldOutMetrics, lines: Sequence[str]
 ) -> str:
-    """`metric_tables` and `worse_than_baselines` as text."""
+    """`metric_tables` and lines below them as text."""
     tables = metric_tables(table, by_target)
     parts = [
         f"{title}{' (* best)' if title != SPREAD else ''}\n{text_table(rows)}"
@@ -313,7 +337,7 @@ def summary_text(
     ]
     if len(parts) < len(tables):
         parts.append(f"{RESULTS_FILE} has the metrics of each endpoint")
-    parts += ["\n".join(worse_than_baselines(table, runs, by_target))]
+    parts += ["\n".join(lines)]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

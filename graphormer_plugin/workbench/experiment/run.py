@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from tqdm import tqdm
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin.data.errors import DatasetError, listed
 from graphormer_plugin.data.files import atomic_write, file_lock, read_text, write_text
+from graphormer_plugin.data.graphs.start_molecules import ENDING, seen_beside
 from graphormer_plugin.data.splits import RATIOS
 from graphormer_plugin.inference.loading import usable_device
+from graphormer_plugin.inference.model_folder import START
 from graphormer_plugin.workbench.experiment import (
     fit,
     predictions,
@@ -27,6 +30,7 @@ from graphormer_plugin.workbench.experiment.labelled_molecules import (
     LabelledMolecules,
     read_table,
 )
+from graphormer_plugin.workbench.experiment.limits import limit_lines
 from graphormer_plugin.workbench.experiment.report import (
     label_table,
     molecules_text,
@@ -49,7 +53,10 @@ from graphormer_plugin.workbench.experiment.starts import (
     find_start,
     reads_positions,
 )
-from graphormer_plugin.workbench.experiment.targets import learned_targets
+from graphormer_plugin.workbench.experiment.targets import (
+    learned_targets,
+    on_scales,
+)
 from graphormer_plugin.workbench.predictions.scores import text_table
 
 REPORT_FILE = "report.html"
@@ -78,8 +85,8 @@ def run_experiment(
         optuna_module()
     experiment = prepare(settings, warn, progress)
     settings = experiment.settings
-    table = experiment.table
-    splits = experiment.splits
+    table = experiment.table.in_unit
+    splits = experiment.in_unit.splits
     with (
         contextlib.nullcontext()  # a finished folder may be there to read only
         if is_finished(folder)
@@ -99,6 +106,8 @@ def run_experiment(
         rows = splits[0].rows
         print_line(f"split {split_text(settings, rows)}")
         print_line(text_table(label_table(table, rows)[: MOST_LISTED + 1]))
+        for text in table.scaled:
+            print_line(text)
         if experiment.start is not None:
             print_line(
                 f"start {experiment.start.name}, sha256 {experiment.start.sha256}"
@@ -111,7 +120,9 @@ def run_experiment(
             print_line(f"{folder} is finished; its results:")
         else:
             rows_of = [split.rows for split in splits]
-            split_tables.write_molecules(folder, table, rows_of)
+            # What fairseq-train learns; else all scales have one table to be compared on.
+            shown = experiment.table if experiment.trainings() else table
+            split_tables.write_molecules(folder, shown, rows_of)
             with experiment.bar:
                 runs, experiment = fit.fit_all(experiment)
             finish(experiment, runs, warnings)
@@ -142,6 +153,8 @@ def prepare(
     unfit = unfit_for_head([SplitLabels(table, rows) for rows in rows_of])
     table = table.without(unfit, "too few different labels in train")
     splits = split_tables.labelled_splits(table, rows_of, settings)
+    table = on_scales(table, splits[0], settings)
+    splits = [SplitLabels(table, split.rows) for split in splits]
     bar = tqdm(unit="step", disable=not progress, smoothing=0.1, delay=0.1)
     experiment = Experiment(settings, table, splits, start, warn, bar)
     experiment.check()
@@ -175,22 +188,44 @@ def finish(
 ) -> None:
     """Write predictions, figures, the list of models, the report, and last the names of
     all files."""
-    folder, table, settings = experiment.folder, experiment.table, experiment.settings
+    folder, settings = experiment.folder, experiment.settings
     coverage = settings.coverage if settings.interval == CONFORMAL else 0.0
+    learned = experiment.table
+    predictions.write_models(folder, learned, runs, settings.missing_labels, coverage)
+    # Large labels would have the largest errors on any scale but theirs.
+    scored = predictions.predicted_labels(learned, runs)
+    worst = worst_predicted(scored)
+    pictures = figures(experiment, scored, worst)
+    experiment = experiment.in_unit
+    runs = [run.in_unit(coverage) for run in runs]
+    table = experiment.table
     metrics = results.all_results(table, runs)
     results.write_results(folder, metrics)
-    predictions.write_predictions(folder, table, runs, coverage)
-    predictions.write_models(folder, table, runs, settings.missing_labels, coverage)
+    seen = experiment.start_has_seen
+    predictions.write_predictions(folder, table, runs, seen)
     found = results.held_out_metrics(metrics)
-    summary = results.summary_text(table, runs, found)
+    tested = predictions.predicted_labels(table, runs).assign(error=scored.error)
+    lines = results.worse_than_baselines(table, runs, found)
+    if seen is not None:
+        lines += filter(None, [results.seen_line(table, runs, seen)])
+        known = seen_beside(experiment.start.path)
+        shutil.copyfile(known, (folder / START).with_suffix(ENDING))
+    prints = experiment.features["fingerprint"]
+    lines += limit_lines(runs[0].learned.labels, tested, prints)
+    lines += [
+        f"{target.name} is class 1 above a probability of {target.cut_off:.3g}, which has the "
+        "highest mcc on valid; graphormer-predict --cut-off takes another"
+        for target in runs[0].labels.table.targets.targets
+        if target.cut_off != 0.5
+    ]
+    summary = results.summary_text(table, found, lines)
     write_text(folder / SUMMARY_FILE, summary)
-    tested = predictions.predicted_labels(table, runs)
-    worst = worst_predicted(tested)
-    pictures = figures(experiment, tested, worst)
     for name, (_, png) in pictures.items():
         with atomic_write(folder / f"{name}.png") as file:
             file.write(png)
-    page = report(experiment, runs, metrics, tested, warnings, pictures.values(), worst)
+    page = report(
+        experiment, runs, metrics, tested, warnings, pictures.values(), worst, lines
+    )
     write_text(folder / REPORT_FILE, page)
     # Logs, last checkpoints and trials may be removed to save space.
     written = [path.name for path in folder.glob("[!.]*.*")]

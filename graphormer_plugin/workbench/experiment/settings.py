@@ -23,6 +23,7 @@ from graphormer_plugin.data.targets import Kind
 from graphormer_plugin.estimators import MAX_ROWS
 
 HEAD, TREES, FINETUNE, SCRATCH, AUTO = "head", "trees", "finetune", "scratch", "auto"
+NONE = "none"  # of --log-targets, which takes AUTO, too
 NORMAL, CONFORMAL = "normal", "conformal"
 MODELS = (AUTO, HEAD, TREES, FINETUNE, SCRATCH)
 FITTED = (HEAD, TREES)  # models that graphormer-train fits itself
@@ -117,9 +118,10 @@ class Settings(TableOptions, Places):
         choices=[*Kind],
     )
     log_targets: Sequence[str] = option(
-        (),
-        "targets that are learned as decadic logarithms, or auto for those with positive, "
-        "skewed labels of more than two decades; predictions of the folder have the unit",
+        (AUTO,),
+        "targets that are learned as decadic logarithms; auto: the training labels choose "
+        "this, a logit of shares, or the labels as they are (default); none: all as they "
+        "are. Predictions and metrics have the unit of the table",
     )
     class_weights: str = option("", CLASS_WEIGHTS, metavar="A,B,...")
     descriptors: bool = option(

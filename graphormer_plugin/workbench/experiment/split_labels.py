@@ -25,6 +25,11 @@ class SplitLabels:
         self._scored: dict[str, np.ndarray] = {}
 
     @property
+    def in_unit(self) -> "SplitLabels":
+        """The labels in their unit, as metrics and people read them."""
+        return SplitLabels(self.table.in_unit, self.rows)
+
+    @property
     def fitted(self) -> np.ndarray:
         """Molecules that models without early stopping are fitted to."""
         return np.concatenate([self.rows[part] for part in FIT_SPLITS])

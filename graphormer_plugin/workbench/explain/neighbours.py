@@ -10,8 +10,8 @@ from rdkit import Chem
 from graphormer_plugin.data.files import read_text
 from graphormer_plugin.data.graphs.featurisers import Featuriser
 from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
+from graphormer_plugin.data.scales import Scale
 from graphormer_plugin.data.tables.formats import open_table
-from graphormer_plugin.data.targets import LOG
 from graphormer_plugin.estimators.domain import most_similar
 from graphormer_plugin.estimators.kernels import raw_features
 from graphormer_plugin.inference.model_folder import (
@@ -21,7 +21,6 @@ from graphormer_plugin.inference.model_folder import (
 )
 from graphormer_plugin.inference.molecules import smiles_of
 from graphormer_plugin.workbench.explain.drawing import Molecule
-from graphormer_plugin.workbench.predictions.table_columns import unlogged_cell
 
 SHOWN = 4  # panels of each kind, our choice
 
@@ -42,13 +41,16 @@ class TrainingMolecules:
         molecules: list[list[str]] = []
         for path, of_table in sorted(rows.items()):
             table = open_table(path)
-            is_log = LOG + target in table.places and target not in table.places
-            columns = [SMILES_COLUMN, table.require(LOG * is_log + target)]
+            scale = next(
+                (s for s in Scale if s + target in table.places), Scale.IDENTITY
+            )
+            columns = [SMILES_COLUMN, table.require(scale + target)]
             columns += table.find_name(SMILES_COLUMN)
             rows_of_file = [r for r in table.rows(columns) if r.number in of_table]
             of_file = [row.cells for row in rows_of_file if row.cells[1]]
-            for of_row in of_file if is_log else ():
-                of_row[1] = unlogged_cell(float(of_row[1]))
+            for of_row in of_file if scale else ():
+                # without the last digits of rounding
+                of_row[1] = f"{scale.inverse(float(of_row[1])):.10g}"
             molecules += of_file
         smiles = [cells[0] for cells in molecules]
         self.mols = [mol_of_any_smiles(text) for text in smiles_of(smiles, featuriser)]

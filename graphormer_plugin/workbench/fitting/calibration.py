@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import ndtri
 from scipy.stats import norm, spearmanr
 from sklearn.linear_model import GammaRegressor
-from sklearn.metrics import auc
+from sklearn.metrics import auc, roc_curve
 
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.kernels import Floats
@@ -71,6 +71,23 @@ def conformal_factor(scores: Floats, coverage: float) -> float:
     """
     rank = math.ceil((len(scores) + 1) * coverage - ROUNDING)
     return float(np.sort(scores)[rank - 1]) if rank <= len(scores) else math.inf
+
+
+def best_cut_off(values: Floats, labels: Floats) -> float:
+    """Probability above which class 1 is predicted: the one with the highest correlation of
+    classes (MCC), for probabilities and labels [n], NaN where missing; 0.5 with fewer than half
+    of `LEAST_LABELS` of a class."""
+    known = ~np.isnan(labels)
+    y = labels[known]
+    if min(y.sum(), (1 - y).sum()) < LEAST_LABELS / 2:
+        return 0.5
+    false, true, cuts = roc_curve(y, values[known], drop_intermediate=False)
+    share = (true * y.mean() + false * (1 - y.mean()))[
+        1:-1
+    ]  # of class 1; not all, nor none
+    mcc = (true - false)[1:-1] / np.sqrt(share * (1 - share))
+    at = 1 + int(mcc.argmax()) if len(mcc) else 0
+    return float(cuts[at : at + 2].mean()) if at else 0.5
 
 
 def least_scores(coverage: float) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphormer_plugin.data.columns import FORCES, LINK_LEVELS, Level
-from graphormer_plugin.estimators.prediction import Prediction
+from graphormer_plugin.estimators.prediction import Estimate
 from graphormer_plugin.inference.molecules import Molecules
 from graphormer_plugin.inference.prediction_columns import (
     OutputColumn,
@@ -26,7 +26,7 @@ class Answer(NamedTuple):
         of_parts: array of the atoms, edges or pairs of each molecule; empty without.
     """
 
-    prediction: Prediction
+    prediction: Estimate
     of_parts: list[NDArray]
 
     @property
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
     def select(self, mask: NDArray[np.bool_]) -> "Answer":
         """The answer for some of the molecules."""
         chosen = (None if part is None else part[mask] for part in self.prediction)
-        return Answer(Prediction(*chosen), [*itertools.compress(self.of_parts, mask)])
+        return Answer(Estimate(*chosen), [*itertools.compress(self.of_parts, mask)])
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,15 @@ class OfMolecules:
 
     def __call__(self, molecules: Molecules, batch_size: int, extra: NDArray) -> Answer:
         """Predict molecules, at the numbers of further columns [n, columns]."""
-        return Answer(self.predictor.estimate(molecules, batch_size, extra=extra), [])
+        return Answer(self.predictor.together(molecules, batch_size, extra=extra), [])
 
     def columns(self, answer: Answer) -> list[OutputColumn]:
         """New columns of a table."""
         predictor = self.predictor
-        options = {"logs": predictor.logs, "interval": predictor.interval}
-        return prediction_columns(predictor.targets, *answer.prediction, **options)
+        parts = answer.prediction
+        return prediction_columns(
+            predictor.targets, *parts, interval=predictor.interval
+        )
 
     @property
     def empty(self) -> Answer:
@@ -68,7 +70,8 @@ class OfMolecules:
         per_target = any(domain.labelled is not None for domain in domains)
         likeness = none if per_target else none[:, 0]
         std = none if self.predictor.has_spread else None
-        return Answer(Prediction(none, std, likeness if domains else None), [])
+        ends = [none] * 2 if self.predictor.interval else []
+        return Answer(Estimate(none, std, likeness if domains else None, *ends), [])
 
     def taken(self, names: Iterable[str]) -> list[str]:
         """Names that new columns cannot have, those of a table."""
@@ -80,7 +83,8 @@ class WithForces(OfMolecules):
 
     def __call__(self, molecules: Molecules, batch_size: int, extra: NDArray) -> Answer:
         """See `OfMolecules`; one pass of the model gives both."""
-        return Answer(*self.predictor.estimate_with_forces(molecules, batch_size))
+        predicted, forces = self.predictor.estimate_with_forces(molecules, batch_size)
+        return Answer(Estimate(*predicted), forces)
 
     def columns(self, answer: Answer) -> list[OutputColumn]:
         """See `OfMolecules`."""
@@ -100,7 +104,7 @@ class OfParts(OfMolecules):
         options = {"batch_size": batch_size, "extra": extra}
         zeros = np.zeros((len(molecules), self.predictor.targets.num_outputs))
         parts = self.predictor.predicted_parts(molecules, **options)
-        return Answer(Prediction(zeros), parts)
+        return Answer(Estimate(zeros), parts)
 
     def columns(self, answer: Answer) -> list[OutputColumn]:
         """See `OfMolecules`."""

@@ -78,11 +78,12 @@ def run_digest(
         for beside in (head_file(path, options.head), domain_file(path)):
             if beside is not None and beside.exists():
                 files.append(beside)
+    files += [models.seen] if models.seen else []
     digests = [file_sha256(file) for file in files]
     if options.user_data_dir is not None:
         digests.append(folder_hash(home_path(options.user_data_dir)))
     folder = dataclasses.asdict(models)
-    folder |= {"checkpoints": len(models.checkpoints), "source": ""}
+    folder |= {"checkpoints": len(models.checkpoints), "source": "", "seen": ""}
     parts = [
         dataclasses.asdict(options),
         table.digest,
@@ -227,6 +228,10 @@ def _table_run(
     """The models, on their device, with the options of the predictions."""
     device = usable_device(settings.device)
     predictor = load(models, options.user_data_dir, options.head).to(device)
+    predictor.mean = options.mean
+    if options.cut_off is not None:
+        cuts = [options.cut_off] * len(predictor.targets.targets)
+        predictor.targets = predictor.targets.changed(cut_off=cuts)
     if options.dtype == "bf16":
         predictor.bfloat16()
     extra = [name for name in predictor.extra_columns if name in table.places]

@@ -7,11 +7,11 @@ import numpy as np
 from graphormer_plugin.criterions.metrics import METRICS
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.errors import DatasetError, agreed, counted
+from graphormer_plugin.data.graphs.start_molecules import SEEN
 from graphormer_plugin.data.tables.cells import ParsedColumn, shown
 from graphormer_plugin.data.tables.marks import RELATION, UNIT, Marks
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.data.tables.units import molar_exponent, unit_factors
-from graphormer_plugin.data.targets import LOG
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.workbench.predictions.table_run import PredictedRows
 
@@ -30,7 +30,7 @@ class TableScores:
         missing: Sequence[str],
     ) -> None:
         self.targets = targets = predictor.targets
-        self.logs = predictor.logs
+        self.tells_seen = predictor.seen is not None
         self.table = table
         self.columns = {
             target: ParsedColumn(name, missing)
@@ -46,12 +46,14 @@ class TableScores:
             for one in targets.targets
         }
         self._values: list[np.ndarray] = []
+        self._seen: list[bool] = []  # the start, of each row
 
     def add(self, part: PredictedRows) -> None:
         """Add rows of the output, which begin with the cells of the table."""
         if not self.columns:
             return
         self._values.append(part.values)
+        self._seen += [self.tells_seen and row[-2] in SEEN for row in part.cells]
         for name, column in self._read.items():
             place = self.table.places[name]
             words = self._words.get(name, {})
@@ -80,18 +82,20 @@ class TableScores:
             measured[np.isnan(values.reshape(len(values), -1)).any(1)] = np.nan
             if np.isnan(measured).all():
                 continue
-            pairs = {column.name: (values, measured)}
-            if target in self.logs and (measured > 0).any():
-                positive = np.where(measured > 0, measured, np.nan)
-                log_pair = np.log10(values), np.log10(positive)
-                pairs = {LOG + column.name: log_pair, **pairs}
-            for title, pair in pairs.items():
+            rows = {column.name: measured}
+            if any(self._seen):
+                rows[f"{column.name}, new"] = np.where(self._seen, np.nan, measured)
+            for title, labels in rows.items():
                 found = [
-                    [scores.score(x, *pair)] if x in METRICS[kind] else []
+                    (
+                        [scores.score(x, values, labels, targets[target].cut_off)]
+                        if x in METRICS[kind]
+                        else []
+                    )
                     for x in metrics
                 ]
                 texts = [*map(scores.spread_text, found, metrics)]
-                lines.append([title, str((~np.isnan(pair[1])).sum()), *texts])
+                lines.append([title, str((~np.isnan(labels)).sum()), *texts])
         if len(lines) == 1:
             return ""
         return f"\nLabels of {self.table.path}\n{scores.text_table(lines)}"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import mean, stdev
 
 import numpy as np
+from rdkit.ML.Scoring.Scoring import CalcBEDROC, CalcEnrichment
 from scipy.stats import spearmanr
 from sklearn import metrics as of_sklearn
 
@@ -17,7 +18,18 @@ NRMSE = "nrmse"
 COUNT = "n"  # the number of labels
 IN_UNIT = ("rmse", "mae")  # metrics in the unit of the target
 SMALL = 0.01  # a metric below it needs more than three decimals
-TWO_LABELS = ("roc_auc", "ap", "r2", "spearman")  # metrics that need two labels
+# Metrics that need two labels, and those of classes, not of probabilities.
+TWO_LABELS = ("roc_auc", "ap", "r2", "spearman", "mcc", "f1", "bedroc", "enrichment")
+OF_CLASSES = ("accuracy", "balanced_accuracy", "mcc", "f1")
+BEDROC_ALPHA = 20.0
+ENRICHED = 0.01  # share of molecules whose enrichment counts
+
+
+def _ranked(labels: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Labels as RDKit takes them [n, 1], of the highest prediction first."""
+    return labels[np.argsort(-predicted, kind="stable"), None]
+
+
 # Functions of labels [n] and predictions [n], or probabilities of classes [n, classes].
 FUNCTIONS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "rmse": of_sklearn.root_mean_squared_error,
@@ -26,12 +38,14 @@ FUNCTIONS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "spearman": lambda y, p: spearmanr(y, p).statistic if np.ptp(p) else math.nan,
     "roc_auc": of_sklearn.roc_auc_score,
     "ap": of_sklearn.average_precision_score,
-    "accuracy": lambda y, p: of_sklearn.accuracy_score(
-        y, p > 0.5 if p.ndim == 1 else p.argmax(1)
-    ),
+    "accuracy": of_sklearn.accuracy_score,
     "balanced_accuracy": lambda y, p: of_sklearn.recall_score(
-        y, p.argmax(1), labels=np.unique(y), average="macro"
+        y, p, labels=np.unique(y), average="macro"
     ),
+    "mcc": of_sklearn.matthews_corrcoef,
+    "f1": of_sklearn.f1_score,
+    "bedroc": lambda y, p: CalcBEDROC(_ranked(y, p), 0, BEDROC_ALPHA),
+    "enrichment": lambda y, p: CalcEnrichment(_ranked(y, p), 0, [ENRICHED])[0],
     "log_loss": lambda y, p: of_sklearn.log_loss(
         y, p / p.sum(axis=1, keepdims=True), labels=np.arange(p.shape[1])
     ),  # cells of a table are rounded
@@ -54,11 +68,14 @@ def is_defined(metric: str, labels: np.ndarray) -> bool:
     return any({0.0, 1.0} <= {*column.tolist()} for column in labels.T)
 
 
-def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
+def score(
+    name: str, predicted: np.ndarray, labels: np.ndarray, cut_off: float = 0.5
+) -> float:
     """A metric of a target; NaN if it is undefined.
 
     Args:
         predicted: values or probabilities [n]; probabilities of classes [n, classes].
+        cut_off: probability above which class 1 is predicted.
     """
     is_labelled = ~np.isnan(labels)
     predicted = predicted[is_labelled].astype(np.float64)
@@ -68,6 +85,9 @@ def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
     least = 2 if name in TWO_LABELS else 1
     if len(np.unique(labels)) < least or not np.isfinite(predicted).all():
         return math.nan
+    if name in OF_CLASSES:
+        several = predicted.ndim > 1
+        predicted = predicted.argmax(1) if several else predicted > cut_off
     return float(FUNCTIONS[name](labels, predicted))
 
 
@@ -88,7 +108,9 @@ def scores(
         if target.kind.has_one_output:
             values = values[:, 0]
         for name in METRICS[target.kind]:
-            by_metric[name][index] = score(name, values, labels[:, index])
+            by_metric[name][index] = score(
+                name, values, labels[:, index], target.cut_off
+            )
     if NRMSE in main.values():
         by_metric[NRMSE] = (np.array(by_metric["rmse"]) / spread).tolist()
     return by_metric

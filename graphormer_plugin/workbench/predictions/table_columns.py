@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 
 from numpy.typing import NDArray
 
-from graphormer_plugin.estimators.prediction import antilog
 from graphormer_plugin.inference.prediction_columns import (
     Layout,
     OutputColumn,
@@ -51,9 +50,3 @@ def free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
             name += "_predicted"
         result.append(name)
     return result
-
-
-def unlogged_cell(label: float) -> str:
-    """Measured value of a decadic logarithm as text, NaN as an empty cell: the ten digits
-    in which the two roundings do not show."""
-    return "" if label != label else f"{antilog(label):.10g}"

@@ -22,13 +22,21 @@ from graphormer_plugin.data.graphs.smiles import (
     bare_carbons,
     lines_about_bare,
 )
+from graphormer_plugin.data.graphs.start_molecules import (
+    SEEN,
+    START_HAS_SEEN,
+    has_seen,
+    seen_text,
+)
 from graphormer_plugin.data.tables.cells import number_in
 from graphormer_plugin.data.tables.table import Row, Table
 from graphormer_plugin.estimators.domain import domain_warnings, outside_domain
+from graphormer_plugin.estimators.kernels import as_mol
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import Molecules, read_rows
+from graphormer_plugin.inference.prediction_columns import OutputColumn
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.workbench.predictions.answers import answers_of
 from graphormer_plugin.workbench.predictions.table_columns import free_names
@@ -70,6 +78,8 @@ class RunOptions:
         dtype: ``bf16`` multiplies matrices in bfloat16; None does not.
         user_data_dir: folder with modules of the user.
         length_unit: unit of positions; empty: angstrom, which may be doubted.
+        mean: see `Predictor`.
+        cut_off: see `Target`; None: that of the models.
     """
 
     smiles_column: str = ""
@@ -81,6 +91,8 @@ class RunOptions:
     dtype: str | None = None
     user_data_dir: str | None = None
     length_unit: str = ""
+    mean: bool = False
+    cut_off: float | None = None
 
 
 class PredictedRows(NamedTuple):
@@ -165,6 +177,8 @@ class TableRun:
         ]
         self.answers = answers_of(predictor)
         columns = self.answers.columns(self.answers.empty)
+        if predictor.seen:
+            columns.append(OutputColumn(START_HAS_SEEN, [], False))
         names = [*(column.name for column in columns), REASON]
         taken = self.answers.taken(table.taken)
         self.names = free_names(names, taken)
@@ -210,12 +224,17 @@ class TableRun:
             rows = rows[is_predicted]
             values[rows] = prediction.values
             vectors[rows] = embedded[is_predicted]
-            columns = self.answers.columns(answer)
-            added = dict(zip(rows.tolist(), zip(*(c.cells for c in columns))))
-            if prediction.in_domain is not None:
+            columns = [c.cells for c in self.answers.columns(answer)]
+            seen = self.predictor.seen
+            if seen or prediction.in_domain is not None:
                 mols = list(itertools.compress(molecules.descriptor_mols, is_predicted))
+            if seen:
+                columns.append(has_seen(seen, [*map(as_mol, mols)]).tolist())
+                outside += Counter(columns[-1])
+            added = dict(zip(rows.tolist(), zip(*columns)))
+            if prediction.in_domain is not None:
                 domains = self.predictor.domains
-                outside = outside_domain(
+                outside += outside_domain(
                     domains,
                     MoleculeDescription.of(mols),
                     prediction.in_domain,
@@ -238,7 +257,10 @@ class TableRun:
         """What is to be said of rows, by the sum of their `PredictedRows.outside`."""
         units = Counter({unit: outside.pop(unit, 0) for unit in LENGTH_UNITS})
         doubt = doubt_of_unit(units)
+        words = Counter({word: outside.pop(word, 0) for word in ("no", *SEEN)})
+        seen = any(map(words.get, SEEN))
         return [
+            *([seen_text(words, rows, "rows")] if seen else []),
             *lines_about_bare(outside.pop(BARE, 0)),
             *([doubt] if doubt and not self.options.length_unit else []),
             *domain_warnings(outside, self.predictor.domains, rows),

@@ -9,7 +9,7 @@ from graphormer_plugin.workbench.experiment.labelled_molecules import read_table
 from graphormer_plugin.workbench.experiment.report import label_table
 from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from graphormer_plugin.workbench.experiment.split_tables import write_molecules
-from graphormer_plugin.workbench.experiment.targets import learned_targets
+from graphormer_plugin.workbench.experiment.targets import learned_targets, on_scales
 from support.labelled_molecules import HEADER, ROWS, settings, splits_of
 from support.stores import csv_dataset
 
@@ -110,12 +110,14 @@ def test_bounds(read, tmp_path):
     given = {"target_columns": ("y",), "log_targets": ("y",), "censored": True}
     table = read(rows, "smiles y z name", **given)
     assert table.bounds[:, 0].tolist() == [0, 1, 0, -1, 0, 0]
+    split = {"train": np.arange(4), "test": np.array([1, 4]), "valid": np.array([3])}
+    asked = settings("a.csv", log_targets=("y",))
+    table = on_scales(table, SplitLabels(table, split), asked)
     assert table.labels[1, 0] == 3 and np.isnan(table.exact_labels[[1, 2, 3], 0]).all()
-    in_unit = [table.label_cells(row, in_unit=True)[0] for row in range(4)]
-    assert in_unit == ["10", ">1000", "", "<0.1"]
+    in_unit = [table.in_unit.label_cells(row)[0] for row in range(4)]
+    assert in_unit == ["10.0", ">1000.0", "", "<0.1"]
     assert [table.label_cells(row)[0] for row in (1, 3)] == [">3.0", "<-1.0"]
     assert "2 labels are bounds, which no metric counts" in table.warned
-    split = {"train": np.arange(4), "test": np.array([1, 4]), "valid": np.array([3])}
     assert label_table(table, split)[1][2] == "0"
     labels = SplitLabels(table, split)
     scored = labels.scored("test")

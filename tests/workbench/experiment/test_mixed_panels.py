@@ -33,11 +33,17 @@ from graphormer_plugin.workbench.experiment.results import (
     report_numbers,
 )
 from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
+from graphormer_plugin.workbench.experiment.targets import on_scales
 from graphormer_plugin.workbench.fitting.fit import limit_warnings
 from graphormer_plugin.workbench.fitting.fit_trees import fit_trees
 from support.architectures import OGB
 from support.heads import features, fitted, labels
-from support.labelled_molecules import experiment_of, molecules_of, undrawn
+from support.labelled_molecules import (
+    experiment_of,
+    molecules_of,
+    settings,
+    undrawn,
+)
 
 KINDS = ["multiclass", "regression", "binary"]
 SCHEMA = TargetSchema.of(["size", "logp", "active"], "", KINDS, num_classes=[3, 0, 0])
@@ -203,9 +209,12 @@ def test_an_ensemble_converts_the_outputs_of_logarithms(run, tmp_path):
     both = ensemble([member] * 2, ModelFolder([], log_targets=["log10 logp"]))
     expected = np.where(np.arange(5) == 3, 10**values, values)
     np.testing.assert_allclose(both.predict(["C"]), expected[-1:])
-    table = molecules_of(y, targets=schema, logs=[1])
+    asked = settings("a.csv", log_targets=("logp",))
+    table = molecules_of(np.where([0, 1, 0], 10**y, y), targets=SCHEMA)
+    table = on_scales(table, SplitLabels(table, run.labels.rows), asked)
     one = replace(run, labels=SplitLabels(table, run.labels.rows), model="trees")
-    write_predictions(tmp_path, table, [replace(one, comparison=one)], 0)
+    several = replace(one, comparison=one).in_unit()
+    write_predictions(tmp_path, table.in_unit, [several])
     write_models(tmp_path, table, [one])
     alone = number_alone(run)
     scale = calibration(alone.labels.table, [alone])

@@ -76,7 +76,7 @@ def test_predictions_with_a_calibrated_spread(tmp_path):
     assert runs[0] is head
     assert calibration(table, runs)(np.full((1, 1), 0.1)) == pytest.approx(0.3)
     assert calibration(table, runs[:1]) == ([1], [0])
-    write_predictions(tmp_path, table, runs, 0)
+    write_predictions(tmp_path, table, runs)
     found = rows(tmp_path / "predictions_test.csv")
     assert [len(found), *found[0]] == [40] + (
         "replicate_predicted smiles y_predicted replicate y y_predicted_predicted y_std "
@@ -105,7 +105,7 @@ def test_conformal_intervals(tmp_path, std):
     interval = conformal_interval(run, 0.9)
     scores = np.abs(values - LABELS)[SPLIT["valid"], 0] / (std or 1)
     assert interval.factor[0] == pytest.approx(np.sort(scores)[18])
-    write_predictions(tmp_path, table, [run], 0.9)
+    write_predictions(tmp_path, table, [run.in_unit(0.9)])
     first = rows(tmp_path / "predictions_test.csv")[0]
     ends = [float(first[name]) for name in ("y_low90", "y_high90")]
     half = interval.factor[0] * (std or 1)
@@ -166,14 +166,15 @@ def test_a_row_for_each_endpoint_and_model(endpoints):
     expected = np.mean(np.array([1, 400]) / spread)
     assert float(mean[3][1].rstrip("*")) == pytest.approx(expected, abs=1e-3)
     assert [row[0] for row in spreads] == ["endpoint", "y", "z"]
-    text = summary_text(table, runs, found)
+    (line,) = worse_than_baselines(table, runs, found)
+    text = summary_text(table, found, [line])
     assert "\n\nMean over 2 endpoints (* best)\nmodel          nrmse " in text
     assert "\nz         head           20  400.000 " in text
-    (line,) = worse_than_baselines(table, runs, found)
     found["y"]["head"]["rmse"] = [found["y"]["boosted trees"]["rmse"][0] + 1e-5]
     assert worse_than_baselines(table, runs, found) == [line]
     assert line == (
-        "the model is worse than the boosted trees in rmse: z (400.000, 100.000)"
+        "the model is worse than the boosted trees in rmse: z (400.000, 100.000); try "
+        "--model trees"
     )
     assert text.endswith(f"\n\n{line}\n")
 
@@ -188,7 +189,8 @@ def test_worse_is_beyond_the_standard_error(size, rows, said):
     found = held_out_metrics(all_results(table, runs))
     lines = worse_than_baselines(table, runs, found)
     assert [line for line in lines if "rmse" in line] == said * [
-        f"the model is worse than the boosted trees in rmse: y ({size:.3f}, 1.061)"
+        f"the model is worse than the boosted trees in rmse: y ({size:.3f}, 1.061); "
+        "try --model trees"
     ]
 
 
@@ -196,7 +198,7 @@ def test_many_endpoints_have_a_file_of_their_own(endpoints):
     _, runs, found = endpoints
     names = [f"y{number}" for number in range(40)]
     table = molecules_of(np.ones((60, 40)), names=names)
-    text = summary_text(table, runs, {"": found[""]} | dict.fromkeys(names, found["y"]))
+    text = summary_text(table, {"": found[""]} | dict.fromkeys(names, found["y"]), [])
     assert text.startswith("Mean over 40 endpoints") and "\ny7 " not in text
     assert "results.csv has the metrics of each endpoint\n" in text
 
@@ -256,7 +258,7 @@ def pictures_of(table, run, folder="out", runs=1):
     experiment.start.__dict__["sha256"] = "5a"
     results = all_results(table, [run] * runs)
     given = (experiment, [run] * runs, results, tested, ["one <b>"])
-    return drawn, report(*given, drawn.values(), worst)
+    return drawn, report(*given, drawn.values(), worst, [])
 
 
 def test_targets_with_a_metric_come_first():

@@ -2,12 +2,14 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from sklearn.metrics import matthews_corrcoef
 
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.gp import interpolated_factors
 from graphormer_plugin.estimators.prediction import SpreadScale
 from graphormer_plugin.workbench.fitting import calibration
 from graphormer_plugin.workbench.fitting.calibration import (
+    best_cut_off,
     calibration_figure,
     conformal_factor,
     coverage,
@@ -177,3 +179,14 @@ def test_figure(rng):
     assert figure.axes[0].get_ylabel() == "share of class 1"
     assert calibration_figure(values, None, labels, targets) is None
     assert calibration_figure(values, std, np.nan * labels, targets) is None
+
+
+def test_the_cut_off_between_two_classes(rng):
+    """The highest MCC of all, or the middle with few labels or equal probabilities."""
+    labels = (rng.random(400) < 0.15).astype(float)
+    values = 0.4 * labels + 0.5 * rng.random(400)
+    cut = best_cut_off(np.append(values, 0.9), np.append(labels, np.nan))
+    every = [matthews_corrcoef(labels, values > x) for x in np.sort(values)]
+    assert matthews_corrcoef(labels, values > cut) == pytest.approx(max(every))
+    assert best_cut_off(values[:20], labels[:20]) == 0.5
+    assert best_cut_off(np.ones(400), labels) == 0.5

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from graphormer_plugin.criterions.metrics import METRICS
 from graphormer_plugin.data.files import write_csv
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.targets import TargetSchema
@@ -21,10 +22,10 @@ def found(tmp_path):
     """Function: lines of the metrics, and warnings, of labels by column and predictions
     by row."""
 
-    def found(targets, labels, predictions, logs=(), missing=()):
+    def found(targets, labels, predictions, missing=()):
         write_csv(tmp_path / "in.csv", [[*labels], *zip(*labels.values(), strict=True)])
         table, warned = open_table(tmp_path / "in.csv"), []
-        predictor = SimpleNamespace(targets=targets, logs=logs)
+        predictor = SimpleNamespace(targets=targets, seen=None)
         made = TableScores(predictor, table, missing)
         values = np.array(predictions)
         cells = [cells for *_, cells in table.rows(table.header)]
@@ -100,24 +101,10 @@ def test_missing_labels_of_the_training(found):
 def test_classes(found):
     predicted = [[0.1], [0.9], [0.4], [0.2]]
     lines, warned = found(WORDS, {"y": ["no", "yes", "0", "maybe"]}, predicted)
-    assert lines[0] == ["endpoint", "n", "roc_auc", "ap", "accuracy"]
-    assert lines[1] == ["y", "3", "1.000", "1.000", "1.000"]
+    assert lines[0] == ["endpoint", "n", *METRICS["binary"]]
+    assert lines[1] == ["y", "3", *["1.000"] * 7, "3.000"]
     assert "cells such as 'maybe' are not labels" in warned[0]
     predicted = [[0.8, 0.2], [0.6, 0.4], [0.5, 0.5]]
     lines, warned = found(CLASSES, {"y": [0, 1, 7]}, predicted)
     assert lines[1][:4] == ["y", "2", "0.500", "0.500"]
     assert "cells such as '7' are not labels" in warned[0]
-
-
-def test_logarithms(found):
-    values = np.array([1.0, 10.0, 1000.0])
-    lines, _ = found(
-        TargetSchema.of(["a"]), {"a": values}, values[:, None] * 10, logs=[0]
-    )
-    assert [line[:2] for line in lines[1:]] == [["log10", "a"], ["a", "3"]]
-    assert lines[1][3:5] == ["1.000", "1.000"]  # RMSE and MAE
-    labels = [0, 10, 1000]  # 0 has no logarithm
-    lines, _ = found(
-        TargetSchema.of(["a"]), {"a": labels}, values[:, None] * 10, logs=[0]
-    )
-    assert lines[1][:4] == ["log10", "a", "2", "1.000"] and lines[2][:2] == ["a", "3"]

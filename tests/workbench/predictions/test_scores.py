@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from rdkit.ML.Scoring import Scoring
+from sklearn import metrics
 
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.workbench.predictions.scores import (
@@ -38,6 +40,25 @@ def test_classes():
     assert score("accuracy", predicted, labels) == pytest.approx(1 / 3)
     assert math.isnan(score("roc_auc", predicted[1:3], labels[1:3]))
     assert score("ap", predicted, labels) == pytest.approx((1 + 2 / 3) / 2)
+
+
+def test_rare_classes(rng):
+    """As scikit-learn and RDKit have them, with ties, at a cut-off between the classes."""
+    labels = (rng.random(300) < 0.1).astype(float)
+    predicted = (rng.random(300) + labels).round(2) / 2
+    found = predicted > 0.3
+    expected = {
+        "mcc": metrics.matthews_corrcoef(labels, found),
+        "f1": metrics.f1_score(labels, found),
+        "balanced_accuracy": metrics.balanced_accuracy_score(labels, found),
+    }
+    ranked = sorted(zip(-predicted, labels), key=lambda pair: pair[0])
+    expected["bedroc"] = Scoring.CalcBEDROC(ranked, 1, 20)
+    (expected["enrichment"],) = Scoring.CalcEnrichment(ranked, 1, [0.01])
+    values = {name: score(name, predicted, labels, 0.3) for name in expected}
+    assert values == pytest.approx(expected) and values["mcc"] > 0
+    assert score("mcc", predicted, labels) != values["mcc"]
+    assert math.isnan(score("bedroc", predicted, 0 * labels))
 
 
 def test_several_classes():
