@@ -209,7 +209,7 @@ static float *lay_out(const attention *a, room *w, float *free) {
     return free;
 }
 
-ptrdiff_t static NAME(room_size)(const attention *a) {
+static ptrdiff_t NAME(room_size)(const attention *a) {
     room w;
     float start;
     return lay_out(a, &w, &start) - &start;
@@ -590,7 +590,8 @@ static void backward(const attention *a, const room *w) {
 }
 
 /* What each thread does: one item after another, until none is left. */
-static void NAME(attend)(attention *given) {
+static void NAME(attend)(void *job) {
+    attention *given = job;
     const attention copy = *given, *a = &copy; /* no write can change what it reads */
     const ptrdiff_t group = a->relation ? GROUP : 1, T = a->nodes, d = a->d;
     const ptrdiff_t D = a->heads * d, rows = a->relations + 1;

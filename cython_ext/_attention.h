@@ -38,17 +38,12 @@ typedef struct {
 #define KERNEL "_attend.h"
 #include "_processors.h"
 
-static ptrdiff_t room_size(const attention *job) { return CHOSEN(room_size)(job); }
-static void attend(void *job) { CHOSEN(attend)(job); }
-static void drop(
-    const float *x, ptrdiff_t n, uint64_t seed, uint32_t drop_below, float rescale,
-    float *out
-) {
-    CHOSEN(drop)(x, n, seed, drop_below, rescale, out);
-}
+#define room_size(job) CHOSEN(room_size)(job)
+#define attend CHOSEN(attend)
+#define drop CHOSEN(drop)
 #else /* nothing of this is called */
 #define HAS_VECTORS 0
-static ptrdiff_t room_size(const attention *job) { return 0; }
-static void attend(void *job) {}
+#define room_size(job) 0
+#define attend NULL
 #define drop(...)
 #endif

@@ -52,7 +52,7 @@ ctypedef void (*parallel)(
 
 
 cdef struct Job:
-    Py_ssize_t B, receivers, parts, slices, next_item, next_room
+    Py_ssize_t B, receivers, parts, slices, next_item, next_room, room_size
     channels first  # whole batch, without rooms
     channel_gradient grad  # likewise; out is NULL: forward
     float *out  # [B, N, P]
@@ -90,9 +90,8 @@ def run(
     memset(&job, 0, sizeof(Job))
     cdef Py_ssize_t N = features.shape[1], F = features.shape[3]
     cdef Py_ssize_t P = v.shape[2]
-    job.B, job.receivers, job.parts, job.slices = (
-        features.shape[0], base.shape[2], parts, slices
-    )
+    job.B, job.receivers = features.shape[0], base.shape[2]
+    job.parts, job.slices = parts, slices
     job.first.nodes, job.first.width, job.first.padded = N, F, P
     job.first.heads, job.first.d = base.shape[1], channels_of_head
     job.first.base_stride = N if base.shape[2] > 1 else 0
@@ -113,10 +112,9 @@ def run(
         if val is not None:
             job.grad.val = <float *> &grad_val[0, 0, 0]
     num_threads = min(num_threads, parts * slices)
-    cdef float[::1] room = np.empty(
-        num_threads * (3 * (N + 8) * P + 2 * N * F + 16) + 16, np.float32
-    )
-    cdef int32_t[::1] rows = np.empty(num_threads * (2 * N * F + 16), np.int32)
+    job.room_size = 3 * (N + 8) * P + 2 * N * F
+    cdef float[::1] room = np.empty(num_threads * job.room_size + 16, np.float32)
+    cdef int32_t[::1] rows = np.empty(num_threads * 2 * N * F, np.int32)
     cdef int64_t[::1] counts = np.empty(num_threads * (F + N + 1), np.int64)
     job.rooms = <float *> ((<uintptr_t> &room[0] + 63) & ~<uintptr_t> 63)
     job.rows, job.counts = &rows[0], &counts[0]
@@ -135,12 +133,12 @@ cdef void work(void *data) noexcept nogil:
     cdef Py_ssize_t N = a.nodes, F = a.width, P = a.padded, H = a.heads
     cdef Py_ssize_t number = next_number(&job.next_room)
     cdef Py_ssize_t item, part, slice, b, first, end
-    a.pairs.row = job.rows + number * (2 * N * F + 16)
-    a.senders.row = a.pairs.row + N * F + 16
-    a.weights = job.rooms + number * (3 * (N + 8) * P + 2 * N * F + 16)
+    a.pairs.row = job.rows + number * 2 * N * F
+    a.senders.row = a.pairs.row + N * F
+    a.weights = job.rooms + number * job.room_size
     a.messages, a.sent = a.weights + N * P, a.weights + 2 * N * P + 8 * P
     a.pairs.value = a.weights + 3 * (N + 8) * P
-    a.senders.value = a.pairs.value + N * F + 16
+    a.senders.value = a.pairs.value + N * F
     a.first = job.counts + number * (F + N + 1)
     a.count = a.first + N + 1 if job.grad.out else NULL
     while True:

@@ -3,48 +3,42 @@
 
 #include "_lanes.h"
 
-#define nonzero NAME(nonzero)
 #define scan NAME(scan)
 #define shares NAME(shares)
 #define share NAME(share)
 #define fill NAME(fill)
 #define filter_block NAME(filter_block)
 #define filter_block_backward NAME(filter_block_backward)
-#define block_width NAME(block_width)
 #define add_heads NAME(add_heads)
 
 #define WIDEST_BLOCK 4   /* vectors that stay in registers */
 #define CACHED_BLOCK 131072 /* bytes */
 
-/* What is neither 0 nor -0 among the features of a pair; returns their number. */
-INLINE ptrdiff_t nonzero(const float *features, ptrdiff_t F, float *value, int32_t *row) {
-    ptrdiff_t count = 0, f = 0;
-    for (; f < F; f++) {
-        uint32_t bits;
-        memcpy(&bits, features + f, sizeof(bits));
-        value[count] = features[f];
-        row[count] = (int32_t)f;
-        count += bits << 1 != 0;
-    }
-    return count;
-}
-
-/* Fills `pairs` of receiver i and, in the backward pass, `senders`. */
+/* Fills `pairs` of receiver i with features that are neither 0 nor -0, and, in the backward
+   pass, `senders`. */
 static void scan(const channels *a, ptrdiff_t i) {
     const ptrdiff_t N = a->nodes, F = a->width;
-    a->first[0] = 0;
+    const float *feature = a->features + i * N * F;
+    float *value = a->pairs.value;
+    int32_t *row = a->pairs.row;
+    ptrdiff_t count = 0;
     if (a->count) memset(a->count, 0, F * sizeof(int64_t));
     for (ptrdiff_t j = 0; j < N; j++) {
-        float *value = a->pairs.value + a->first[j];
-        int32_t *row = a->pairs.row + a->first[j];
-        const ptrdiff_t count = nonzero(a->features + (i * N + j) * F, F, value, row);
-        a->first[j + 1] = a->first[j] + count;
-        for (ptrdiff_t n = 0; a->count && n < count; n++) {
+        a->first[j] = count;
+        for (int32_t f = 0; f < F; f++, feature++) {
+            uint32_t bits;
+            memcpy(&bits, feature, sizeof(bits));
+            value[count] = *feature;
+            row[count] = f;
+            count += bits << 1 != 0;
+        }
+        for (ptrdiff_t n = a->first[j]; a->count && n < count; n++) {
             const ptrdiff_t at = row[n] * N + a->count[row[n]]++;
             a->senders.value[at] = value[n];
             a->senders.row[at] = (int32_t)j;
         }
     }
+    a->first[N] = count;
 }
 
 /* Which heads have channels in each vector of a block: those of vector k are the shares
@@ -186,20 +180,15 @@ INLINE void filter_block_backward(
     }
 }
 
-/* Vectors of a block. */
-INLINE ptrdiff_t block_width(const channels *a) {
-    const ptrdiff_t P = a->padded / LANES;
-    ptrdiff_t w = CACHED_BLOCK / (ptrdiff_t)(3 * sizeof(lanes) * a->nodes), blocks;
-    w = w < 1 ? 1 : w > WIDEST_BLOCK ? WIDEST_BLOCK : w;
-    blocks = (P + w - 1) / w;
-    return (P + blocks - 1) / blocks;
-}
-
-#define FOR_BLOCKS(call)                                              \
-    for (ptrdiff_t p = 0, w = block_width(a); p < P; p += w) {        \
-        if (w > P - p) w = P - p;                                     \
-        if (w == 1) call(1); else if (w == 2) call(2);                \
-        else if (w == 3) call(3); else call(4);                       \
+/* Blocks of as many vectors as the cache takes, of about the same width. */
+#define FOR_BLOCKS(call)                                                          \
+    ptrdiff_t most = CACHED_BLOCK / (ptrdiff_t)(3 * sizeof(lanes) * a->nodes);    \
+    most = most < 1 ? 1 : most > WIDEST_BLOCK ? WIDEST_BLOCK : most;              \
+    const ptrdiff_t blocks = (P + most - 1) / most;                               \
+    for (ptrdiff_t p = 0, w = (P + blocks - 1) / blocks; p < P; p += w) {         \
+        if (w > P - p) w = P - p;                                                 \
+        if (w == 1) call(1); else if (w == 2) call(2);                            \
+        else if (w == 3) call(3); else call(4);                                   \
     }
 
 /* Receivers first .. end - 1; out [N, P]. In a copy of its own no write can change what

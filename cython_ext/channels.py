@@ -137,18 +137,16 @@ def _run(
         )
     if out is not None:
         return np.ascontiguousarray(out[..., :width])
-    of_base, *others = map(_summed, (grad_base, grad_v, grad_att, grad_val))
-    others = (
-        None if x is None else np.ascontiguousarray(x[..., :width]) for x in others
-    )
-    return of_base, *others
+    of_base = _summed(grad_base, nodes)
+    return of_base, *(_summed(x, width) for x in (grad_v, grad_att, grad_val))
 
 
-def _summed(parts: np.ndarray | None) -> np.ndarray | None:
-    """Sum in a fixed order, whatever the threads."""
+def _summed(parts: np.ndarray | None, width: int) -> np.ndarray | None:
+    """Sum in a fixed order, whatever the threads, without the padding of the rows."""
     if parts is None:
         return None
-    return parts[0] if len(parts) == 1 else parts.sum(0)
+    total = parts[0] if len(parts) == 1 else parts.sum(0)
+    return np.ascontiguousarray(total[..., :width])
 
 
 def _padded(array: np.ndarray) -> np.ndarray:
