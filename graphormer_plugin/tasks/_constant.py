@@ -24,10 +24,11 @@ def lines_about_constants(model: GraphModel, dataset: GraphDataset) -> list[str]
     constant: dict[str, list[int]] = {}
     for position in range(min(len(dataset), MOST_GRAPHS)):
         batch = dataset.collater([position])["net_input"]["batch"]
-        for name, rows in _numbers(model, batch):
+        for name, rows, known in _numbers(model, batch):
             rows = torch.cat([rows, ends.get(name, rows[:0])])
             low, high = ends[name] = torch.stack(rows.aminmax(dim=0))
             is_constant = high - low <= ROUNDING * high.abs().clamp(min=1)
+            is_constant[known] = False
             constant[name] = is_constant.nonzero().flatten().tolist()
         if not any(constant.values()):
             break
@@ -41,18 +42,18 @@ def lines_about_constants(model: GraphModel, dataset: GraphDataset) -> list[str]
 
 def _numbers(
     model: GraphModel, batch: dict[str, Tensor]
-) -> Iterator[tuple[str, Tensor]]:
-    """Yield the name and the rows [n, columns] of real fields and encodings of one graph, which
-    has no padding."""
+) -> Iterator[tuple[str, Tensor, list[int]]]:
+    """Yield the name, the rows [n, columns], and the columns of one value by definition, of
+    real fields and encodings of one graph, which has no padding."""
     real = {name for name, values in batch.items() if values.is_floating_point()}
     for name in real:
         rows = sum(map(FIELDS[name].shape.count, "BNEM"))
         if batch[name].numel():
-            yield name, batch[name].reshape(math.prod(batch[name].shape[:rows]), -1)
+            yield name, batch[name].reshape(math.prod(batch[name].shape[:rows]), -1), []
     for module in model.modules():
         if isinstance(module, Encoding) and not real & {*module.fields}:
             training = module.training
             on_device = {n: v.to(module.one.device) for n, v in batch.items()}
             numbers = module.eval()(*module.arguments(on_device))
             module.train(training)
-            yield module.label, numbers.flatten(0, -2)
+            yield module.label, numbers.flatten(0, -2), module.constant

@@ -130,6 +130,7 @@ class ReturnProbabilities(MatrixDiagonals):
     """Probabilities that a random walk is back after 1..K steps (RWSE)."""
 
     matrix = staticmethod(walk_matrix)
+    constant = [0]  # a walk leaves its node in the first step
 
 
 @register_node_encoding("heat_kernel")

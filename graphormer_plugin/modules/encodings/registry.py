@@ -33,6 +33,7 @@ class Encoding(nn.Module):
         random: after the fields, `forward` takes the seed of each graph [B], or None, for
             `graphormer_plugin.modules.layers.graph_random`.
         label: its name in the registry, for messages.
+        constant: columns that have one value by definition.
     """
 
     fields: tuple[str, ...]
@@ -40,6 +41,7 @@ class Encoding(nn.Module):
     options: tuple[str, ...] = ()
     random = False
     label = ""
+    constant: list[int] = []
 
     def __init__(self, vocabularies: Vocabularies) -> None:
         super().__init__()
