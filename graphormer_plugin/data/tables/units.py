@@ -6,18 +6,23 @@ import numpy as np
 
 from graphormer_plugin.data.tables.cells import ParsedColumn
 
-MOLAR = re.compile(r"([fpnuµμm]?)(?:M|mol/[lL])")  # both letters for micro are in use
+# Both letters for micro are in use.
+MOLAR = re.compile(r"([fpnuµμm]?)(?:M|mol/[lL])|(?i:(milli|micro|nano|pico|)molar)")
 EXPONENTS = {"": 0, "m": -3, "u": -6, "µ": -6, "μ": -6, "n": -9, "p": -12, "f": -15}
+EXPONENTS |= {"milli": -3, "micro": -6, "nano": -9, "pico": -12}
 
 
 def molar_exponent(unit: str) -> int | None:
     """Decadic exponent of a unit in mol/l; None for other units.
 
-    >>> molar_exponent("uM"), molar_exponent("nmol/L"), molar_exponent("nm")
-    (-6, -9, None)
+    >>> [molar_exponent(unit) for unit in ("uM", "NMOL/L", "Nanomolar", "nm")]
+    [-6, -9, -9, None]
     """
-    match = MOLAR.fullmatch(unit.strip("\"' "))
-    return EXPONENTS[match[1]] if match else None
+    unit = unit.strip("\"' ")
+    if unit.isupper():  # NM, in tables whose words are all in capitals
+        unit = unit[:-1].lower() + unit[-1]
+    match = MOLAR.fullmatch(unit)
+    return EXPONENTS[(match[1] or match[2] or "").lower()] if match else None
 
 
 def unit_factors(column: ParsedColumn, unit: str) -> np.ndarray:

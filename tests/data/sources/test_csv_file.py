@@ -170,14 +170,16 @@ class TestCsv:
         assert any("call it 'y relation' or 'pKi" in line for line in caplog.messages)
 
     def test_a_column_of_units(self, read, caplog):
-        units = ["uM", "nM", "µM", "", "umol/l", "mM", "uM"]
+        units = ["uM", "NM", "µM", "", "Micromolar", "mM", "uM"]
         rows = [f"{s},{at},{u},IC50\n" for at, (s, u) in enumerate(zip(SMILES, units))]
         text = "smiles,Standard Value,Standard Units,Standard Type\n" + "".join(rows)
         text = text.replace("C=C/C,3", "C=C/C,")  # without a label, and a unit
         target = {"target_columns": "Standard Value"}
         assert read(text, **target).targets[:3, 0].tolist() == [0, 1, 2]
         (line,) = caplog.messages
-        counts = "has 5 values: 'uM' (2), 'nM' (1), 'µM' (1), 'umol/l' (1), 'mM' (1)"
+        counts = (
+            "has 5 values: 'uM' (2), 'NM' (1), 'µM' (1), 'Micromolar' (1), 'mM' (1)"
+        )
         assert counts in line and "; --target-unit uM converts the labels" in line
         caplog.clear()
         values = read(text, **target, target_unit="nM").targets[:, 0]
