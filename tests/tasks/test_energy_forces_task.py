@@ -136,7 +136,7 @@ def test_predictions_in_bohr_are_doubted(trained, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("labelled", ["energy forces", "energy", ""])
-def test_predictions_of_a_file(trained, labelled, tmp_path, monkeypatch):
+def test_predictions_of_a_file(trained, labelled, tmp_path, monkeypatch, capsys):
     """A table has forces as lists, and xyz the frames of the input with both. Predicted
     energies and forces are called so together, also where one of them has no label."""
     folder, frames, _ = trained
@@ -172,6 +172,8 @@ def test_predictions_of_a_file(trained, labelled, tmp_path, monkeypatch):
             assert np.allclose(atoms.get_forces(), frames[number].get_forces())
         else:
             assert atoms.pbc.all() and atoms.cell.volume == pytest.approx(729)
+    predict.main([checkpoint, str(path), "large.csv", "--max-atoms", "1"])
+    assert "column 'reason'\n" in capsys.readouterr().err  # and no other column
 
 
 def test_the_calculator_of_the_page_relaxes_a_molecule(trained, tmp_path, monkeypatch):

@@ -27,6 +27,7 @@ from graphormer_plugin.data.files import (
 from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.sources.user_code import import_user_data
 from graphormer_plugin.data.store.featurise import num_workers
+from graphormer_plugin.data.tables.atoms import AtomsTable
 from graphormer_plugin.data.tables.formats import (
     SmilesTable,
     check_output,
@@ -187,7 +188,7 @@ def _write_parts(
         lines.warning(line)
     if failed == rows.total > 0:
         where = f"; the reasons are in column {run.names[-1]!r}"
-        if not isinstance(table, SmilesTable):  # it has no other column
+        if not isinstance(table, SmilesTable | AtomsTable):  # it has no other column
             where += ". --smiles-column names another column"
         lines.warning(f"nothing in column {column!r} could be predicted{where}")
 
