@@ -126,7 +126,8 @@ class Marks:
 
 
 def _stem(name: str, words: str) -> str:
-    return re.sub(rf"{words}|value|[\W_]", "", name.lower())
+    unit = r"(?<=[\W_])[fpnuµμm]?m(?![^\W_])"  # of Ki_nM
+    return re.sub(rf"{words}|value|{unit}|[\W_]", "", name.lower())
 
 
 def _names_molecules(name: str) -> bool:
