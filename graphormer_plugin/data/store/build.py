@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from rdkit import rdBase
 
 from graphormer_plugin.data.columns import Level, as_rows
@@ -123,6 +124,7 @@ def _open_if_current(
     return store
 
 
+@torch.random.fork_rng(devices=[])  # a user's code may seed or draw
 def _build(
     path: Path,
     dataset: RegisteredDataset,

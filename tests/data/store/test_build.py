@@ -12,7 +12,13 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
-from graphormer_plugin.data import DatasetError, DatasetSource, get_store
+from graphormer_plugin.data import (
+    DatasetError,
+    DatasetOptions,
+    DatasetSource,
+    get_store,
+    register_dataset,
+)
 from graphormer_plugin.data.graphs import smiles
 from graphormer_plugin.data.graphs.chunk import CHUNK_ROWS
 from graphormer_plugin.data.store import GraphStore
@@ -51,6 +57,13 @@ class TestSources:
     def test_without_splits_random(self):
         store = store_of({"dataset": [graph()] * 10, "source": "pyg"})
         assert len(store.splits["train"]) == 8
+
+    def test_seeds_of_a_function_stay_its_own(self):
+        """A training that prepares its data starts as one that finds them."""
+        before = torch.get_rng_state()
+        register_dataset("seeded")(lambda: torch.manual_seed(0) and of_three())
+        get_store(DatasetOptions("seeded", rebuild=True))
+        assert torch.equal(torch.get_rng_state(), before)
 
     def test_kinds_of_each_target(self):
         source = DatasetSource(graphs=[graph()] * 4, kind=["binary"])
