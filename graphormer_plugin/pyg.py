@@ -196,7 +196,8 @@ class NumberedPasses(Sampler[list[tuple[int, int]]]):
     def __iter__(self) -> Iterator[list[tuple[int, int]]]:
         self.number += self.anew
         numbers = itertools.repeat(self.number)
-        return (list(zip(numbers, batch)) for batch in self.batches)
+        # A loader of workers makes two iterators of a pass, of which it reads one.
+        yield from (list(zip(numbers, batch)) for batch in self.batches)
 
 
 class Itself:
@@ -250,7 +251,7 @@ class BatchesBySize(Sampler[list[int]]):
         if self.shuffle:
             np.random.default_rng([self.seed, self.epoch, 1]).shuffle(batches)
             self.epoch += 1
-        return iter([batch.tolist() for batch in batches])
+        yield from (batch.tolist() for batch in batches)
 
 
 def _prepared(
