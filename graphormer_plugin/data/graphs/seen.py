@@ -13,7 +13,7 @@ from graphormer_plugin.data.columns import (
     column_type,
     rows_of_graphs,
 )
-from graphormer_plugin.data.errors import counted, listed
+from graphormer_plugin.data.errors import StoreError, counted, listed, named_damage
 from graphormer_plugin.data.graphs.descriptors import extra_columns
 from graphormer_plugin.data.graphs.featurisers import Featuriser
 from graphormer_plugin.data.schema import FeatureSchema
@@ -30,15 +30,19 @@ def with_seen(schema: FeatureSchema, stores: Iterable[Any]) -> FeatureSchema:
     ends: dict[str, np.ndarray] = {}  # [2, columns]
     for store in stores:
         train = store.splits.get("train", np.zeros(0, np.int64))
-        for start in range(0, len(train), GRAPHS_AT_ONCE):
-            ids = train[start : start + GRAPHS_AT_ONCE]
-            for name, rows, _ in _features(store.columns, ids):
-                if rows.dtype.kind == "f":
-                    rows = np.concatenate([rows, ends.get(name, rows[:0])])
-                    ends[name] = np.stack([np.fmin.reduce(rows), np.fmax.reduce(rows)])
-                else:
-                    for column, values in enumerate(rows.T, _FIRST[name]):
-                        flags[column][values] = True
+        damaged = f"{store.path} is damaged (graphormer-preprocess --rebuild)"
+        with named_damage(damaged, StoreError):
+            for start in range(0, len(train), GRAPHS_AT_ONCE):
+                ids = train[start : start + GRAPHS_AT_ONCE]
+                for name, rows, _ in _features(store.columns, ids):
+                    if rows.dtype.kind == "f":
+                        rows = np.concatenate([rows, ends.get(name, rows[:0])])
+                        ends[name] = np.stack(
+                            [np.fmin.reduce(rows), np.fmax.reduce(rows)]
+                        )
+                    else:
+                        for column, values in enumerate(rows.T, _FIRST[name]):
+                            flags[column][values] = True
     return replace(
         schema,
         seen=[np.flatnonzero(flag).tolist() for flag in flags],

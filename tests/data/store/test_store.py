@@ -11,6 +11,7 @@ import pytest
 from graphormer_plugin.data import StoreError, describe
 from graphormer_plugin.data.errors import NewerStoreError
 from graphormer_plugin.data.graphs.chunk import FeaturisedRows, GraphChunk
+from graphormer_plugin.data.graphs.seen import with_seen
 from graphormer_plugin.data.store import FORMAT_VERSION, MANIFEST, GraphStore
 from graphormer_plugin.data.store.writer import StoreWriter
 from support.stores import SPLITS, graphs_of, make_chunk, manifest, random_chunk, write
@@ -201,6 +202,11 @@ class TestDamage:
         assert GraphStore.open(store.path).fingerprint == store.fingerprint
         with pytest.raises(StoreError, match=f"{name}.npy is damaged .sha256 differs"):
             GraphStore.open(store.path, verify=True)
+
+    def test_features_that_it_has_not(self, store):
+        np.load(store.path / "x.npy", mmap_mode="r+")[:] = 255
+        with pytest.raises(StoreError, match=f"{store.path} is damaged .*--rebuild"):
+            with_seen(store.schema, [GraphStore.open(store.path)])
 
     @pytest.mark.parametrize(
         "damage, message",
