@@ -63,7 +63,7 @@ class GraphDataset(FairseqDataset):
     depend on seed and epoch only if it is to ``shuffle``: graphs are shuffled within size
     buckets (`bucket_of_sizes`), batches are cut along the buckets, and fairseq's iterator
     shuffles the batches. A resumed run therefore sees the batches of an uninterrupted one.
-    Otherwise graphs are sorted by size.
+    Otherwise graphs are sorted by size. Errors of a graph name the ``source`` of the graphs.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class GraphDataset(FairseqDataset):
         seed: int = 1,
         bucket_ratio: float = BUCKET_RATIO,
         split: str = "",
+        source: str = "",
     ) -> None:
         super().__init__()
         self.graph_ids = np.array(graph_ids, dtype=np.int64)
@@ -86,6 +87,7 @@ class GraphDataset(FairseqDataset):
         self.seed = seed
         self.bucket_ratio = bucket_ratio
         self.split = split
+        self.source = source
 
     @property
     def buckets(self) -> NDArray[np.integer]:
@@ -116,6 +118,8 @@ class GraphDataset(FairseqDataset):
             batch = describe_graphs(graphs, self.all_sizes)
             text = f"out of memory in a batch of {batch}"
             raise MemoryError(text) from None
+        except ValueError as error:
+            raise ValueError(f"{self.source}: {error}") from error
 
     def ordered_indices(self, epoch: int = 1) -> NDArray[np.int64]:
         """Positions in the order in which batches of an epoch are cut."""
@@ -183,7 +187,8 @@ def dataset_of_split(
             "split '%s' of %s has no labels: its metrics are undefined", split, name
         )
     order = {"shuffle": split == "train", "seed": seed, "bucket_ratio": bucket_ratio}
-    dataset = GraphDataset(graph_ids, store.sizes, collator, split=split, **order)
+    names = {"split": split, "source": str(store.path)}
+    dataset = GraphDataset(graph_ids, store.sizes, collator, **names, **order)
     if max_nodes is not None:
         dataset.within(np.arange(len(dataset)), max_nodes, "--max-nodes")
     return dataset

@@ -367,7 +367,9 @@ class GraphPredictionTask(FairseqTask):
     def begin_epoch(self, epoch: int, model: nn.Module) -> None:
         """fairseq's hook; says first which columns the model cannot learn from."""
         if epoch == 1 and is_first_process() and isinstance(model, GraphModel):
-            for line in lines_about_constants(model, self.datasets["train"]):
+            with one_line_errors():
+                lines = lines_about_constants(model, self.datasets["train"])
+            for line in lines:
                 logger.info(line)
 
     def train_step(

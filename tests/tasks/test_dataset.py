@@ -43,6 +43,16 @@ def test_batches_of_data_workers_are_in_shared_memory(monkeypatch):
         in_shared_memory(batch)
 
 
+def test_errors_name_the_store():
+    """As of a store that was changed in place."""
+
+    def collator(rows, split, epoch):
+        raise ValueError("edge_src of graph 3 holds 200")
+
+    with pytest.raises(ValueError, match="data/store: edge_src of graph 3"):
+        GraphDataset([3], SIZES, collator, source="data/store").collater([0])
+
+
 @pytest.mark.parametrize("shuffle", [True, False])
 @pytest.mark.parametrize(
     "limits",

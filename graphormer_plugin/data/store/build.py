@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from rdkit import rdBase
 
 from graphormer_plugin.data.columns import Level, as_rows
@@ -84,7 +83,12 @@ def _prepared(options: DatasetOptions) -> GraphStore:
             if not options.rebuild:
                 store = _open_if_current(path, identity, skip)
             if store is None:
-                _build(path, dataset, options, identity)
+                import torch  # `--help` does not wait for it
+
+                with torch.random.fork_rng(
+                    devices=[]
+                ):  # a user's code may seed or draw
+                    _build(path, dataset, options, identity)
     except OSError as error:
         place = Path(str(error.filename)).absolute()
         root = path.parent.absolute()
@@ -124,7 +128,6 @@ def _open_if_current(
     return store
 
 
-@torch.random.fork_rng(devices=[])  # a user's code may seed or draw
 def _build(
     path: Path,
     dataset: RegisteredDataset,
