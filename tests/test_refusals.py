@@ -205,7 +205,7 @@ preprocess --dataset-name slope.xyz --positions file --forces-column gradient | 
 preprocess --dataset-name few.xyz --positions file | 1 frame can be read, then XYZError
 preprocess --dataset-name many.xyz --positions file | line 4 is 'H 0 0 1', expected the number
 preprocess --dataset-name count.xyz --positions file | ends in a frame of 1,000,000,000 at
-preprocess --dataset-name long.xyz --positions file | 2 frames can be read, then ValueError
+preprocess --dataset-name long.xyz --positions file | in the frame of 2 atoms from line 7
 preprocess --dataset-name twice.xyz --positions file | energy is there twice (energy, Energy)
 preprocess --dataset-name water.xyz --positions file --target-columns dipole | molecule, not a list
 preprocess --dataset-name water.xyz --positions file --forces-column dipole | no forces 'dipole'

@@ -208,7 +208,11 @@ class AtomsTable(TextTable):
             if len({*map(str.lower, energies)}) < len(energies):
                 raise XYZError(f"an energy is there twice ({listed(energies)})")
             text = "".join([head, *lines])
-            (atoms,) = read_xyz(io.StringIO(text, None), slice(None))
+            try:
+                (atoms,) = read_xyz(io.StringIO(text, None), slice(None))
+            except ValueError as error:  # such as of a wrong count
+                where = f"in the frame of {int(head):,} atoms from line {number}"
+                raise XYZError(f"{where}: {error}") from error
             results = {} if atoms.calc is None else atoms.calc.results
             known = atoms.arrays | atoms.info | results
             yield _frame(atoms, known, {*atoms.info, *per_config_properties})
