@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.files import PathName
-from graphormer_plugin.data.graphs.conformers import symbol_of
 from graphormer_plugin.data.graphs.seen import beyond_name, unseen_line
 from graphormer_plugin.estimators.array_file import Contents, reading, write_arrays
 from graphormer_plugin.estimators.kernels import (
@@ -19,7 +18,7 @@ from graphormer_plugin.estimators.kernels import (
     Reference,
     mean_squared_differences,
 )
-from graphormer_plugin.estimators.molecule_description import MoleculeDescription
+from graphormer_plugin.estimators.molecule_description import KINDS, MoleculeDescription
 from graphormer_plugin.estimators.prediction import IN_DOMAIN
 
 VERSION = 1
@@ -50,7 +49,7 @@ class Domain:
         nearest: distance of each training molecule to the nearest other molecule,
             ascending; 0 if there is no other. With ``labelled`` [n, T], and inf after the
             molecules with a label.
-        elements: atomic numbers that occur in training.
+        kinds: numbers of the `KINDS` of atoms that occur in training.
         atoms: heavy atoms of the smallest and of the largest training molecule.
         labelled: whether a molecule has a label of each target [n, T]; None where all
             targets have labels of the same molecules.
@@ -62,7 +61,7 @@ class Domain:
 
     vectors: NDArray[np.float32]
     nearest: Floats
-    elements: list[int]
+    kinds: list[int]
     atoms: tuple[int, int]
     labelled: NDArray[np.bool_] | None = None
     molecules: NDArray[np.uint64] = field(
@@ -95,7 +94,7 @@ class Domain:
         return cls(
             vectors,
             np.sort(nearest, 0),
-            np.flatnonzero(facts.elements.any(0)).tolist(),
+            np.flatnonzero(facts.kinds.any(0)).tolist(),
             (int(facts.atoms.min()), int(facts.atoms.max())),
             labelled,
             np.unique(facts.identity),
@@ -136,7 +135,7 @@ class Domain:
 
     def contents(self) -> Contents:
         """JSON values and arrays for a file."""
-        meta = {"elements": self.elements, "atoms": list(self.atoms)}
+        meta = {"kinds": self.kinds, "atoms": list(self.atoms)}
         names = ("vectors", "nearest", "molecules", "ranges")
         arrays = {name: getattr(self, name) for name in names}
         if self.labelled is not None:
@@ -153,7 +152,7 @@ class Domain:
         optional = {name: arrays[name] for name in names if name in arrays}
         vectors = arrays["vectors"]
         nearest = arrays["nearest"]
-        return cls(vectors, nearest, meta["elements"], (low, high), **optional)
+        return cls(vectors, nearest, meta["kinds"], (low, high), **optional)
 
 
 def ranges_of(extra: Floats) -> Floats:
@@ -182,7 +181,7 @@ def outside_domain(
     """Count molecules that models were fitted to, or that are unlike these.
 
     Args:
-        domains: domains of the models; an element and a size count if none of the models
+        domains: domains of the models; an element, a charge and a size count if none of the models
             has seen them.
         in_domain: their scores, mean over the models; of several targets [q, T] the
             largest counts.
@@ -193,7 +192,7 @@ def outside_domain(
 
         - that a model was fitted to (`FITTED`);
         - that are smaller or larger than all training molecules (`SIZE`);
-        - that have an unseen element (its symbol);
+        - that have an unseen element or charge (its name in `KINDS`);
         - that have a number outside of the range of all models (its `beyond_name`);
         - whose score is below `OUTSIDE_QUANTILE` for another reason (`OUTSIDE`).
     """
@@ -210,11 +209,11 @@ def outside_domain(
     counts[OUTSIDE] = int(far.sum())
     counts[FITTED] = int(is_fitted(domains, facts).sum())
     counts[SIZE] = int(np.all([d.has_other_size(facts) for d in domains], 0).sum())
-    seen = sorted({number for domain in domains for number in domain.elements})
-    of_elements = facts.elements.sum(0)
-    of_elements[seen] = 0
-    for number in np.flatnonzero(of_elements).tolist():
-        counts[symbol_of(number)] = int(of_elements[number])
+    seen = sorted({number for domain in domains for number in domain.kinds})
+    of_kinds = facts.kinds.sum(0)
+    of_kinds[seen] = 0
+    for number in np.flatnonzero(of_kinds).tolist():
+        counts[KINDS[number]] = int(of_kinds[number])
     return counts
 
 

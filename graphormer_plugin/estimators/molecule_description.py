@@ -7,9 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rdkit import Chem
 
-from graphormer_plugin.data.graphs.conformers import NUM_ELEMENTS
+from graphormer_plugin.data.graphs.conformers import NUM_ELEMENTS, symbol_of
 from graphormer_plugin.data.graphs.smiles import identity_of, parent_key
 from graphormer_plugin.estimators.kernels import as_mol
+
+# Names of the columns of `MoleculeDescription.kinds`: elements, and charges of an atom.
+CHARGES = [*range(-8, 0), *range(1, 9)]
+KINDS = [*map(symbol_of, range(NUM_ELEMENTS)), *(f"formal_charge {n}" for n in CHARGES)]
 
 
 @dataclass
@@ -18,13 +22,13 @@ class MoleculeDescription:
 
     Attributes:
         identity: `identity_of` [n].
-        elements: whether the molecule has an atom of each atomic number [n, `NUM_ELEMENTS`].
+        kinds: whether the molecule has an atom of each of `KINDS` [n, len(KINDS)].
         atoms: number of heavy atoms [n].
         parent: `parent_key` [n]; a head's fit needs it.
     """
 
     identity: NDArray[np.uint64]
-    elements: NDArray[np.bool_]
+    kinds: NDArray[np.bool_]
     atoms: NDArray[np.int64]
     parent: NDArray[np.uint64] | None = None
 
@@ -34,16 +38,19 @@ class MoleculeDescription:
     ) -> "MoleculeDescription":
         """Facts of SMILES or RDKit's molecules, with or without `parent`."""
         identity, parent = np.zeros((2, len(molecules)), np.uint64)
-        elements = np.zeros((len(molecules), NUM_ELEMENTS), np.bool_)
+        kinds = np.zeros((len(molecules), len(KINDS)), np.bool_)
         atoms = np.zeros(len(molecules), np.int64)
         for row, molecule in enumerate(molecules):  # one at a time in memory
             mol = as_mol(molecule)
             identity[row] = identity_of(mol)
             if parents:
                 parent[row] = parent_key(mol)
-            elements[row, [atom.GetAtomicNum() for atom in mol.GetAtoms()]] = True
+            for atom in mol.GetAtoms():
+                kinds[row, atom.GetAtomicNum()] = True
+                if (charge := atom.GetFormalCharge()) in CHARGES:
+                    kinds[row, NUM_ELEMENTS + CHARGES.index(charge)] = True
             atoms[row] = mol.GetNumHeavyAtoms()
-        return cls(identity, elements, atoms, parent if parents else None)
+        return cls(identity, kinds, atoms, parent if parents else None)
 
     def __len__(self) -> int:
         return len(self.atoms)

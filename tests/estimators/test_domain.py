@@ -71,7 +71,11 @@ def test_in_domain(rng):
     np.testing.assert_allclose(head.domain.score(other), expected)
     facts = MoleculeDescription.of(["CCBr", "C" * 40])
     assert head.domain.has_other_size(facts).tolist() == [False, True]
-    assert 35 not in head.domain.elements and 6 in head.domain.elements
+    assert 35 not in head.domain.kinds and 6 in head.domain.kinds
+    ions = MoleculeDescription.of(["CC[NH3+]", "[O-]C(C)=O.[Na+]"])
+    counts = outside_domain([head.domain], ions, np.ones(2))
+    charges = {"formal_charge 1": 2, "formal_charge -1": 1, "Na": 1}
+    assert charges.items() <= counts.items()
 
 
 def test_in_domain_of_each_target(rng, tmp_path):

@@ -10,7 +10,7 @@ from graphormer_plugin.estimators.molecule_description import MoleculeDescriptio
 def test_facts():
     texts = ["*CO", "[H][H]", "c1ccccc1Cl", "C[C@H](O)F"]
     facts = MoleculeDescription.of(texts, parents=True)
-    assert [np.flatnonzero(row).tolist() for row in facts.elements] == [
+    assert [np.flatnonzero(row).tolist() for row in facts.kinds] == [
         *([0, 6, 8], [1], [6, 17], [6, 8, 9])
     ]
     assert facts.atoms.tolist() == [2, 0, 7, 4]  # a dummy atom is none
@@ -24,5 +24,5 @@ def test_facts():
 
 def test_none():
     facts = MoleculeDescription.of([])
-    assert len(facts) == len(facts.identity) == len(facts.elements) == 0
+    assert len(facts) == len(facts.identity) == len(facts.kinds) == 0
     assert facts.parent is None and facts[[]].parent is None
