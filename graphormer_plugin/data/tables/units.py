@@ -15,8 +15,9 @@ EXPONENTS |= {"milli": -3, "micro": -6, "nano": -9, "pico": -12}
 def molar_exponent(unit: str) -> int | None:
     """Decadic exponent of a unit in mol/l; None for other units.
 
-    >>> [molar_exponent(unit) for unit in ("uM", "NMOL/L", "Nanomolar", "nm")]
-    [-6, -9, -9, None]
+    Example:
+        >>> molar_exponent("uM"), molar_exponent("NMOL/L"), molar_exponent("nm")
+        (-6, -9, None)
     """
     unit = unit.strip("\"' ")
     if unit.isupper():  # NM, in tables whose words are all in capitals
