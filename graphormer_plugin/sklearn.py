@@ -391,32 +391,34 @@ class MoleculeClassifier(MoleculeEstimator, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> NDArray | list[NDArray]:
         """Probabilities of `classes_` [n, classes], a list with a column's for a y of
         several; NaN where `predict_table` has a reason."""
-        result = self._probabilities(X)
-        return result if len(result) > 1 else result[0]
-
-    def _probabilities(self, X: Any) -> list[NDArray]:
-        """Probabilities of each column."""
-        (values, *_), rows, _ = self._estimate(X)
+        values, rows = self._values(X)
         result = [np.full((len(X), len(classes)), np.nan) for classes in self._classes]
-        outputs = self.predictor_.targets.outputs
-        for target, of_target in zip(self.learned_, outputs, strict=True):
-            part = values[:, of_target]
+        for target, part in zip(self.learned_, values, strict=True):
             result[target][rows] = (
                 part if part.shape[1] > 1 else np.hstack([1 - part, part])
             )
-        return result
+        return result if len(result) > 1 else result[0]
+
+    def _values(self, X: Any) -> tuple[list[NDArray], NDArray[np.int64]]:
+        """Predictions of each learned column, and the numbers of their rows of X."""
+        (values, *_), rows, _ = self._estimate(X)
+        return [values[:, part] for part in self.predictor_.targets.outputs], rows
 
     def predict(self, X: Any) -> NDArray:
-        """The most probable class [n], or [n, T] for such a y; NaN where `predict_table`
-        has a reason."""
-        columns = []
-        for classes, values in zip(self._classes, self._probabilities(X), strict=True):
-            column = classes[values.argmax(1)]
-            unknown = np.isnan(values[:, 0])
+        """The most probable class [n], or [n, T] for such a y; of two classes the second
+        where its probability is above the model's cut-off, 0.5 unless a folder of
+        ``graphormer-train`` has another. NaN where `predict_table` has a reason."""
+        values, rows = self._values(X)
+        columns = [np.full(len(X), np.nan, object) for _ in self._classes]
+        targets = self.predictor_.targets.targets
+        for index, part, target in zip(self.learned_, values, targets, strict=True):
+            columns[index][rows] = self._classes[index][target.likeliest(part)]
+        for index, classes in enumerate(self._classes):
+            unknown = pandas.isna(columns[index])
+            dtype = classes.dtype
             if unknown.any():
-                column = column.astype(float if classes.dtype.kind in "iu" else object)
-                column[unknown] = np.nan
-            columns.append(column)
+                dtype = float if dtype.kind in "iu" else object
+            columns[index] = columns[index].astype(dtype)
         return columns[0] if self.one_column_ else np.stack(columns, 1)
 
 

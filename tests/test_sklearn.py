@@ -307,6 +307,8 @@ def test_two_classes(words, tmp_path):
     assert [*map(str, again.predict(NEW))] == [
         str(int(x) if words == [False, True] else x) for x in likely
     ]
+    again.predictor_.targets = again.predictor_.targets.changed(cut_off=[1.0])
+    assert {*again.predict(SMILES)} == {again.classes_[0]}
     with pytest.warns(UserWarning):
         assert pandas.isna(model.predict(["CCO", "C("])).tolist() == [False, True]
 
