@@ -31,10 +31,15 @@ class UnknownNameError(ValueError):
         )
 
 
+def at_least(least: float) -> str:
+    """What is expected of a number, in messages."""
+    return f"{least} or more"
+
+
 def check_least(name: str, value: float | None, least: float) -> None:
     """Raise ValueError if a value is below the least, or is NaN; None is not checked."""
     if value is not None and not value >= least:
-        raise ValueError(f"{name} {value}: expected {least} or more")
+        raise ValueError(f"{name} {value}: expected {at_least(least)}")
 
 
 def check_heads(embed_dim: int, number: int, parts: str = "heads") -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
+from graphormer_plugin.choices import at_least
 from graphormer_plugin.components import import_nothing_from_current_folder
 from graphormer_plugin.data.errors import error_line, is_out_of_memory
 
@@ -55,7 +56,7 @@ def number(kind: type[float], least: float = -math.inf) -> Callable[[str], float
             if kind(text) >= least:
                 return kind(text)
         words = "a whole number" if kind is int else "a number"
-        bound = f", {least} or more" if least > -math.inf else ""
+        bound = f", {at_least(least)}" if least > -math.inf else ""
         raise argparse.ArgumentTypeError(f"{text}, expected {words}{bound}")
 
     return _number

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional, get_args
 
-from graphormer_plugin.choices import option
+from graphormer_plugin.choices import at_least, option
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.graphs.conformers import LENGTH_UNITS
@@ -174,7 +174,7 @@ class TableOptions:
             ):
                 expected = "|".join(marks["choices"])
             elif "least" in marks and value < marks["least"]:
-                expected = f"{marks['least']} or more"
+                expected = at_least(marks["least"])
             if expected:
                 raise DatasetError(f"{flag_of(field.name)} {raw}: expected {expected}")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphormer_plugin.choices import option
+from graphormer_plugin.choices import check_least, option
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import home_path, read_text, write_text
 from graphormer_plugin.data.splits import LEAST_FOLDS, Ratios
@@ -291,6 +291,7 @@ class Settings(TableOptions, Places):
                 "--valid-file and --test-file are the split; drop --split",
             ),
             (
+        check_least("--folds", self.folds or None, LEAST_FOLDS)
                 self.test_file and (self.folds or self.ratios or of_column),
                 "--test-file is part of the split; drop --folds, --ratios and column:NAME",
             ),
