@@ -87,7 +87,7 @@ def error_line(error: BaseException, arguments: Sequence[str]) -> str:
 @contextlib.contextmanager
 def named_damage(
     text: str,
-    kind: type[ValueError] = ValueError,
+    error_type: type[ValueError] = ValueError,
     keep: tuple[type[Exception], ...] = (OSError, MemoryError, DatasetError),
 ) -> Iterator[None]:
     """One line for any error that a missing or wrong part of a file causes: ``text``, which
@@ -99,7 +99,7 @@ def named_damage(
         if isinstance(error, keep) and getattr(error, "filename", "") is not None:
             raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise kind(f"{text}: {reason}") from error
+        raise error_type(f"{text}: {reason}") from error
 
 
 @contextlib.contextmanager

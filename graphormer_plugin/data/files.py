@@ -194,10 +194,10 @@ def write_csv(
         csv.writer(lines, delimiter=delimiter).writerows(rows)
 
 
-def read_arrays(path: PathName, kind: str = "file of arrays") -> dict[str, NDArray]:
+def read_arrays(path: PathName, content: str = "file of arrays") -> dict[str, NDArray]:
     """Arrays of an ``.npz`` file by name; runs no code, and compares checksums."""
     with (
-        named_damage(f"{path} is not a {kind}, or damaged"),
+        named_damage(f"{path} is not a {content}, or damaged"),
         open_to_read(path) as file,
         np.load(file, allow_pickle=False) as archive,
     ):

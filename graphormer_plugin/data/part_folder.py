@@ -15,15 +15,15 @@ class PartFolder:
     """Consecutive parts in numbered files of a folder, each of which is written whole.
 
     Args:
-        kind: type of the parts, with a method ``to_arrays`` and its inverse ``from_arrays``.
+        part_type: type of the parts, with a method ``to_arrays`` and its inverse ``from_arrays``.
 
     Attributes:
         count: number of parts, written or taken from an earlier process.
     """
 
-    def __init__(self, folder: Path, kind: type) -> None:
+    def __init__(self, folder: Path, part_type: type) -> None:
         self.folder = folder
-        self.kind = kind
+        self.part_type = part_type
         self.count = 0
 
     def earlier(self) -> Iterator[Any]:
@@ -50,7 +50,7 @@ class PartFolder:
         path = self._path(number)
         arrays = read_arrays(path)
         with named_damage(f"{path} is damaged; the same command makes it again"):
-            return self.kind.from_arrays(arrays)
+            return self.part_type.from_arrays(arrays)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06d}.npz"

@@ -210,8 +210,8 @@ def joined_groups(*names: Sequence[Any]) -> list[int]:
     count = len(names[0])
     edges = []
     size = len(names[0])
-    for kind in names:
-        texts = np.asarray(kind, object).astype(str)
+    for column in names:
+        texts = np.asarray(column, object).astype(str)
         numbers = np.unique(texts, return_inverse=True)[1]
         edges.append(numbers + size)
         size += len(numbers)

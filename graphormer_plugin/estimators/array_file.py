@@ -46,7 +46,7 @@ def reading(
         version: expected ``version`` of its JSON values.
         owner: expected ``checkpoint``, a `weights_digest`; None: any.
     """
-    arrays = read_arrays(path, kind=kind)
+    arrays = read_arrays(path, kind)
     with named_damage(f"{path} is not a {kind}, or damaged"):
         meta = json.loads(str(arrays.pop(META)))
         if meta["version"] != version:

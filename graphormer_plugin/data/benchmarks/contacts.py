@@ -46,15 +46,15 @@ def contacts_of(mol: Any, pos: np.ndarray) -> np.ndarray:
 
 def _table(options: DatasetOptions) -> Path | None:
     """The table that the options name; None for RDKit's molecules."""
-    kind, _, rest = options.source.partition(":")
-    if kind == "table" and not rest:
+    source, _, rest = options.source.partition(":")
+    if source == "table" and not rest:
         raise DatasetError("--dataset-source table: expected table:FILE")
-    if kind != "table" and rest and not (rest.isdecimal() and int(rest)):
+    if source != "table" and rest and not (rest.isdecimal() and int(rest)):
         raise DatasetError(
             f"--dataset-source {options.source}: expected rdkit, rdkit:N with a number N "
             "of molecules, or table:FILE"
         )
-    return home_path(rest) if kind == "table" else None
+    return home_path(rest) if source == "table" else None
 
 
 def _content(options: DatasetOptions) -> dict[str, Any]:

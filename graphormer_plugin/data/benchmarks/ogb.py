@@ -206,11 +206,11 @@ MOLHIV = _benchmark("ogbg-molhiv", "hiv", 41_127, 1)
 MOLPCBA = _benchmark("ogbg-molpcba", "pcba", 437_929, 128)
 
 
-def _table(path: Path, kind: type) -> np.ndarray:
+def _table(path: Path, dtype: type) -> np.ndarray:
     """Numbers of a file without a header; ValueError for text."""
     import pandas  # late: it takes long
 
-    return pandas.read_csv(path, header=None, dtype=kind).to_numpy()
+    return pandas.read_csv(path, header=None, dtype=dtype).to_numpy()
 
 
 def _raw_graphs(folder: Path, tasks: int) -> MappedGraphs:

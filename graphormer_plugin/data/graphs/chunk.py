@@ -183,16 +183,16 @@ def _check_values(name: str, table: np.ndarray, graphs: np.ndarray, first: int) 
             outside = ~np.isfinite(table.astype(np.float32))
         if column_type(name).can_lack:
             outside &= ~np.isnan(table)
-        kind = "a value"
+        noun = "a value"
         expected = "one that fits float32"
     else:
         outside = table < 0
-        kind = "category"
+        noun = "category"
         expected = "0 and above"
     if outside.any():
         row, column = np.argwhere(outside)[0]
         raise ValueError(
-            f"graph {first + graphs[row]}: {name} has {kind} {table[row, column]}, "
+            f"graph {first + graphs[row]}: {name} has {noun} {table[row, column]}, "
             f"expected {expected}"
         )
 

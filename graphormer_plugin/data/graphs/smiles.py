@@ -100,13 +100,13 @@ def _ogb_codes() -> tuple[np.ndarray, np.ndarray]:
     lists = _ogb_features().allowable_features
     values = [*range(CODES // 2), *range(-CODES // 2, 0)]  # values of a signed byte
 
-    def _row(name: str, kind: Any = None) -> list[int]:
+    def _row(name: str, enum: Any = None) -> list[int]:
         allowed = lists[f"possible_{name}_list"]
-        names = values if kind is None else [str(kind.values.get(i)) for i in values]
+        names = values if enum is None else [str(enum.values.get(i)) for i in values]
         other = len(allowed) - 1 if "misc" in allowed else -1
         return [allowed.index(name) if name in allowed else other for name in names]
 
-    atoms = [_row(name, kind) for name, kind in ATOM_COLUMNS.items()]
+    atoms = [_row(name, enum) for name, enum in ATOM_COLUMNS.items()]
     bonds = [
         _row("bond_type", Chem.BondType),
         _row("bond_stereo", Chem.BondStereo),
@@ -257,6 +257,10 @@ class OGBFeaturiser:
     def with_all_fragments(self) -> "OGBFeaturiser":
         """See `Featuriser`."""
         return replace(self, largest_fragment=False)
+
+    def for_smiles(self) -> "OGBFeaturiser":
+        """Its form that reads SMILES without positions, atoms in the order of the text."""
+        return replace(self, canonical=False, positions="none")
 
 
 PLAIN = OGBFeaturiser()

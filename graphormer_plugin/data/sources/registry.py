@@ -255,11 +255,11 @@ def _origin(function: Callable[..., Any]) -> tuple[str, str]:
 def _as_source(result: Any, name: str) -> DatasetSource:
     """A `DatasetSource` of the result of a dataset's function, which may be v2's dictionary."""
     if isinstance(result, Mapping):
-        kind = result.get("source", "pyg")
-        if "dataset" not in result or kind not in ("pyg", "ogb"):
+        form = result.get("source", "pyg")
+        if "dataset" not in result or form not in ("pyg", "ogb"):
             raise DatasetError(
                 f"dataset {name!r} returned a dictionary with {', '.join(result)} and "
-                f"graphs of {kind!r}, expected 'dataset', and graphs of pyg|ogb"
+                f"graphs of {form!r}, expected 'dataset', and graphs of pyg|ogb"
             )
         splits = {
             split: result[f"{split}_idx"]

@@ -191,8 +191,10 @@ def joined_graphs(graphs_of_rows: Mapping[int, MoleculeGraph]) -> GraphChunk:
 def _listed(value: Any) -> Any:
     """A NumPy number or array of an extra as JSON has it, in which parts are kept."""
     if not isinstance(value, np.generic | np.ndarray):
-        kind = type(value).__name__
-        raise ValueError(f"extras of the parser hold a {kind}, expected what JSON can")
+        type_name = type(value).__name__
+        raise ValueError(
+            f"extras of the parser hold a {type_name}, expected what JSON can"
+        )
     return value.tolist()
 
 

@@ -85,8 +85,8 @@ class Marks:
             elif target in numbers:
                 logs = [self._turn(columns, name, target) for name in amounts]
                 if not all(logs):
-                    kind = "units" if words == UNIT else "relation"
-                    names = " or ".join(f"'{name} {kind}'" for name in numbers)
+                    word = "units" if words == UNIT else "relation"
+                    names = " or ".join(f"'{name} {word}'" for name in numbers)
                     raise self.table.error(
                         f"column {mark!r} stands beside {' and '.join(map(repr, numbers))}; "
                         f"call it {names}"

@@ -365,21 +365,21 @@ def flag_words(options: Mapping[str, Any]) -> list[str]:
 def add_flag(parser: Any, field: dataclasses.Field, name: str = "") -> None:
     """Add the flag of a field, of `option` or of `DatasetConfig`, to a parser of argparse;
     ``name`` replaces the field's."""
-    kind: dict[str, Any] = {"action": "store_true"}
+    arguments: dict[str, Any] = {"action": "store_true"}
     if field.type is not bool:
         kinds = [k for k in (int, float) if k in (field.type, *get_args(field.type))]
-        kind = {
+        arguments = {
             "type": (*kinds, str)[0],
             "metavar": field.metadata.get("metavar"),
         }
-        kind["required"] = field.metadata.get("required", False)
-        kind["choices"] = field.metadata.get("words")
-        kind["default"] = field.default
+        arguments["required"] = field.metadata.get("required", False)
+        arguments["choices"] = field.metadata.get("words")
+        arguments["default"] = field.default
         if isinstance(field.default, tuple):
-            kind["default"] = list_of_names(field.default)
-            kind["metavar"] = kind["metavar"] or "A,B,..."
+            arguments["default"] = list_of_names(field.default)
+            arguments["metavar"] = arguments["metavar"] or "A,B,..."
     flag = flag_of(name or field.name)
-    parser.add_argument(flag, dest=field.name, help=field.metadata["help"], **kind)
+    parser.add_argument(flag, dest=field.name, help=field.metadata["help"], **arguments)
 
 
 def _is_choice(value: str, choices: Sequence[str]) -> bool:

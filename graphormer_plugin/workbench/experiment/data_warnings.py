@@ -89,7 +89,7 @@ def experiment_warnings(
             "of another row; heads and trees count a molecule once"
         )
     constitutions = np.array(table.constitutions)
-    keys = tautomer_keys(table, settings.largest_fragment)
+    keys = tautomer_keys(table, settings.featuriser.for_smiles())
     unread = dict(zip(table.extra_names, zip(*table.extras)))
     for number, of_split in enumerate(splits, 1):
         split = of_split.rows
@@ -168,7 +168,7 @@ def twins(
 
 
 def tautomer_keys(
-    table: LabelledMolecules, largest_fragment: bool = False
+    table: LabelledMolecules, featuriser: OGBFeaturiser
 ) -> NDArray[np.uint64]:
     """Keys of the molecules that their tautomers share, for molecules with the formula and
     the skeleton of another; their `constitutions` for all others.
@@ -179,10 +179,9 @@ def tautomer_keys(
     """
     keys = np.array(table.constitutions, np.uint64)
     rows_of: dict[tuple[str, str], list[int]] = {}
-    featuriser = OGBFeaturiser(False, largest_fragment)
     with rdBase.BlockLogs():
         for row, text in enumerate(table.smiles):
-            mol = featuriser.mol_as_written(text)
+            mol = featuriser.mol(text)
             skeleton = MolHash(Chem.Mol(mol), HashFunction.ElementGraph)
             rows_of.setdefault((CalcMolFormula(mol), skeleton), []).append(row)
         shared = [rows for rows in rows_of.values() if len({*keys[rows].tolist()}) > 1]
@@ -193,7 +192,7 @@ def tautomer_keys(
             if left <= 0:
                 break
             with contextlib.suppress(ValueError):  # RDKit may refuse a rare valence
-                mol = featuriser.mol_as_written(table.smiles[row])
+                mol = featuriser.mol(table.smiles[row])
                 tautomers = enumerator.Enumerate(mol)
                 left -= len(tautomers)
                 mol = enumerator.PickCanonical(tautomers)

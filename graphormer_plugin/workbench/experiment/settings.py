@@ -247,10 +247,6 @@ class Settings(TableOptions, Places):
                 f"--seed {self.seed}: expected {MOST_SEED} or less",
             ),
             (
-                0 < self.folds < LEAST_FOLDS,
-                f"--folds {self.folds}: expected {LEAST_FOLDS} or more",
-            ),
-            (
                 flags and self.model in FITTED,
                 f"{flags}: no effect with --model {self.model}, which trains no weights",
             ),

@@ -60,7 +60,7 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
         groups = [table.scaffolds[row] for row in order]
     elif table.split == "cluster":
         smiles = [table.smiles[row] for row in order]
-        groups = clusters_of(smiles, settings.largest_fragment)
+        groups = clusters_of(smiles, settings.featuriser.for_smiles().mol)
     elif fixed:
         # No molecule is in train and in the valid that is drawn from it.
         groups = parents

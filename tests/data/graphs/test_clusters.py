@@ -3,6 +3,7 @@
 import pytest
 
 from graphormer_plugin.data.graphs.clusters import clusters_of
+from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 
 CHAINS = ["C" * k + "O" for k in range(12, 16)]
 RINGS = ["c1ccccc1" + "C" * k for k in range(8, 12)]
@@ -11,7 +12,7 @@ RINGS = ["c1ccccc1" + "C" * k for k in range(8, 12)]
 @pytest.mark.parametrize("most", [100, 1])  # Butina's, and leaders
 def test_clusters(most):
     smiles = [*CHAINS, "O=C1CCCN1", *RINGS, "OCCCCCCCCCCCCCC", CHAINS[0] + ".Cl"]
-    names = clusters_of(smiles, True, most)
+    names = clusters_of(smiles, OGBFeaturiser(largest_fragment=True).mol, most)
     groups = {}
     for number, name in enumerate(names):
         groups.setdefault(name, set()).add(number)

@@ -37,14 +37,14 @@ def spectral_gap(num_nodes: int, edges: np.ndarray) -> float:
 
 
 def expander_edges(
-    num_nodes: int, degree: int, kind: str, generator: np.random.Generator
+    num_nodes: int, degree: int, family: str, generator: np.random.Generator
 ) -> np.ndarray:
     """Edges [2, M] of an expander; ValueError for a degree above the nodes."""
     if num_nodes <= COMPLETE:
         return np.argwhere(~np.eye(num_nodes, dtype=bool)).T
     if degree > num_nodes:
         raise ValueError(
-            f"{kind}_expander {degree}: a graph has {num_nodes} nodes, expected a degree of "
+            f"{family}_expander {degree}: a graph has {num_nodes} nodes, expected a degree of "
             "at most as many"
         )
     wanted = max(0.0, 2 * degree - 2 * (2 * degree - 1) ** 0.5 - SLACK)
@@ -52,7 +52,7 @@ def expander_edges(
     for _ in range(DRAWS):
         order = np.stack([generator.permutation(num_nodes) for _ in range(degree)])
         source = np.arange(num_nodes) + 0 * order
-        if kind == "hamiltonian":
+        if family == "hamiltonian":
             source = np.roll(order, 1, 1)
         forth = np.stack([source, order]).reshape(2, -1)
         edges = np.concatenate([forth, forth[::-1]], 1)
