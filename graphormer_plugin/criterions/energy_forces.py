@@ -41,7 +41,7 @@ class EnergyForces(L1Loss):
     """
 
     name = "energy_forces"
-    vector = FORCES
+    node_vector = FORCES
 
     def __init__(
         self, task, energy_weight: float = 1.0, force_weight: float = 1.0

@@ -46,7 +46,7 @@ class GraphCriterion(FairseqCriterion):
 
     name: ClassVar[str]
     target_kinds: ClassVar[tuple[Kind, ...]]
-    vector: ClassVar[str] = ""  # see `TargetSchema`
+    node_vector: ClassVar[str] = ""  # see `TargetSchema`
     keeps_outputs = False
 
     def __init__(self, task, class_weights: str | None = None) -> None:
@@ -58,10 +58,10 @@ class GraphCriterion(FairseqCriterion):
                 f"{self.name} needs {' or '.join(self.target_kinds)} targets, received "
                 f"{self.targets.kind} targets {listed(self.targets.names, 5)}"
             )
-        if self.targets.vector != self.vector:
+        if self.targets.node_vector != self.node_vector:
             raise ValueError(
-                f"--criterion {self.name} learns {self.vector or 'no vectors'}, the task "
-                f"{self.targets.vector or 'none'}; use --task is2re with --criterion "
+                f"--criterion {self.name} learns {self.node_vector or 'no vectors'}, the task "
+                f"{self.targets.node_vector or 'none'}; use --task is2re with --criterion "
                 "mae_deltapos, energy_forces with energy_forces"
             )
         self.class_weights: Tensor | None = None  # [C, classes]

@@ -50,7 +50,7 @@ class MaeDeltapos(L1Loss):
     """
 
     name = "mae_deltapos"
-    vector = DISPLACEMENT
+    node_vector = DISPLACEMENT
 
     def __init__(
         self,

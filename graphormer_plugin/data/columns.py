@@ -54,7 +54,7 @@ class Level(StrEnum):
 # Vectors of nodes that are learned beside targets of graphs.
 DISPLACEMENT = "displacement"
 FORCES = "forces"
-VECTORS = (DISPLACEMENT, FORCES)
+NODE_VECTORS = (DISPLACEMENT, FORCES)
 LEARNED_LEVELS = (Level.GRAPH, Level.NODE, Level.EDGE, Level.LINK)
 LINK_LEVELS = (Level.EDGE, Level.LINK)  # their labels have two nodes
 EDGE_LABEL_COLUMNS = ("label_src", "label_dst")
@@ -229,7 +229,7 @@ _TABLE = {
     "pos": ColumnType(Level.NODE, DTYPES["pos"], "pos", tail=(3,), is_attribute=True),
     **{
         name: ColumnType(Level.NODE, _FLOAT32, name, True, tail=(3,), is_attribute=True)
-        for name in VECTORS
+        for name in NODE_VECTORS
     },
     "node_split": ColumnType(Level.NODE, _types("uint8"), "train_mask"),
     "lap_pe": ColumnType(Level.NODE, DTYPES["lap_pe"]),

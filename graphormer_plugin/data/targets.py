@@ -170,15 +170,15 @@ class TargetSchema:
     Attributes:
         targets: what each column of the labels [rows of their level, T] is.
         level: what has a label.
-        vector: what the three numbers of each node are that are learned beside targets of
-            graphs, one of `VECTORS`; empty without.
+        node_vector: what the three numbers of each node are that are learned beside targets of
+            graphs, one of `NODE_VECTORS`; empty without.
         atom_energies: energy of an atom of each type (first node column), which models do
             not learn; empty without.
     """
 
     targets: Sequence[Target]
     level: Level = Level.GRAPH
-    vector: str = ""
+    node_vector: str = ""
     atom_energies: list[float] = field(default_factory=list)
 
     @classmethod
@@ -430,7 +430,7 @@ class TargetSchema:
         values = {"names": self.names, "level": str(self.level)}
         values |= {name: v[0] if len({*v}) == 1 else v for name, v in shared.items()}
         values |= {"mean": self.mean, "std": self.std}
-        rare = ("class_names", "vector", "atom_energies")
+        rare = ("class_names", "node_vector", "atom_energies")
         return values | {name: v for name in rare if (v := getattr(self, name))}
 
 

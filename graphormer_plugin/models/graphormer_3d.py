@@ -77,7 +77,7 @@ class Graphormer3DModel(GraphModel):
         """The model of a config, for a task's schema and targets (see `ModelTask`)."""
         schema = task.schema
         targets = task.targets
-        if targets.vector == DISPLACEMENT:  # the image is no feature
+        if targets.node_vector == DISPLACEMENT:  # the image is no feature
             dims = schema.node_dims[:IMAGE]
             schema = dataclasses.replace(
                 schema, node_dims=dims, num_node_features=len(dims)
@@ -89,9 +89,9 @@ class Graphormer3DModel(GraphModel):
             head = MLPHead([width, width, outputs], "gelu")
         model = cls(encoder, head, targets.level, "sum")
         heads = cfg.encoder_attention_heads
-        model.vector = None
-        if targets.vector == DISPLACEMENT:
-            model.vector = VectorHead(cfg.encoder_embed_dim, heads)
+        model.vector_head = None
+        if targets.node_vector == DISPLACEMENT:
+            model.vector_head = VectorHead(cfg.encoder_embed_dim, heads)
         return model
 
     def forward(
@@ -103,12 +103,12 @@ class Graphormer3DModel(GraphModel):
         x, attn_bias = self.encoder.encode(batch, perturb)
         counted = batch["node_mask"]
         tags = counted.long()
-        if self.vector is not None:
+        if self.vector_head is not None:
             tags = batch["x"][..., TAG].long()
             counted = counted_atoms(batch["x"])
         outputs = self.head(x, tags)
         if self.level == "graph":
             outputs = self.graphs(outputs, counted)
-        if self.vector is None:
+        if self.vector_head is None:
             return outputs
-        return outputs, self.vector(x, attn_bias, self.encoder.positions(batch))
+        return outputs, self.vector_head(x, attn_bias, self.encoder.positions(batch))

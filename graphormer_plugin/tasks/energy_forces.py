@@ -32,7 +32,7 @@ class EnergyForcesTask(GraphPredictionTask):
     forces (our choice).
     """
 
-    vector = FORCES
+    node_vector = FORCES
 
     def build_model(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
         """See `GraphPredictionTask`."""
@@ -67,20 +67,22 @@ class EnergyForcesTask(GraphPredictionTask):
             energies[graph] = tuple(array[0, :1] for array in of_graph)
             forces[graph] = tuple(array[:, 1:] for array in of_graph)
         super().write_predictions(energies)
-        names = [f"{self.vector}_{axis}" for axis in "xyz"]
+        names = [f"{self.node_vector}_{axis}" for axis in "xyz"]
         write_predictions(
             self.cfg.results_path,
             self.last_split,
             self.store,
             TargetSchema.of(names, level=Level.NODE),
             forces,
-            kind=self.vector,
+            kind=self.node_vector,
         )
 
     @cached_property
     def fitted_targets(self) -> TargetSchema:
         """The targets of the dataset, with energies of atoms and the scale of forces."""
-        targets = dataclasses.replace(self.store.targets.raw(), vector=self.vector)
+        targets = dataclasses.replace(
+            self.store.targets.raw(), node_vector=self.node_vector
+        )
         if targets.kinds != [Kind.REGRESSION]:
             raise ValueError(
                 f"--task energy_forces: {', '.join(targets.names)}, expected an energy"

@@ -106,7 +106,7 @@ class GraphPredictionTask(FairseqTask):
     """
 
     levels = (Level.GRAPH,)
-    vector = ""  # see `TargetSchema`
+    node_vector = ""  # see `TargetSchema`
 
     def __init__(self, cfg: GraphPredictionConfig, **kwargs: Any) -> None:
         super().__init__(cfg)
@@ -155,13 +155,13 @@ class GraphPredictionTask(FairseqTask):
                 raise ValueError(
                     f"{name} has labels of {level}s; use --task {level.task}"
                 )
-            if self.vector and self.vector not in store.columns:
-                advice = "name them with --forces-column, or " * (self.vector == FORCES)
-                text = (
-                    f"{name} has no {self.vector}; {advice}use --task graph_prediction"
+            if self.node_vector and self.node_vector not in store.columns:
+                advice = "name them with --forces-column, or " * (
+                    self.node_vector == FORCES
                 )
+                text = f"{name} has no {self.node_vector}; {advice}use --task graph_prediction"
                 raise ValueError(text)
-            if DISPLACEMENT in store.columns and self.vector != DISPLACEMENT:
+            if DISPLACEMENT in store.columns and self.node_vector != DISPLACEMENT:
                 text = f"{name} has images of periodic cells; use --task is2re"
                 raise ValueError(text)
             self._store = store
@@ -191,7 +191,7 @@ class GraphPredictionTask(FairseqTask):
         """The targets of the dataset, at the scale of training."""
         if self.cfg.target_scale == "none":
             return self.store.targets.raw()
-        if self.vector:
+        if self.node_vector:
             return self.store.targets
         return targets_of_task(self.store, self.cfg.element_energies or "")
 

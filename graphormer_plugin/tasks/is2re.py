@@ -36,7 +36,7 @@ class IS2RETask(GraphPredictionTask):
     the energy. Energies are scaled by OC20's mean and deviation, as in the released code.
     """
 
-    vector = DISPLACEMENT
+    node_vector = DISPLACEMENT
 
     def __init__(self, cfg: IS2REConfig, **kwargs: Any) -> None:
         cfg.data = cfg.dataset_name = cfg.data or cfg.dataset_name
@@ -48,13 +48,13 @@ class IS2RETask(GraphPredictionTask):
     def targets(self) -> TargetSchema:
         """See `GraphPredictionTask`."""
         targets = super().targets.scaled([ENERGY_MEAN], [ENERGY_STD])
-        return dataclasses.replace(targets, vector=self.vector)
+        return dataclasses.replace(targets, node_vector=self.node_vector)
 
     def build_model(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
         """See `GraphPredictionTask`."""
         model = super().build_model(cfg, from_checkpoint)
         with one_line_errors():
-            if not getattr(model, "vector", None):
+            if not getattr(model, "vector_head", None):
                 raise ValueError("--task is2re: use --arch graphormer3d_base or _small")
         return model
 

@@ -14,7 +14,7 @@ from graphormer_plugin.tasks.energy_forces import has_kinks
 from support.architectures import make_batch, tiny_model
 from support.samples import sample_of
 
-FORCES = {"vector": "forces", "atom_energies": [*map(float, range(7))]}
+FORCES = {"node_vector": "forces", "atom_energies": [*map(float, range(7))]}
 ENERGY = TargetSchema.of(["energy"], mean=[0.0], std=[2.0], **FORCES)
 STEP = 1e-5
 

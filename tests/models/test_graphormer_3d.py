@@ -22,7 +22,7 @@ from support.golden import load_golden
 
 SCHEMA = FeatureSchema(3, NODE_DIMS)
 TARGETS = TargetSchema.of(
-    ["energy"], "eV", mean=[ENERGY_MEAN], std=[ENERGY_STD], vector="displacement"
+    ["energy"], "eV", mean=[ENERGY_MEAN], std=[ENERGY_STD], node_vector="displacement"
 )
 # Names of the released class and ours; several of its weights are one of ours.
 NAMES = {
@@ -38,8 +38,8 @@ NAMES = {
     "head.hidden.0": "engergy_proj.layer1",
     "head.projection": "engergy_proj.layer2",
     "head.factor.weight": "energe_agg_factor.weight",
-    "vector.qkv_proj": "node_proc.q_proj node_proc.k_proj node_proc.v_proj",
-    "vector.out_proj": "node_proc.force_proj1 node_proc.force_proj2 node_proc.force_proj3",
+    "vector_head.qkv_proj": "node_proc.q_proj node_proc.k_proj node_proc.v_proj",
+    "vector_head.out_proj": "node_proc.force_proj1 node_proc.force_proj2 node_proc.force_proj3",
     "encoder.layers": "layers",
 }
 LAYER = {

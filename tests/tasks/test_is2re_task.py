@@ -92,7 +92,7 @@ def test_molecules_without_a_cell(tmp_path, monkeypatch):
     log = run(fairseq_train.cli_main, words, monkeypatch)
     assert 0 < logged(log, "valid")[-1]["valid_mae"] < 20
     predictor = hub.load(tmp_path / "ckpts/checkpoint_best.pt")
-    assert predictor.model.vector is None
+    assert predictor.model.vector_head is None
     values = predictor.predict(["CCO", "CCCCO", "OCC"])
     assert values[0] == pytest.approx(values[2], abs=1e-5)
     assert abs(values[0] - values[1]) > 1e-4

@@ -17,7 +17,7 @@ from graphormer_plugin.data.batches.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.batches.negatives import Negatives, edges_of
 from graphormer_plugin.data.columns import (
     EDGE_LABEL_COLUMNS,
-    VECTORS,
+    NODE_VECTORS,
     Columns,
     Level,
     column_type,
@@ -96,7 +96,7 @@ class GraphCollator:
               -1 where missing or padding; values float64, NaN there;
             - ``edges`` int64 ``[B, E, 2]``, -1 at padding, in an evaluation of links that
               are edges (`Negatives`);
-            - ``weight`` float64 ``[B]``, ``bound`` int8 ``[B, C]`` and `VECTORS`
+            - ``weight`` float64 ``[B]``, ``bound`` int8 ``[B, C]`` and `NODE_VECTORS`
               float64 ``[B, N, 3]``, NaN where missing or padding, if the store has them.
 
             An empty array gives an empty dict: fairseq fills uneven shards with such
@@ -161,7 +161,7 @@ class GraphCollator:
             labels["bound"] = columns["bound"][ids]
         if self.negatives and self.negatives.edges_are_links and not epoch:
             labels["edges"] = padded_edges(columns, ids)
-        for name in columns.keys() & VECTORS:
+        for name in columns.keys() & NODE_VECTORS:
             vectors = padded_rows(columns, Level.NODE, name, ids)
             labels[name] = vectors.astype(np.float64)
         return {

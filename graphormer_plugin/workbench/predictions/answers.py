@@ -117,5 +117,5 @@ def answers_of(predictor: Predictor) -> OfMolecules:
     """The answers of a predictor."""
     if predictor.targets.level is not Level.GRAPH:
         return OfParts(predictor)
-    has_forces = predictor.targets.vector == FORCES
+    has_forces = predictor.targets.node_vector == FORCES
     return WithForces(predictor) if has_forces else OfMolecules(predictor)
