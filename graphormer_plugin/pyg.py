@@ -72,7 +72,7 @@ def build_model(
         graphs: the training graphs, a list or an `InMemoryDataset` of `Data`; see
             `data.graphs.pyg_graphs.chunks_of_graphs`. Vocabularies, and in regression mean and
             deviation of the labels, are theirs.
-        level: `graph`, `node` or `edge`: what `y` labels; or `pair`, whose labels are
+        level: `graph`, `node` or `edge`: what `y` labels; or `link`, whose labels are
             `edge_label` of `edge_label_index`.
         kind: kind of the labels, `regression`, `binary` or `multiclass`; empty: see
             `DEFAULT_KINDS`.
@@ -104,8 +104,8 @@ def build_model(
     labels = chunk.target
     names = default_names(labels.shape[1])
     counts = {Level.NODE: chunk.num_nodes, Level.EDGE: chunk.num_edges}
-    if chunk.num_pairs is not None:
-        counts[Level.LINK] = chunk.num_pairs
+    if chunk.num_links is not None:
+        counts[Level.LINK] = chunk.num_links
     columns = {part.offset: offsets_of(n) for part, n in counts.items()}
     columns["edge_dst"] = chunk.edge_index[1]
     schema_of_labels = TargetSchema.of(names, "", label_kind, label_level, num_classes)

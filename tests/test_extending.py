@@ -50,7 +50,7 @@ def test_resistances():
     columns = {"node_offset": np.array([0, 9]), "edge_offset": np.array([0, 16])}
     columns |= {"edge_src": edges[0], "edge_dst": edges[1]}
     made = compute_columns(columns, BatchSpec({"resistance"}))
-    ohm = made["matrix.resistance"].reshape(9, 9)
+    ohm = made["pair.resistance"].reshape(9, 9)
     assert ohm[0] == pytest.approx(np.array([0, 5, 8, 9, 8, 5, 6, 12, -6]) / 6)
     assert ohm[7, 3] == pytest.approx(3.5) and ohm[8, 8] == 0
     assert np.array_equal(ohm, ohm.T)

@@ -441,12 +441,12 @@ torch.zeros(3) | level="atom" | unknown level 'atom', expected graph
 torch.zeros(3) | level="edge", kind="binary" | y has shape [3] and dtype float32, expected values
 torch.full((2,), -2) | level="edge" | y has class -2, expected -1 and above
 torch.full((2,), torch.nan) | level="edge", kind="regression" | no edge has a label
-None, edge_label=torch.ones(1) | level="pair" | graph 0: Data has no edge_label_index
-None, edge_label_index=edges | level="pair" | graph 0: Data has no edge_label
-None, **pairs(edges[0], 1, 1) | level="pair" | edge_label_index has shape [2]
-None, **pairs(edges + 1, 1, 1) | level="pair" | edge_label_index names node 3, expected 0..2
-None, **pairs(edges, 1, 1, 0) | level="pair" | edge_label has shape [3] and dtype int64, expected
-None, **pairs(edges, 1, 2) | level="pair" | label 1 of y is 2, expected 0 or 1
+None, edge_label=torch.ones(1) | level="link" | graph 0: Data has no edge_label_index
+None, edge_label_index=edges | level="link" | graph 0: Data has no edge_label
+None, **pairs(edges[0], 1, 1) | level="link" | edge_label_index has shape [2]
+None, **pairs(edges + 1, 1, 1) | level="link" | edge_label_index names node 3, expected 0..2
+None, **pairs(edges, 1, 1, 0) | level="link" | edge_label has shape [3] and dtype int64, expected
+None, **pairs(edges, 1, 2) | level="link" | label 1 of y is 2, expected 0 or 1
 """
 SOURCE = """
 import torch

@@ -15,12 +15,12 @@ from graphormer_plugin.criterions.metrics import LINK_METRICS, TIE
 from graphormer_plugin.data.columns import LINK_LEVELS
 
 SCORED_PAIRS = 2**16  # at once
-Score = Callable[[Tensor, Tensor], Tensor]  # see `GraphModel.pairs`
+Score = Callable[[Tensor, Tensor], Tensor]  # see `GraphModel.links`
 
 
 @register_criterion("link_logloss", dataclass=ClassWeightsConfig)
 class LinkLogLoss(BinaryLogLoss):
-    """`BinaryLogLoss` of edges or pairs, with metrics of ranks in evaluation.
+    """`BinaryLogLoss` of edges or links, with metrics of ranks in evaluation.
 
     Each pair (i, j) of label 1 is ranked among the pairs of i with all nodes of its graph, as
     GraphGPS (``head/inductive_edge.py``) does for PCQM-Contact. ``mrr`` is the
@@ -56,7 +56,7 @@ class LinkLogLoss(BinaryLogLoss):
         finally:
             hook.remove()
         with torch.no_grad():
-            log |= ranking_sums(model.pairs, model.nodes(encoded[0]), sample)
+            log |= ranking_sums(model.links, model.nodes(encoded[0]), sample)
         return loss, size, log
 
     def log_metrics(self, sums: Sums, evaluation: Evaluation | None) -> None:

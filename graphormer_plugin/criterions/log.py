@@ -184,7 +184,7 @@ class OutputsMeter(Meter):
 
     def compute(self, function: Callable[[NDArray, NDArray], float]) -> float:
         """``function(scores [n, C], targets [n, C])`` of all labelled rows, computed once.
-        Scores of nodes, edges and pairs are equal within a `TIE`."""
+        Scores of nodes, edges and links are equal within a `TIE`."""
         if function.__name__ not in self.cache:
             outputs, targets = zip(*self.evaluation.graphs.values())
             scores = np.vstack(outputs)

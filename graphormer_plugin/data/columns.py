@@ -29,8 +29,8 @@ class Level(StrEnum):
     GRAPH = "graph"
     NODE = "node"
     EDGE = "edge"
-    LINK = "pair"  # of nodes, joined or not, that has a label
-    ALL_PAIRS = "matrix"  # all pairs of nodes of a graph, in a row each
+    LINK = "link"  # a pair of nodes, joined or not, that has a label
+    ALL_PAIRS = "pair"  # every ordered pair of nodes of a graph
     SET = "set"  # edges that a field brings, see `offset_of`
 
     __repr__ = str.__repr__  # messages show the word
@@ -171,7 +171,7 @@ def is_missing(labels: np.ndarray) -> np.ndarray:
 
 
 def edge_label_index_of(columns: Columns) -> np.ndarray:
-    """Nodes of labelled edges or pairs, int64 [..., 2]."""
+    """Nodes of labelled edges or links, int64 [..., 2]."""
     return np.stack([columns[name] for name in EDGE_LABEL_COLUMNS], -1).astype(np.int64)
 
 
@@ -211,9 +211,9 @@ _TABLE = {
     "num_edges": ColumnType(Level.GRAPH),
     "node_offset": _offsets("node_offset"),
     "edge_offset": _offsets("edge_offset"),
-    "num_pairs": ColumnType(Level.GRAPH),
+    "num_links": ColumnType(Level.GRAPH),
+    "link_offset": ColumnType(Level.GRAPH, _types("int64"), is_offset=True),
     "pair_offset": ColumnType(Level.GRAPH, _types("int64"), is_offset=True),
-    "matrix_offset": ColumnType(Level.GRAPH, _types("int64"), is_offset=True),
     "row": ColumnType(Level.GRAPH, _types("uint8 uint16 int32")),
     "molecule": ColumnType(Level.GRAPH, _types("uint64")),
     "weight": ColumnType(Level.GRAPH, _FLOAT32),
@@ -221,7 +221,7 @@ _TABLE = {
     "graph_features": ColumnType(Level.GRAPH, _FLOAT32, can_lack=True),
     # Labels of graphs are float64 beside a large offset, see `labels.stored_labels`.
     "target": ColumnType(None, _types("int8 int16 int32 float32"), "y", can_lack=True),
-    # Nodes of each labelled edge or pair, in the order of the source; of a chunk, of a store.
+    # Nodes of each labelled edge or link, in the order of the source; of a chunk, of a store.
     "edge_label_index": ColumnType(None, (), "edge_label_index", axis=1),
     **{name: ColumnType(None, DTYPES["edge_src"]) for name in EDGE_LABEL_COLUMNS},
     "x": ColumnType(Level.NODE, DTYPES["x"], "x"),

@@ -34,7 +34,7 @@ class ModelGraphs:
         columns: flat columns of the graphs, the format of a store. Features that join
             the output layer are the values of a typical molecule, until others come.
         target: labels of a `GraphCollator`, all missing at first.
-        level: what has a label. A model of edges or pairs predicts those of
+        level: what has a label. A model of edges or links predicts those of
             `GraphChunk.with_edge_label_index`.
     """
 
@@ -71,7 +71,7 @@ class ModelGraphs:
         )
 
     def counts(self, level: Level) -> np.ndarray:
-        """Nodes, edges or labelled pairs of each graph [G]."""
+        """Nodes, edges or links of each graph [G]."""
         return np.diff(self.columns.get(level.offset, np.zeros(1, np.int64)))
 
     def batch(self, graph_ids: np.ndarray) -> Batch:

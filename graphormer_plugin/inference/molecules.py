@@ -130,10 +130,10 @@ class Molecules:
         return results
 
     def edge_label_index(self, level: Level) -> list[NDArray]:
-        """Atoms [n, 2] of the edges or pairs that a model predicts, for each graph, numbered as
+        """Atoms [n, 2] of the edges or links that a model predicts, for each graph, numbered as
         in the source."""
         chunk = self.chunk.with_edge_label_index(level)
-        counts = chunk.num_edges if level is Level.EDGE else chunk.num_pairs
+        counts = chunk.num_edges if level is Level.EDGE else chunk.num_links
         ends = np.split(chunk.edge_label_index.T, np.cumsum(counts)[:-1])
         if self.is_canonical and len(self.sources) == len(self):
             for number, source in enumerate(self.sources):

@@ -222,7 +222,7 @@ class Predictor:
             float64 [len(inputs), C], rows in input order: values in the targets' unit
             for regression, else probabilities (per class for a multiclass target). A
             model of nodes returns a list with an array [N, C] per graph, atoms in the order
-            of the source. A model of edges or pairs returns a list with an array [P, C] per
+            of the source. A model of edges or links returns a list with an array [P, C] per
             graph, rows in the order of ``edge_index`` or ``edge_label_index`` (without it,
             see `GraphChunk.with_edge_label_index`).
 
@@ -241,8 +241,8 @@ class Predictor:
     def predicted_parts(
         self, molecules: Molecules, batch_size: int = 128, extra: Extra = None
     ) -> list[np.ndarray]:
-        """Predictions of nodes, edges or pairs with a row for each, and before those of an edge
-        or pair its two atoms: [N, C] or [P, 2 + C] of each molecule, atoms as in the source.
+        """Predictions of nodes, edges or links with a row for each, and before those of an edge
+        or link its two atoms: [N, C] or [P, 2 + C] of each molecule, atoms as in the source.
         """
         if molecules.chunk is None:
             return []

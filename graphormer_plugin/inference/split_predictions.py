@@ -45,8 +45,8 @@ def write_predictions(
     """Write the predictions for a split.
 
     ``predictions_<split>.csv`` has a line for every graph, or for each of its nodes, edges
-    or pairs, in the order of the split. Columns: ``row`` of the source, SMILES and name
-    where the source has them, ``node``, or ``source`` and ``target`` of an edge or pair,
+    or links, in the order of the split. Columns: ``row`` of the source, SMILES and name
+    where the source has them, ``node``, or ``source`` and ``target`` of an edge or link,
     and `prediction_columns`. A split with hidden labels has the file that OGB's website
     takes, too, if every graph was predicted.
 

@@ -76,10 +76,10 @@ class PairConfig(PairTransformerConfig, TransformerConfig):
 
 
 class GraphModel(nn.Module):
-    """An encoder of nodes, and a head on graphs, on each node, or on edges or pairs of nodes.
+    """An encoder of nodes, and a head on graphs, on each node, or on edges or links.
 
     Every architecture derives from it. Graphs are read out at the virtual node or, without
-    it, from their nodes. An edge or pair has the product of the vectors of its nodes behind
+    it, from their nodes. An edge or link has the product of the vectors of its nodes behind
     a linear layer, so that both directions are predicted alike (our choice); a linear head
     then makes a weighted dot product.
 
@@ -120,7 +120,7 @@ class GraphModel(nn.Module):
         self.translate: Callable[[Mapping[str, Tensor]], Any] | None = None
 
     def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
-        """Predict [B, C], or of nodes [B, N, C], and of edges or pairs [B, P, C] for
+        """Predict [B, C], or of nodes [B, N, C], and of edges or links [B, P, C] for
         `edge_label_index` [B, P, 2], where padding has any values.
 
         Regression has the scale of training (standardised, or the target's unit).
@@ -135,7 +135,7 @@ class GraphModel(nn.Module):
         if self.level == "node":
             return self.head(self.nodes(x))
         if self.level in LINK_LEVELS:
-            return self.pairs(self.nodes(x), batch["edge_label_index"])
+            return self.links(self.nodes(x), batch["edge_label_index"])
         return self.head(self.graphs(x, batch["node_mask"]))
 
     @property
@@ -152,8 +152,8 @@ class GraphModel(nn.Module):
         """Output of the encoder [B, T, D] -> vectors of nodes [B, N, D]."""
         return x[:, 1:] if self.virtual_node else x
 
-    def pairs(self, nodes: Tensor, ends: Tensor) -> Tensor:
-        """Predict edges or pairs [B, P, C] of `edge_label_index` [B, P, 2], from vectors of nodes
+    def links(self, nodes: Tensor, ends: Tensor) -> Tensor:
+        """Predict edges or links [B, P, C] of `edge_label_index` [B, P, 2], from vectors of nodes
         [B, N, D]."""
         graphs = torch.arange(len(nodes), device=nodes.device).unsqueeze(1)
         nodes = self.project(nodes)

@@ -90,7 +90,7 @@ class MessagePassingConfig(MessagePassingEncoderConfig, EncoderConfig):
         "mlp",
         "mlp, with hidden layers of D / 2 and D / 4; wide, with two of D, divided by "
         "their L2 norm; linear; or layers, a linear map of the output of every layer, for "
-        "edges and pairs of the last",
+        "edges and links of the last",
     )
     clamp_max: float = option(
         0.0,

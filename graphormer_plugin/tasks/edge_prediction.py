@@ -36,10 +36,10 @@ class EdgePredictionConfig(GraphPredictionConfig):
 class EdgePredictionTask(GraphPredictionTask):
     """Predicts a class or a value for every edge, or for given pairs of nodes.
 
-    The encoders are those of `GraphPredictionTask`, see `GraphModel.pairs` for the
+    The encoders are those of `GraphPredictionTask`, see `GraphModel.links` for the
     prediction of an edge: the model returns ``[B, P, classes]``, or ``[B, P, C]`` of other
-    targets, for edges or pairs in the order of the source. Targets are as in
-    `NodePredictionTask`, with edges or pairs in place of nodes. Pairs with a binary target
+    targets, for edges or links in the order of the source. Targets are as in
+    `NodePredictionTask`, with edges or links in place of nodes. Pairs with a binary target
     have `Negatives`; those of an evaluation are of epoch 0.
     """
 

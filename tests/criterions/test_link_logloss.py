@@ -68,7 +68,7 @@ def evaluated():
     graphs = linked_graphs()
     torch.manual_seed(0)
     options = {"encoder_layers": 2, "encoder_embed_dim": 64}
-    model = build_model("gt_zinc", graphs, level="pair", **options).double().eval()
+    model = build_model("gt_zinc", graphs, level="link", **options).double().eval()
     criterion = LinkLogLoss(SimpleNamespace(targets=model.targets)).eval()
 
     def _sums(batch_size):
@@ -162,7 +162,7 @@ def test_ties_and_missing_numbers():
     "targets",
     [
         TargetSchema.of(["y"], kind="binary"),
-        TargetSchema.of(["y", "z"], kind="binary", level="pair"),
+        TargetSchema.of(["y", "z"], kind="binary", level="link"),
     ],
 )
 def test_targets_that_it_cannot_rank(targets):

@@ -37,7 +37,7 @@ def data(nodes=2, edges=1, **more):
 
 
 def test_targets_have_one_of_four_levels():
-    for word in ("graph", "node", "edge", "pair"):
+    for word in ("graph", "node", "edge", "link"):
         targets = TargetSchema.of(["y"], level=word)
         assert targets.level is Level(word)
         stored = json.loads(json.dumps(targets.to_dict()))
@@ -68,7 +68,7 @@ def test_a_column_has_one_level():
 
 def test_users_columns_say_their_level():
     """Also in a process that has not registered them."""
-    assert column_type("matrix.resistance").level is Level.ALL_PAIRS
+    assert column_type("pair.resistance").level is Level.ALL_PAIRS
     assert column_type("edge.edge_weight").level is Level.EDGE
     with pytest.raises(KeyError, match="unheard"):
         column_type("unheard")

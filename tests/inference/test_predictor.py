@@ -165,7 +165,7 @@ def test_graphs_and_smiles_are_one(arch):
     assert one.predict([]).shape == (0, 1) and one.embed([], 2).shape == (0, 32)
 
 
-@pytest.mark.parametrize("level", ["node", "pair"])
+@pytest.mark.parametrize("level", ["node", "link"])
 @pytest.mark.parametrize("featuriser", ["ogb", "ogb_canonical"])
 def test_parts_have_the_order_of_the_smiles(level, featuriser):
     """Both spellings have the same predictions for the same atoms."""
@@ -176,7 +176,7 @@ def test_parts_have_the_order_of_the_smiles(level, featuriser):
     np.testing.assert_allclose(found, reverse[::-1], atol=1e-9)
     parts = one.predicted_parts(one.read(["OCC"]))[0]
     np.testing.assert_allclose(parts[:, -1:], reverse, atol=1e-9)
-    if level == "pair":
+    if level == "link":
         assert parts[:, :2].tolist() == [[0, 1], [0, 2], [1, 2]]
     assert one.predict([]) == []
 

@@ -8,7 +8,7 @@ from graphormer_plugin.data.targets import TargetSchema
 from support.architectures import NODES_ONLY, SMALLEST, make_batch, tiny_model
 
 EDGES = TargetSchema.of(["class"], kind="multiclass", level="edge", num_classes=3)
-PAIRS = TargetSchema.of(["link"], kind="binary", level="pair")
+PAIRS = TargetSchema.of(["link"], kind="binary", level="link")
 
 
 def all_pairs(sizes, orders=None):
@@ -56,7 +56,7 @@ def test_a_linear_head_is_a_weighted_dot_product():
     torch.manual_seed(0)
     model = tiny_model("grpe_tiny", PAIRS).double().eval()
     nodes = torch.randn(1, 4, model.embed_dim, dtype=torch.double)
-    out = model.pairs(nodes, all_pairs([4])).view(4, 4)
+    out = model.links(nodes, all_pairs([4])).view(4, 4)
     vectors = model.project(nodes[0])
     expected = (vectors * model.head.weight) @ vectors.T + model.head.bias
     assert (out - expected).abs().max() < 1e-12

@@ -34,7 +34,7 @@ def forget():
 
 
 def triangle(level="edge", **changes):
-    """Three edges in an order that no store has; at pair level two pairs."""
+    """Three edges in an order that no store has; at link level two links."""
     values = {
         "x": torch.arange(3)[:, None],
         "edge_index": torch.tensor([[2, 0, 1], [0, 1, 2]]),
@@ -76,7 +76,7 @@ def test_batches_and_models_of_pyg():
     pairs = torch.tensor([[0, 0], [1, 2]])
     labels = torch.tensor([1.0, 0.0])
     linked = [triangle(edge_label_index=pairs, edge_label=labels)] * 2
-    learner = build_model("gt_zinc", linked, level="pair")
+    learner = build_model("gt_zinc", linked, level="link")
     loss_of = GraphLoss(learner.targets)
     optimiser = torch.optim.Adam(learner.parameters(), lr=1e-2)
     losses = []
@@ -122,7 +122,7 @@ def links():
     graphs = sum(parts, [])
     rows = torch.arange(36).view(3, 12).tolist()
     splits = dict(zip(("train", "valid", "test"), rows))
-    return DatasetSource(graphs=graphs, splits=splits, target_names=["link"], level="pair")
+    return DatasetSource(graphs=graphs, splits=splits, target_names=["link"], level="link")
 """
 
 
@@ -234,7 +234,7 @@ def test_links_that_are_edges_the_other_way(undirected, caplog):
     """PyG's default is a directed graph, of which test links stay in train turned round."""
     graphs = split_graph(is_undirected=undirected)
     splits = {"train": [0], "valid": [1], "test": [2]}
-    store = store_of(DatasetSource(graphs, splits=splits, level="pair"))
+    store = store_of(DatasetSource(graphs, splits=splits, level="link"))
     options = {"dataset_name": str(store.path), "seed": 1}
     task = EdgePredictionTask(EdgePredictionConfig(**options))
     assert task.collator.negatives.edges_are_links
@@ -245,7 +245,7 @@ def test_links_that_are_edges_the_other_way(undirected, caplog):
 def test_edges_of_one_graph_are_no_negatives(apart):
     graphs = split_graph(disjoint_train_ratio=apart)
     splits = {"train": [0], "valid": [1], "test": [2]}
-    store = store_of(DatasetSource(graphs, splits=splits, level="pair"))
+    store = store_of(DatasetSource(graphs, splits=splits, level="link"))
     options = {"dataset_name": str(store.path), "seed": 1}
     task = EdgePredictionTask(EdgePredictionConfig(**options))
     for split, graph in zip(splits, graphs):
@@ -265,7 +265,7 @@ def test_edges_of_one_graph_are_no_negatives(apart):
 
 def test_negatives_of_a_loader():
     graphs = split_graph()
-    model = build_model("gt_zinc", graphs, level="pair")
+    model = build_model("gt_zinc", graphs, level="link")
 
     def passes(**more):
         batches, same = [], []
@@ -294,13 +294,13 @@ def test_options_of_other_labels():
     graphs = [triangle(x=torch.arange(5)[:, None], **pairs)] * 9
     sources = {
         "edge": DatasetSource(graphs, level="edge", kind="regression"),
-        "pair": DatasetSource(graphs, level="pair"),
+        "link": DatasetSource(graphs, level="link"),
     }
     for level, source in sources.items():
         store = store_of(source, level)
         options = {"dataset_name": str(store.path), "seed": 1, "negatives": 2}
         task = EdgePredictionTask(EdgePredictionConfig(**options))
-        if level == "pair":
+        if level == "link":
             sample = task.load_split("train").collater([0])
             assert sample["target"].squeeze().tolist() == [1, 0, 0]
             continue

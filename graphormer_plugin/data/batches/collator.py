@@ -92,7 +92,7 @@ class GraphCollator:
             - ``net_input`` with the ``batch`` of fields;
             - ``target`` float64 ``[B, C]``, NaN where missing. fairseq's ``--fp16`` halves
               float32 tensors, and a half rounds 2,049 and turns 70,000 into infinity.
-              For nodes, edges and pairs ``[B, N, C]``, N the most in a graph: classes int64,
+              For nodes, edges and links ``[B, N, C]``, N the most in a graph: classes int64,
               -1 where missing or padding; values float64, NaN there;
             - ``edges`` int64 ``[B, E, 2]``, -1 at padding, in an evaluation of links that
               are edges (`Negatives`);
@@ -269,8 +269,8 @@ def padded_rows(
     name: str,
     ids: NDArray[np.int64],
 ) -> NDArray:
-    """A column of some graphs: [B, ...] of graphs, [B, N, ...] of nodes, edges or labelled
-    pairs, N the most in a graph, or [B, N, N, ...] of all pairs of nodes, with the
+    """A column of some graphs: [B, ...] of graphs, [B, N, ...] of nodes, edges or
+    links, N the most in a graph, or [B, N, N, ...] of all pairs of nodes, with the
     `ColumnType.filling` at padding."""
     rows = columns[name][rows_of_graphs(columns, ids, level)]
     if level is Level.GRAPH:

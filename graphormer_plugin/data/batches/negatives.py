@@ -111,7 +111,7 @@ def edges_of(columns: Columns, rows: np.ndarray | slice) -> np.ndarray:
 
 
 def links_among_edges(columns: Columns) -> np.ndarray:
-    """Whether the pairs of label 1 [n] are edges (row 0), and would be the other way round (row
+    """Whether the links of label 1 [n] are edges (row 0), and would be the other way round (row
     1). Some are in one graph that is split; contacts of atoms never are bonds."""
     nodes = columns[Level.NODE.offset]
 
@@ -121,5 +121,5 @@ def links_among_edges(columns: Columns) -> np.ndarray:
         return np.stack([one * nodes[-1] + other, other * nodes[-1] + one])
 
     edges, _ = _numbers(Level.EDGE, edges_of(columns, slice(None)))
-    pairs = _numbers(Level.LINK, edge_label_index_of(columns))
-    return np.isin(pairs[:, columns["target"][:, 0] == 1], edges)
+    links = _numbers(Level.LINK, edge_label_index_of(columns))
+    return np.isin(links[:, columns["target"][:, 0] == 1], edges)

@@ -80,7 +80,7 @@ def contacts(options: DatasetOptions) -> DatasetSource:
     return DatasetSource(
         graphs=_graphs(options),
         target_names=["contact"],
-        level="pair",
+        level="link",
         **vocabulary_of(PLAIN),
     )
 

@@ -60,8 +60,8 @@ class GraphChunk:
         target: labels [rows of their level, C]: of graphs float, of others classes (int) or
             numbers (float); None if given later.
         edge_label_index: int [2, rows of labels], numbers within each graph of the two nodes that a
-            label of an edge or pair has; None of other labels.
-        num_pairs: int [g], labels of pairs; None of other labels.
+            label of an edge or link has; None of other labels.
+        num_links: int [g], labels of links; None of other labels.
         row: int [g] row of the source; None if it is the graph's number.
         node_split: uint8 [sum n] number in `NODE_SPLITS` of the split that the label of a
             node belongs to, 0 for none; None where splits are of graphs.
@@ -76,7 +76,7 @@ class GraphChunk:
     edge_attr: np.ndarray | None = None
     target: np.ndarray | None = None
     edge_label_index: np.ndarray | None = None
-    num_pairs: np.ndarray | None = None
+    num_links: np.ndarray | None = None
     row: np.ndarray | None = None
     node_split: np.ndarray | None = None
     attributes: Columns = field(default_factory=dict)
@@ -102,7 +102,7 @@ class GraphChunk:
         )
 
     def with_edge_label_index(self, level: Level) -> "GraphChunk":
-        """These graphs with an `edge_label_index`, if they have none: all edges, or at pair level
+        """These graphs with an `edge_label_index`, if they have none: all edges, or at link level
         the pairs i < j (our choice)."""
         if self.edge_label_index is not None:
             return self
@@ -111,7 +111,7 @@ class GraphChunk:
         sizes = self.num_nodes.astype(np.int64)
         ends = [np.stack(np.triu_indices(size, 1)) for size in sizes.tolist()]
         counts = sizes * (sizes - 1) // 2
-        return replace(self, edge_label_index=np.hstack(ends), num_pairs=counts)
+        return replace(self, edge_label_index=np.hstack(ends), num_links=counts)
 
     def arrays(self) -> Columns:
         """All arrays by name; inverse of `from_arrays`."""
@@ -134,8 +134,8 @@ class GraphChunk:
             Level.EDGE: np.repeat(np.arange(len(self)), self.num_edges),
         }
         self._check_ends("edge_index", graphs_of_rows[Level.EDGE], first)
-        if self.num_pairs is not None:
-            graphs = np.repeat(np.arange(len(self)), self.num_pairs)
+        if self.num_links is not None:
+            graphs = np.repeat(np.arange(len(self)), self.num_links)
             self._check_ends("edge_label_index", graphs, first)
         tables = {"x": self.x, "edge_attr": self.edge_attr}
         for name, values in self.attributes.items():
@@ -146,7 +146,7 @@ class GraphChunk:
                 _check_table(name, table, graphs, first)
 
     def _check_ends(self, name: str, graphs: np.ndarray, first: int) -> None:
-        """Edges, or pairs, join nodes of their graph."""
+        """Edges, or links, join nodes of their graph."""
         ends = getattr(self, name)
         name = column_type(name).attribute
         has_integers = ends.size == 0 or ends.dtype.kind in "iu"
@@ -247,7 +247,7 @@ class FeaturisedRows:
         rest = json.loads(arrays.pop("rest").tobytes())
         rest["failures"] = [tuple(failure) for failure in rest["failures"]]
         rest["descriptors"] = arrays.pop("descriptors", None)
-        for name in arrays.keys() & {"num_nodes", "num_edges", "num_pairs", "row"}:
+        for name in arrays.keys() & {"num_nodes", "num_edges", "num_links", "row"}:
             arrays[name] = arrays[name].astype(np.int64)
         return cls(GraphChunk.from_arrays(arrays) if arrays else None, **rest)
 

@@ -62,8 +62,8 @@ def flat_columns(chunk: GraphChunk, bond: np.ndarray, schema: FeatureSchema) -> 
         columns["edge_attr"] = attr[order].astype(np.float32)
     if chunk.edge_label_index is not None:
         columns |= zip(EDGE_LABEL_COLUMNS, chunk.edge_label_index)
-    if chunk.num_pairs is not None:
-        columns[Level.LINK.offset] = offsets_of(chunk.num_pairs)
+    if chunk.num_links is not None:
+        columns[Level.LINK.offset] = offsets_of(chunk.num_links)
     if chunk.node_split is not None:
         columns["node_split"] = chunk.node_split
     for name, values in chunk.attributes.items():

@@ -76,8 +76,8 @@ def chunks_of_graphs(
             [E, columns], ``y`` (a number or C numbers; at other levels a row or number for
             each node or edge), ``pos`` and ``forces`` [n, 3], and what registered fields read.
             All graphs have the same columns. Other attributes are named in a warning.
-        level: what ``y`` labels: graphs, nodes or the edges of ``edge_index``. At pair level
-            ``edge_label`` [P] or [P, C] labels the pairs of nodes ``edge_label_index`` [2, P],
+        level: what ``y`` labels: graphs, nodes or the edges of ``edge_index``. At link level
+            ``edge_label`` [P] or [P, C] labels the links ``edge_label_index`` [2, P],
             as PyG's link loaders write them.
         values: at other levels than graphs, labels are numbers, NaN where missing, not the
             integers of a multiclass target, -1 where missing.
@@ -234,10 +234,10 @@ def _arrays(
     if level is Level.EDGE:
         result["edge_label_index"] = edge_index
     elif level is Level.LINK:
-        pairs = arrays["edge_label_index"]
-        _require("edge_label_index", _are_ends(pairs), "[2, P] integers")
-        counts[level] = pairs.shape[1]
-        result |= {"edge_label_index": pairs, "num_pairs": np.array([pairs.shape[1]])}
+        links = arrays["edge_label_index"]
+        _require("edge_label_index", _are_ends(links), "[2, P] integers")
+        counts[level] = links.shape[1]
+        result |= {"edge_label_index": links, "num_links": np.array([links.shape[1]])}
     if with_target:
         y = arrays[label_of(level)]
         label = f"graph {number}: {label_of(level)}"
@@ -245,9 +245,9 @@ def _arrays(
     return result
 
 
-def _are_ends(pairs: np.ndarray) -> bool:
-    """Whether an array has two nodes of each edge or pair."""
-    return pairs.ndim == 2 and len(pairs) == 2 and pairs.dtype.kind in "iu"
+def _are_ends(ends: np.ndarray) -> bool:
+    """Whether an array has two nodes of each edge or link."""
+    return ends.ndim == 2 and len(ends) == 2 and ends.dtype.kind in "iu"
 
 
 def _check_array(array: np.ndarray, name: str, fits: bool, expected: str) -> None:
@@ -262,7 +262,7 @@ def _check_array(array: np.ndarray, name: str, fits: bool, expected: str) -> Non
 def _target(
     y: np.ndarray, name: str, level: Level, rows: int, values: bool
 ) -> np.ndarray:
-    """Labels [rows, C] of a graph, or of its nodes, edges or pairs: classes, or ``values``."""
+    """Labels [rows, C] of a graph, or of its nodes, edges or links: classes, or ``values``."""
     if level is Level.GRAPH:
         dtype = np.float64
         fits = math.prod(y.shape[:-1]) == 1

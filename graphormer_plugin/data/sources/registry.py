@@ -56,7 +56,7 @@ class DatasetSource:
         unit: unit of a regression target; empty selects the options' unit.
         kind: ``regression``, ``binary`` or ``multiclass``, of all targets or of each; empty
             selects the options' kind, for other levels `DEFAULT_KINDS`.
-        level: what has a label: ``graph``, ``node``, ``edge`` or ``pair`` (of nodes); SMILES
+        level: what has a label: ``graph``, ``node``, ``edge`` or ``link`` (pair of nodes); SMILES
             have labels of graphs.
         num_classes: classes of a multiclass target; 0 takes them from the labels.
         class_names: names of the classes of each target; empty for numbers.

@@ -13,11 +13,11 @@ column and split, and a ``manifest.json``:
 | `edge_bond` | [sum E] uint8 or uint16 | bond type from 1 |
 | `edge_attr` | [sum E, F] float32 | real features of edges, if the source has them |
 | `target` | [G, C] float32, or float64 for large labels | NaN = missing |
-| | or [labels] int8, int16 or int32 | classes of nodes, edges or pairs, -1 = missing |
+| | or [labels] int8, int16 or int32 | classes of nodes, edges or links, -1 = missing |
 | | or [labels] float32 | their values, NaN = missing |
-| `label_src` | [labels] uint8, uint16 or int32 | a node of each labelled edge or pair |
+| `label_src` | [labels] uint8, uint16 or int32 | a node of each labelled edge or link |
 | `label_dst` | [labels], the same | the other, in the order of the source |
-| `pair_offset` | [G+1] int64 | first label of each graph, if labels are of pairs |
+| `link_offset` | [G+1] int64 | first label of each graph, if labels are of links |
 | `row` | [G] uint8, uint16 or int32 | row of the source; absent if it is the graph id |
 | `molecule` | [G] uint64 | `molecule_key`, if the graphs are of SMILES |
 | `pos` | [sum N, 3] float32 | coordinates, if the source has them |
@@ -173,11 +173,11 @@ class GraphStore:
         return np.diff(self.columns[level.offset])
 
     def labels(self, graph_ids: np.ndarray) -> np.ndarray:
-        """Labels of graphs, or of their nodes, edges or pairs, [n, C]."""
+        """Labels of graphs, or of their nodes, edges or links, [n, C]."""
         return np.asarray(self.target[self.label_rows(graph_ids)])
 
     def edge_label_index(self, graph_ids: np.ndarray) -> np.ndarray:
-        """Nodes of the labelled edges or pairs of graphs, int64 [n, 2]."""
+        """Nodes of the labelled edge or link of graphs, int64 [n, 2]."""
         rows = self.label_rows(graph_ids)
         return edge_label_index_of(
             {name: self.columns[name][rows] for name in EDGE_LABEL_COLUMNS}

@@ -15,7 +15,7 @@ def columns(sizes, pairs, edges=None):
         "node_offset": np.cumsum([0, *sizes]),
         "edge_offset": np.cumsum([0, *map(len, edges)]),
         **dict(zip(("edge_src", "edge_dst"), joined.T.astype(np.uint8))),
-        "pair_offset": np.cumsum([0, *map(len, pairs)]),
+        "link_offset": np.cumsum([0, *map(len, pairs)]),
         **dict(zip(EDGE_LABEL_COLUMNS, table.T[:2].astype(np.uint8))),
         "target": table[:, 2:].astype(np.float32),
     }
@@ -25,7 +25,7 @@ def added(negatives, labelled, ids, epoch=0, first=0):
     """Pairs and labels of each of some graphs, with those that were drawn."""
     ids = np.array(ids)
     found = negatives.added(labelled, ids, first + ids, epoch)
-    cut = found["pair_offset"][1:-1]
+    cut = found["link_offset"][1:-1]
     ends, target = np.split(edge_label_index_of(found), cut), np.split(
         found["target"][:, 0], cut
     )

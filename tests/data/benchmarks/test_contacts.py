@@ -64,7 +64,7 @@ def test_a_table(tmp_path, caplog):
     table.write_text("\n".join(["smiles", *chains, *[ACID] * 10]))
     caplog.set_level(logging.INFO)
     store = contacts(tmp_path, f"table:{table}")
-    assert store.targets.level == "pair" and store.targets.kind == "binary"
+    assert store.targets.level == "link" and store.targets.kind == "binary"
     assert store.featuriser == "ogb" and "pos" not in store.columns
     assert "left out 3 molecules without a contact" in caplog.text
     mol = Chem.MolFromSmiles(ACID)
@@ -104,12 +104,12 @@ def test_pairs_of_smiles_are_predicted(tmp_path, monkeypatch, capsys):
     output = tmp_path / "out.csv"
     predict.main([checkpoint, str(tmp_path / "in.csv"), str(output), "--quiet"])
     rows = tables.rows(output)
-    assert list(rows[0]) == ["smiles", "contact", "pairs", "reason"]
-    pairs = json.loads(rows[0]["pairs"])
-    assert [pair[:2] for pair in pairs] == [[0, 1], [0, 2], [1, 2]]
-    np.testing.assert_allclose([pair[2:] for pair in pairs], one, atol=1e-6)
-    assert rows[1]["pairs"] == "" and "unclosed ring" in rows[1]["reason"]
-    assert rows[2]["pairs"] == "[]" and rows[2]["reason"] == ""
+    assert list(rows[0]) == ["smiles", "contact", "links", "reason"]
+    links = json.loads(rows[0]["links"])
+    assert [pair[:2] for pair in links] == [[0, 1], [0, 2], [1, 2]]
+    np.testing.assert_allclose([pair[2:] for pair in links], one, atol=1e-6)
+    assert rows[1]["links"] == "" and "unclosed ring" in rows[1]["reason"]
+    assert rows[2]["links"] == "[]" and rows[2]["reason"] == ""
     other = str(tmp_path / "other.csv")
     picture = str(tmp_path / "picture.png")
     capsys.readouterr()
@@ -117,7 +117,7 @@ def test_pairs_of_smiles_are_predicted(tmp_path, monkeypatch, capsys):
         (
             explain,
             [checkpoint, "CCO", picture],
-            "pairs, and explanations are of graphs",
+            "links, and explanations are of graphs",
         ),
         (predict, [checkpoint, checkpoint, str(output), other], "name one of them"),
     ):

@@ -73,7 +73,7 @@ FIELDS: dict[str, Field] = {
     "edge_index": Field("[2, E]", "int64", None, "source and target of each edge"),
     "edge_bond": Field("[E]", "uint8|uint16", None, "bond type of each edge, from 1"),
     "edge_attr": Field("[E, F]", "float64", None, "real features of each edge"),
-    # The nodes of each labelled edge or pair, P the most in a graph.
+    # The nodes of each labelled edge or link, P the most in a graph.
     "edge_label_index": Field("[B, P, 2]", "int64", "0", "nodes of what has a label"),
     # Standardised, 0 where missing (FeatureSchema.scale_graph_features).
     "graph_features": Field("[B, K]", "float64", None, "numbers of each graph"),

@@ -130,11 +130,11 @@ def test_batches(calls, store):
 def test_kept_until_the_code_changes(calls, store, monkeypatch):
     first = load_or_compute(store, spec())
     folder = store.path.with_name("store.field.product")
-    files = {"matrix.product.npy", "matrix_offset.npy", "record.json"}
+    files = {"pair.product.npy", "pair_offset.npy", "record.json"}
     assert {file.name for file in folder.iterdir()} == files
     again = load_or_compute(store, spec())
     in_memory = compute_columns(store.columns, spec())
-    for name in ("graph.size", "node.degree", "matrix.product"):
+    for name in ("graph.size", "node.degree", "pair.product"):
         assert isinstance(again[name], np.memmap)
         assert np.array_equal(first[name], again[name])
         assert np.array_equal(first[name], in_memory[name])
