@@ -155,8 +155,8 @@ def time_split(times: np.ndarray, labels: np.ndarray, ratios: Ratios = RATIOS) -
 def _scaffold_groups(scaffolds: Sequence[str]) -> list[list[int]]:
     """Molecules of each scaffold, by size and then by first molecule, both descending."""
     groups: dict[str, list[int]] = defaultdict(list)
-    for number, scaffold in enumerate(scaffolds):
-        groups[scaffold].append(number)
+    for index, scaffold in enumerate(scaffolds):
+        groups[scaffold].append(index)
     return sorted(groups.values(), key=lambda g: (len(g), g[0]), reverse=True)
 
 

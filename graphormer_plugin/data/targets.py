@@ -100,7 +100,7 @@ class Target:
     def class_labels(self) -> Sequence[str]:
         """Names of the classes, else their numbers; empty for numbers."""
         count = {Kind.REGRESSION: 0, Kind.BINARY: 2, Kind.MULTICLASS: self.num_classes}
-        return self.classes or [str(number) for number in range(count[self.kind])]
+        return self.classes or [str(index) for index in range(count[self.kind])]
 
     @property
     def expected(self) -> str:

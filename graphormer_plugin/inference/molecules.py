@@ -120,9 +120,9 @@ class Molecules:
         if not self.is_canonical or len(self.sources) < len(self):
             return of_nodes
         results = []
-        for number, values in enumerate(of_nodes):
-            if not hasattr(self.sources[number], "edge_index"):  # else as it was given
-                places = np.argsort(written_order(self.mol(number))) + first
+        for index, values in enumerate(of_nodes):
+            if not hasattr(self.sources[index], "edge_index"):  # else as it was given
+                places = np.argsort(written_order(self.mol(index))) + first
                 places = np.concatenate([np.arange(first), places])
                 for axis in axes:
                     values = values.take(places, axis)
@@ -136,9 +136,9 @@ class Molecules:
         counts = chunk.num_edges if level is Level.EDGE else chunk.num_links
         ends = np.split(chunk.edge_label_index.T, np.cumsum(counts)[:-1])
         if self.is_canonical and len(self.sources) == len(self):
-            for number, source in enumerate(self.sources):
+            for index, source in enumerate(self.sources):
                 if not hasattr(source, "edge_index"):  # else as it was given
-                    ends[number] = written_order(self.mol(number))[ends[number]]
+                    ends[index] = written_order(self.mol(index))[ends[index]]
         return ends
 
     def features(self, block: str) -> NDArray:
@@ -184,7 +184,7 @@ def read(
         raise ValueError(f"expected a list of graphs, got one: give {give}")
     graphs, parsed = [], []
     with captured_rdkit_log() as messages:
-        for number, item in enumerate(inputs):
+        for index, item in enumerate(inputs):
             mol = None
             try:
                 if hasattr(item, "get_atomic_numbers"):  # ASE's
@@ -193,17 +193,17 @@ def read(
                 if isinstance(item, Source):
                     form = FORMATS[type(item)]
                     text = f", {item!r}" if isinstance(item, str) else ""
-                    kind = f"{form} {number}{text}"
+                    kind = f"{form} {index}{text}"
                     graph = parse(item, featuriser.read, messages)
                     mol = graph.extras.pop("mol", None)
                 elif isinstance(item, Chem.Mol):
-                    kind = f"molecule {number}"
+                    kind = f"molecule {index}"
                     graph = graph_of_molecule(item, featuriser, messages)
                 elif hasattr(item, "edge_index"):
-                    kind, graph = f"graph {number}", item
+                    kind, graph = f"graph {index}", item
                     check_vocabulary(item, featuriser, messages)
                 else:
-                    kind = f"input {number}, {item!r}"
+                    kind = f"input {index}, {item!r}"
                     raise ValueError("neither a SMILES, a graph nor an RDKit molecule")
             except ValueError as error:
                 raise ValueError(f"{kind}: {error}") from None
@@ -289,12 +289,12 @@ def check_vocabulary(graph: Any, featuriser: Featuriser, messages: list[str]) ->
 def smiles_of(inputs: Sequence[Any], featuriser: Featuriser) -> list[str]:
     """SMILES of the molecules that the graphs of some inputs show."""
     texts = []
-    for number, item in enumerate(inputs):
+    for index, item in enumerate(inputs):
         if isinstance(item, Chem.Mol):
             item = Chem.MolToSmiles(without_hydrogens(item))
         text = item if isinstance(item, str) else getattr(item, "smiles", None)
         if not isinstance(text, str):
-            raise ValueError(f"input {number} does not say which molecule it is")
+            raise ValueError(f"input {index} does not say which molecule it is")
         texts.append(text)
     is_written = featuriser == featuriser.without_canonical_order().with_all_fragments()
     return [

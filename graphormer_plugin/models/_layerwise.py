@@ -55,9 +55,9 @@ def weight_layers(model: GraphModel) -> dict[str, int]:
     encoder = model.encoder
     count = len(encoder.layers)
     layers = {id(weight): 0 for weight in encoder.parameters()}
-    for number in range(count):
-        for module in encoder.layer_modules(number):
-            layers |= {id(weight): number + 1 for weight in module.parameters()}
+    for index in range(count):
+        for module in encoder.layer_modules(index):
+            layers |= {id(weight): index + 1 for weight in module.parameters()}
     for module in encoder.modules_after_layers():
         layers |= {id(weight): count + 1 for weight in module.parameters()}
     return {

@@ -36,9 +36,7 @@ class Imported(NamedTuple):
     @property
     def targets(self) -> TargetSchema:
         """Targets without names, which no published file has."""
-        return TargetSchema.of(
-            [f"output {number}" for number in range(self.num_outputs)]
-        )
+        return TargetSchema.of([f"output {index}" for index in range(self.num_outputs)])
 
 
 def read_weights(path: PathName) -> dict[str, Tensor]:

@@ -69,8 +69,8 @@ def import_csa(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Import
         _move_layer(weights, layer, value_bias)
     # Only models of whole graphs have these maps, those of the head san_graph.
     hidden = max(weights.count("post_mp.FC_layers.{}.weight"), 1) - 1
-    for number in range(hidden):
-        weights.move(f"post_mp.FC_layers.{number}", f"head.hidden.{2 * number}")
+    for index in range(hidden):
+        weights.move(f"post_mp.FC_layers.{index}", f"head.hidden.{2 * index}")
     weights.move(f"post_mp.FC_layers.{hidden}", "head.projection")
     weights.finish()
 
@@ -103,7 +103,7 @@ def _tables(weights: Weights, single: str, several: str) -> list[Tensor]:
     if f"{single}.weight" in weights:
         return [weights.take(f"{single}.weight")]
     count = weights.count(several + ".{}.weight") or 1
-    return [weights.take(f"{several}.{number}.weight") for number in range(count)]
+    return [weights.take(f"{several}.{index}.weight") for index in range(count)]
 
 
 def _nodes(weights: Weights) -> tuple[list[int], dict[str, Any]]:

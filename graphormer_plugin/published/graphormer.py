@@ -83,10 +83,10 @@ def import_graphormer(
         atoms, FIRST_ROW[node_index], schema.num_node_features
     )
     # Row degree + 1, 0 pads; here higher degrees share the last.
-    for number, end in enumerate(("in", "out")):
+    for index, end in enumerate(("in", "out")):
         table = weights.take(f"{features}{end}_degree_encoder.weight")
         table = torch.cat([table[1:], table[-1:]])
-        new[DEGREES.format(number)] = table
+        new[DEGREES.format(index)] = table
     weights.rename(MATRICES)
     max_steps = int(config.get("multi_hop_max_dist", 5))
     heads, multi_hop = _move_pair_bias(weights, schema, max_steps)

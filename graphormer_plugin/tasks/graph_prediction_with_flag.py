@@ -57,8 +57,8 @@ class GraphPredictionWithFlagTask(GraphPredictionTask):
         model.set_num_updates(update_num)
         batch = sample["net_input"]["batch"]
         perturb = self.first_perturbation(batch["node_mask"], batch["seed"])
-        for number in range(self.cfg.flag_m):
-            if number:
+        for index in range(self.cfg.flag_m):
+            if index:
                 perturb = self.ascend(perturb)
             perturb.requires_grad_()
             net_input = {**sample["net_input"], "perturb": perturb}

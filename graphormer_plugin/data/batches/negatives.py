@@ -54,14 +54,14 @@ class Negatives:
         edges = edges_of(columns, edge_rows)
         sizes = columns["node_offset"][ids + 1] - columns["node_offset"][ids]
         all_ends, all_targets = [], []
-        for number, graph in enumerate(graph_ids.tolist()):
-            part = slice(*offset[number : number + 2])
+        for index, graph in enumerate(graph_ids.tolist()):
+            part = slice(*offset[index : index + 2])
             positive = ends[part][target[part, 0] == 1]
             zeros = int((target[part] == 0).sum())
             drawn = self._drawn(
                 max(0, self.ratio * len(positive) - zeros),
-                np.append(positive, edges[slice(*edge_offset[number : number + 2])], 0),
-                int(sizes[number]),
+                np.append(positive, edges[slice(*edge_offset[index : index + 2])], 0),
+                int(sizes[index]),
                 (epoch, graph),
             )
             all_ends.append(np.concatenate([ends[part], drawn]))

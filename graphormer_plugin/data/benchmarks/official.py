@@ -87,8 +87,8 @@ class BenchmarkFiles:
             digest.update(f"{name}:{size}\n".encode())
             with open(path, "rb") as file:
                 last = max(0, size - _SAMPLE_BYTES)
-                for number in range(_SAMPLES):
-                    file.seek(last * number // (_SAMPLES - 1))
+                for index in range(_SAMPLES):
+                    file.seek(last * index // (_SAMPLES - 1))
                     digest.update(file.read(_SAMPLE_BYTES))
         return {"files": digest.hexdigest()}
 

@@ -176,7 +176,7 @@ def _benchmark(name: str, archive: str, graphs: int, tasks: int) -> BenchmarkFil
     def _load(options: DatasetOptions) -> DatasetSource:
         import pandas  # late: it takes long
 
-        names = [f"task{number}" for number in range(tasks)]
+        names = [f"task{index}" for index in range(tasks)]
         if tasks == 1:
             names = ["HIV_active"]
         with files.reading(options) as folder:

@@ -45,9 +45,9 @@ class SbmGraphs:
         self.counts = dict(counts)
         self.seed = seed
         self.numbers = [
-            (part, number, count)
+            (part, index, count)
             for part, count in enumerate(counts.values(), 1)
-            for number in range(count)
+            for index in range(count)
         ]
 
     def __len__(self) -> int:
@@ -123,8 +123,8 @@ class ClusterGraphs(SbmGraphs):
         same = community[:, None] == community
         adjacency = symmetric(rng, np.where(same, 0.55, 0.25))
         symbols = np.zeros(len(community), dtype=np.int64)
-        for number in range(self.num_classes):
-            symbols[rng.choice(np.flatnonzero(community == number))] = number + 1
+        for index in range(self.num_classes):
+            symbols[rng.choice(np.flatnonzero(community == index))] = index + 1
         return adjacency, symbols, community
 
 

@@ -54,7 +54,7 @@ class MappedGraphs:
         return len(self.items)
 
     def __iter__(self) -> Iterator[Any]:
-        return (self.graph(self.items[number]) for number in range(len(self)))
+        return (self.graph(self.items[index]) for index in range(len(self)))
 
 
 def chunks_of_graphs(

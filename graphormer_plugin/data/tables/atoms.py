@@ -92,9 +92,9 @@ class AtomsTable(TextTable):
         super().select_format(source, length_unit)
         if forces is not None:
             self.forces = self._find_forces(forces, targets)
-        for number, frame in enumerate(self.frames if self.forces else ()):
+        for index, frame in enumerate(self.frames if self.forces else ()):
             if self.forces not in frame.arrays:
-                raise self.error(f"frame {number} has no {self.forces}, others have")
+                raise self.error(f"frame {index} has no {self.forces}, others have")
         if self.length != 1:
             self.notes[f"lengths and forces per {length_unit} become angstrom"] = None
             self.frames = [self._converted(frame, self.length) for frame in self.frames]

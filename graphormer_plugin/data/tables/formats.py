@@ -165,9 +165,7 @@ class SdfTable(TextTable):
         molecule, so that it will refuse the SMILES for the same reason, it is written as it
         stands."""
         ends = [
-            number
-            for number, line in enumerate(record)
-            if line.startswith(END_OF_BLOCK)
+            index for index, line in enumerate(record) if line.startswith(END_OF_BLOCK)
         ]
         if not ends:
             return Unreadable("the record has no mol block")

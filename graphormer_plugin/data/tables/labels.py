@@ -54,7 +54,7 @@ def checked_weights(values: Any, count: int) -> np.ndarray:
 
 def default_names(width: int) -> list[str]:
     """Names of target columns that have none: y, or y0, y1, ..."""
-    return ["y"] if width == 1 else [f"y{number}" for number in range(width)]
+    return ["y"] if width == 1 else [f"y{index}" for index in range(width)]
 
 
 def exact_labels(labels: np.ndarray, bounds: np.ndarray | None) -> np.ndarray:

@@ -52,9 +52,9 @@ class ParquetTable(Table):
         for row, batch in self.batches(names or self.schema.names[:1], first, end):
             with named_damage(str(self.path), DatasetError):  # a text is not UTF-8
                 values = batch.to_pydict()
-            for place in range(batch.num_rows):
-                cells = [cell(values[name][place]) for name in names]
-                yield row + place + 1, cells
+            for index in range(batch.num_rows):
+                cells = [cell(values[name][index]) for name in names]
+                yield row + index + 1, cells
 
     def batches(
         self, names: Sequence[str], first: int, end: int

@@ -224,8 +224,8 @@ class TableRows:
         except ValueError as error:
             raise self.tables[0].error(f"column {name!r}: {error}") from None
         values = np.array(column.values)
-        for number, word in enumerate(names):
-            values[column.words.get(word, [])] = number
+        for index, word in enumerate(names):
+            values[column.words.get(word, [])] = index
         return values, names
 
 

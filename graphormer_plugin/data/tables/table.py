@@ -77,11 +77,11 @@ class Table:
         names = [name.strip() for name in header]
         self.repeated = {name for name, n in Counter(names).items() if n > 1}
         self.places: dict[str, int] = {}
-        for place, name in enumerate(names):
+        for index, name in enumerate(names):
             if name in self.places:
-                name = f"{name}_{place + 1}"
+                name = f"{name}_{index + 1}"
                 self.repeated.add(name)
-            self.places[name] = place
+            self.places[name] = index
         self.header = [*self.places]
 
     def _read_header(self) -> Sequence[str]:
@@ -337,9 +337,9 @@ def rows_above_header(rows: Sequence[Sequence[str]]) -> int:
     """Number of rows, such as a title, above the header in the first rows of a table: the header
     names a column of molecules, and has more cells than each row above it."""
     filled = [sum(1 for cell in row if cell.strip()) for row in rows]
-    for number, row in enumerate(rows[: MOST_ABOVE + 1]):
-        if is_header(row) and filled[number] > max(filled[:number], default=1):
-            return number
+    for index, row in enumerate(rows[: MOST_ABOVE + 1]):
+        if is_header(row) and filled[index] > max(filled[:index], default=1):
+            return index
     return 0
 
 

@@ -248,8 +248,8 @@ class GPSEncoder(SparseEncoder):
         options = {name: options[name] for name in names}
         last = config.encoder_layers - 1
         self.layers = nn.ModuleList(
-            self._layer(config, number == last, options)
-            for number in range(config.encoder_layers)
+            self._layer(config, index == last, options)
+            for index in range(config.encoder_layers)
         )
 
     def _layer(

@@ -219,8 +219,8 @@ class MessagePassingEncoder(SparseEncoder):
         )
         self.bonds = bonds() if owner in ("shared", "state") else None
         self.layers = nn.ModuleList()
-        for number in range(num_layers):
-            last = number == num_layers - 1
+        for index in range(num_layers):
+            last = index == num_layers - 1
             layer = LayerSettings(
                 embed_dim,
                 config.norm,

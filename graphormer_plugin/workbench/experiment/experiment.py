@@ -224,9 +224,9 @@ class Experiment:
         fits knows its own spread."""
         model = model or self.model
         return [
-            ModelRun(run, model, number)
+            ModelRun(run, model, index)
             for run in range(len(self.splits))
-            for number in range(1 if model in FITTED else self.settings.ensemble)
+            for index in range(1 if model in FITTED else self.settings.ensemble)
         ]
 
     def trainings(self) -> list[ModelRun]:

@@ -219,16 +219,16 @@ def curves_figure(curves: Mapping[str, Curves], metric: str) -> Figure | None:
     lines = [(0, "loss", "train", ":"), (0, "loss", "valid", "-")]
     lines.append((1, metric, "valid", "-"))
     figure, axes = panels(2)
-    for number, curve in enumerate(trainings):
+    for index, curve in enumerate(trainings):
         for panel, name, split, style in lines:
             points = curve.get((name, split), {})
             axes[panel].plot(
                 [*points],
                 [*points.values()],
                 style,
-                color=f"C{number % 10}",
+                color=f"C{index % 10}",
                 linewidth=1,
-                label=split if number == 0 else None,
+                label=split if index == 0 else None,
             )
     axes[0].set(xlabel="updates", ylabel="loss")
     axes[0].legend(frameon=False, fontsize=8)

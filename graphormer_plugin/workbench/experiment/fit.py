@@ -76,7 +76,7 @@ def fit_all(experiment: Experiment) -> tuple[list[Run], Experiment]:
         comments = ["Heads (head.npz) are fitted by graphormer-train itself."]
     lines = [fairseq_arguments(experiment, member) for member in experiment.trainings()]
     write_text(folder / COMMANDS_FILE, shell_lines(lines, folder, comments))
-    runs = [fit_run(experiment, number) for number in range(len(splits))]
+    runs = [fit_run(experiment, index) for index in range(len(splits))]
     return choose(runs, experiment)
 
 

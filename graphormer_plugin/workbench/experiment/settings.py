@@ -287,11 +287,11 @@ class Settings(TableOptions, Places):
                 "--valid-file and --test-file are the split; drop --split",
             ),
             (
-        check_least("--folds", self.folds or None, LEAST_FOLDS)
                 self.test_file and (self.folds or self.ratios or of_column),
                 "--test-file is part of the split; drop --folds, --ratios and column:NAME",
             ),
         ]
+        check_least("--folds", self.folds or None, LEAST_FOLDS)
         for is_wrong, text in conditions:
             if is_wrong:
                 raise DatasetError(text)

@@ -81,7 +81,7 @@ def fit_gp(
     if labels.ndim == 1:
         labels = labels[:, None]
     if schema is None:
-        names = list(names or (f"target_{number}" for number in range(labels.shape[1])))
+        names = list(names or (f"target_{index}" for index in range(labels.shape[1])))
         schema = TargetSchema.of(
             names, unit, Kind.BINARY if classes else Kind.REGRESSION
         )

@@ -157,12 +157,12 @@ class Boosting:
                 found[unseen] = booster.predict(
                     self.table[rows[unseen]], raw_score=True, num_threads=1
                 )
-            for number, tree in enumerate(booster.dump_model()["tree_info"]):
+            for index, tree in enumerate(booster.dump_model()["tree_info"]):
                 splits: list[tuple[int, float, int]] = []
                 leaves: list[float] = []
                 _flatten(tree["tree_structure"], splits, leaves)
-                self.splits[: len(splits), member, output, number] = splits
-                self.leaves[: len(leaves), member, output, number] = leaves
+                self.splits[: len(splits), member, output, index] = splits
+                self.leaves[: len(leaves), member, output, index] = leaves
 
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             for _ in pool.map(_grow, range(MEMBERS)):  # or its error

@@ -183,5 +183,5 @@ def _are_equal(raw: dict[str, NDArray], scaled: Floats, row: int, other: int) ->
 
 def _numbers(keys: Sequence[object]) -> NDArray[np.int64]:
     """Number of each key, in the order of their first places."""
-    number_of = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    number_of = {key: index for index, key in enumerate(dict.fromkeys(keys))}
     return np.array([number_of[key] for key in keys], np.int64)
