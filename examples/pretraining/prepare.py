@@ -9,9 +9,9 @@ parts stay in the folder ``parts``.
 
 Our choices:
 
-- Two molecules are the same if their largest fragments (`choose_fragment`) have the same
-  constitution: the first block of the InChIKey, which does not depend on stereo,
-  isotopes, counter-ions or protonation. The first of equal molecules is kept. Molecules of
+- Two molecules are the same if they have the same `constitution`: the first block of the
+  InChIKey of the largest fragment, which does not depend on stereo, isotopes, counter-ions
+  (also with bonds to the metal) or protonation. The first of equal molecules is kept. Molecules of
   --leave-out are left out, and so are the molecules and fragments of --leave-out-keys.
 - Descriptors become normal scores: the standard normal quantile of the share of
   training rows with a smaller value, plus half of the rows with the same value.
@@ -41,13 +41,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rdkit import Chem, RDLogger, rdBase
+from rdkit import RDLogger, rdBase
 from rdkit.Chem import Descriptors
 
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.data.graphs.smiles import choose_fragment, mol_of_smiles
-from graphormer_plugin.data.graphs.start_molecules import first_block
+from graphormer_plugin.data.graphs.smiles import mol_of_smiles
+from graphormer_plugin.data.graphs.start_molecules import constitution, first_block
 from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
 from graphormer_plugin.estimators.kernels import mid_ranks
 
@@ -58,7 +58,7 @@ MAX_MISSING = 0.05  # largest share of rows where a descriptor is not finite
 MAX_CORRELATION = 0.999  # absolute correlation of ranks with an earlier descriptor
 COMPARED = 20_000  # first training rows, which give that correlation
 PART = 1000  # number of molecules that a process computes at a time
-KEYS = "3"  # version of `key` and `whole`; a part of another version is computed again
+KEYS = "4"  # version of `key` and `whole`; a part of another version is computed again
 
 
 # ----------------------------------------------------------------- molecules
@@ -73,11 +73,6 @@ def molecules(path: Path) -> Iterator[str]:
         raise ValueError(f"{path}: no column is named smiles; rename one") from None
     for row in table.rows([], column):
         yield row.source
-
-
-def constitution(mol: Chem.Mol) -> str:
-    """`first_block` of the largest fragment."""
-    return first_block(choose_fragment(mol))
 
 
 def constitutions(paths: Sequence[Path]) -> set[str]:
@@ -128,7 +123,7 @@ def compute(smiles: list[str], folder: Path) -> Path:
             continue
         kept.append(text)
         keys.append(constitution(mol))
-        wholes.append(first_block(mol) if "." in text else keys[-1])
+        wholes.append(first_block(mol))
         described = Descriptors.CalcMolDescriptors(mol, missingVal=np.nan)
         values.append([described[name] for name in DESCRIPTORS])
     with atomic_write(path) as file:

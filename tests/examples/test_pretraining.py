@@ -73,16 +73,18 @@ def test_scores_beyond_the_training_rows():
 
 
 def test_keys_leave_molecules_out(tmp_path, sources):
-    """Whole or by the largest fragment; with --leave-out beside them."""
+    """Whole, by the largest fragment or the ligand; with --leave-out beside them."""
     salt = "CCCCN.OS(=O)(=O)O"  # one key of the whole, one of the other salt's amine
-    sources[1].write_text(f"{salt}\nCCCCCN.Cl\n")
+    complexed = "CCCCCC(=O)O[Cu]OC(=O)CC"
+    others = {salt: salt, "CCCCCN": "CCCCCN.Cl", "CCCCCC(=O)O": complexed}
+    sources[1].write_text("\n".join(others.values()))
     keys = tmp_path / "keys.txt.gz"
-    for smiles, left_out in {salt: salt, "CCCCCN": "CCCCCN.Cl"}.items():
+    for smiles, left_out in others.items():
         key = prepare.first_block(Chem.MolFromSmiles(smiles))
         keys.write_bytes(gzip.compress(f"{key}\n".encode()))
         rows = make(tmp_path / key, sources[::-1], "--leave-out-keys", keys)
         found = {row["smiles"] for row in rows}
-        assert found & {salt, "CCCCCN.Cl"} == {salt, "CCCCCN.Cl"} - {left_out}
+        assert found & {*others.values()} == {*others.values()} - {left_out}
 
 
 def test_mixture(tmp_path):

@@ -23,12 +23,16 @@ def first_block(mol: Chem.Mol) -> str:
     return Chem.MolToInchiKey(mol)[:14] or Chem.MolToSmiles(mol, isomericSmiles=False)
 
 
+def constitution(mol: Chem.Mol) -> str:
+    """`first_block` of the largest fragment, bonds to metals broken: the same for all salts,
+    ions, isotopologues and stereoisomers."""
+    return first_block(choose_fragment(METALS.Disconnect(mol)))
+
+
 def hashes_of(mols: Sequence[Chem.Mol]) -> NDArray[np.uint64]:
-    """Hash of each molecule without label, which its salts, ions, isotopologues and
-    stereoisomers share."""
+    """Hash of the `constitution` of each molecule, without label."""
     with rdBase.BlockLogs():
-        blocks = [first_block(choose_fragment(METALS.Disconnect(mol))) for mol in mols]
-    keys = np.fromiter(map(molecule_key, blocks), np.uint64)
+        keys = np.fromiter(map(molecule_key, map(constitution, mols)), np.uint64)
     return keys >> np.uint64(64 - 8 * BYTES) & ~np.uint64(1)
 
 
