@@ -102,6 +102,13 @@ predict MODEL none.sdf out.csv | none.sdf: there are no molecules
 predict MODEL short.csv out.csv | short.csv: row 1 (line 3) has 1 cell, exp
 predict MODEL two.csv out.csv | two.csv: which column
 predict MODEL in.csv out.csv --smiles-column mol | in.csv: no column 'mol'
+predict MODEL in.csv out.csv --above y=1 | expected TARGET=VALUE; the targets: minimol_0
+predict MODEL in.csv out.csv --below minimol_1=1 | no calibration molecules; train
+predict MODEL in.csv out.csv --above y=1 --above y=2 | expected one threshold
+predict MODEL in.csv out.csv --false-share 0.2 | --false-share only works with --above
+predict MODEL in.csv out.csv --above y=1 --false-share 1 | 1.0: expected a number above 0
+predict MODEL in.csv out.csv --above y=1 --false-share x | --false-share: x, expected a number
+predict MODEL in.csv out.csv --above y=1 --mean | drop --shard, --mean and --head
 predict MODEL in.csv out.csv --layers 2 | --layers and --grpe-fingerprint belong
 predict MODEL in.csv out.csv --grpe-fingerprint | belong to --embeddings
 predict MODEL in.csv out.csv --embeddings e.txt | e.txt: expected a name
@@ -415,7 +422,7 @@ smiles,y,split;C,1,train;CC,2,train;CO,,valid;CN,3,test; | | no label in split v
 smiles,y,split;C,,train;CC,,train;CO,1,valid;CN,3,test; | | no label in split train of --split
 smiles,y,split;C,1,train;CC,2,train;CO,>1,valid;CN,3,test; | --censored | no exact label in
 smiles,y,w,split;C,1,0,train;CO,2,1,valid;CN,3,1,test; | --weight-column w | a weight above 0
-smiles,y,split;C,0,train;CC,1,train;CO,1,valid;CN,0,test; | --interval conformal | are numbers
+smiles,y,split;C,0,train;CC,1,train;CO,1,valid;CN,0,test; | --interval conformal | 0 of y has 0
 smiles,y,f;C,1,0;CC,2,1;CO,3,0; | --split column:f --target-columns y | has 2 folds, expected
 smiles,y,split;C,1,0;CC,2,0;CO,3,0;CN,4,1;CF,5,2; | | folds of 3, 1, 1 rows; if
 smiles,y,f;C,1,0;CC,2,1;CO,3,x; | --split column:f --target-columns y | column 'f'

@@ -10,6 +10,7 @@ from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.model_folder import ModelFolder, models_named
 from graphormer_plugin.workbench.predictions import run
+from graphormer_plugin.workbench.predictions.shortlist import Wanted
 
 
 def predict_table(arguments: argparse.Namespace, table: Table) -> None:
@@ -35,6 +36,10 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
 
 def run_options(arguments: argparse.Namespace) -> run.RunOptions:
     """The options that predictions depend on."""
+    wanted = None
+    for flag in ("above", "below"):
+        for words in getattr(arguments, flag):
+            wanted = Wanted(f"--{flag}", words, arguments.false_share or 0.1)
     return run.RunOptions(
         smiles_column=arguments.smiles_column,
         head=arguments.head,
@@ -47,6 +52,7 @@ def run_options(arguments: argparse.Namespace) -> run.RunOptions:
         length_unit=arguments.length_unit,
         mean=arguments.mean,
         cut_off=arguments.cut_off,
+        wanted=wanted,
     )
 
 

@@ -78,6 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="probability above which class 1 of two is predicted (default: that with the "
         "highest MCC on the validation molecules of a folder, else 0.5)",
     )
+    _add_shortlist(result)
     _add_vectors(result)
     _add_speed(result)
     add(
@@ -90,6 +91,24 @@ def build_parser() -> argparse.ArgumentParser:
     add("--quiet", action="store_true", help="no progress bar")
     add_reading_options(result)
     return result
+
+
+def _add_shortlist(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("shortlist").add_argument
+    text = "columns p_value and selected: a list of molecules whose target is "
+    texts = {
+        "--above": f"{text}above a number, or of a class",
+        "--below": f"{text}below a number",
+    }
+    for flag, help_text in texts.items():
+        add(flag, action="append", default=[], metavar="TARGET=VALUE", help=help_text)
+    add(
+        "--false-share",
+        type=number(float, 0),
+        metavar="SHARE",
+        help="largest expected share of the list that is not (default: 0.1); the model is one "
+        "of graphormer-train --interval conformal",
+    )
 
 
 def _add_vectors(parser: argparse.ArgumentParser) -> None:
@@ -153,6 +172,29 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def check_arguments(arguments: argparse.Namespace) -> None:
     """Check combinations of options, and the names of files, before anything is loaded."""
+    shortlists = [*arguments.above, *arguments.below]
+    share = arguments.false_share
+    conditions = [
+        (len(shortlists) > 1, "--above, --below: expected one threshold"),
+        (
+            share is not None and not shortlists,
+            "--false-share only works with --above or --below",
+        ),
+        (
+            share is not None and not 0 < share < 1,
+            f"--false-share {share}: expected a number above 0, below 1",
+        ),
+        (
+            shortlists
+            and (arguments.mean, arguments.shard, arguments.head)
+            != (False, "1/1", HEAD_BESIDE_CHECKPOINT),
+            "--above and --below are for all rows and the medians of a folder; drop --shard, "
+            "--mean and --head",
+        ),
+    ]
+    for is_wrong, text in conditions:
+        if is_wrong:
+            raise ValueError(text)
     arguments.shard = Shard.parse(arguments.shard)
     belongs = arguments.layers or arguments.grpe_fingerprint
     if arguments.embeddings is None and belongs:

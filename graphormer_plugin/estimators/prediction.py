@@ -1,7 +1,7 @@
 """Model outputs as values in the targets' unit, or as probabilities."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.scales import Scale
-from graphormer_plugin.data.targets import Kind, TargetSchema
+from graphormer_plugin.data.targets import Kind, Target, TargetSchema
 from graphormer_plugin.estimators.kernels import Floats
 
 IN_DOMAIN = "in_domain"  # column of `Prediction.in_domain`
@@ -55,15 +55,17 @@ SHARES /= SHARES.sum()
 
 class Interval(NamedTuple):
     """Intervals of what models learn: prediction +- factor * standard deviation, or +- factor
-    of a model without spread.
+    of a model without spread. Of classes, sets of those whose `class_scores` are within limits.
 
     Attributes:
         coverage: share of the labels within.
         factor: factor of each output [C]; 0 without an interval.
+        limits: limit of each class, by the name of the target.
     """
 
     coverage: float
     factor: Floats
+    limits: Mapping[str, Sequence[float]] = {}
 
     @classmethod
     def of_scales(cls, targets: TargetSchema, scales: Sequence[Scale]) -> "Interval":
@@ -72,6 +74,22 @@ class Interval(NamedTuple):
         return cls(
             0.9, QUANTILE * np.array([*map(bool, scales)])[targets.target_of_output]
         )
+
+
+def class_scores(target: Target, values: Floats) -> Floats:
+    """How badly each of K classes fits a molecule [n, K], by its probabilities [n, outputs].
+
+    One of two classes has 1 - its probability. One of several has the score of adaptive
+    prediction sets (Romano et al., arXiv:2006.02544): the probabilities of all likelier
+    classes, and a part of its own. The paper draws this part at random. Here it is
+    1 - the largest probability, so that a molecule has one set (our choice).
+    """
+    if target.kind.has_one_output:
+        return np.concatenate([values, 1 - values], 1)
+    order = np.argsort(-values, 1)
+    ranked = np.take_along_axis(values, order, 1)
+    scores = np.cumsum(ranked, 1) - ranked[:, :1] * ranked
+    return np.take_along_axis(scores, np.argsort(order, 1), 1)
 
 
 def in_unit(

@@ -36,6 +36,9 @@ class ModelFolder:
         cut_off: see `Target`, by the name of the target; by default 0.5.
         coverage: share of labels in conformal intervals, see `Interval`; 0 without.
         interval: factors of these intervals by the name of the target.
+        sets: see `Interval.limits`.
+        calibration: by the name of the target, the molecules that the intervals come from:
+            predictions of each output, low and high ends of the labels, in their unit.
         missing_labels: words of ``--missing-labels`` in training.
         source: file of that content, for messages.
         seen: `seen_beside` the start.
@@ -48,6 +51,8 @@ class ModelFolder:
     cut_off: dict[str, float] = field(default_factory=dict)
     coverage: float = 0.0
     interval: dict[str, float] = field(default_factory=dict)
+    sets: dict[str, list[float]] = field(default_factory=dict)
+    calibration: dict[str, Sequence[Any]] = field(default_factory=dict)
     missing_labels: list[str] = field(default_factory=list)
     source: str = MODELS_FILE
     seen: Path | None = None
@@ -78,10 +83,12 @@ class ModelFolder:
 
     def intervals(self, targets: TargetSchema) -> Interval | None:
         """Conformal intervals of the targets; None where there are none."""
-        if not self.interval:
+        if not self.coverage:
             return None
-        factors = [self.interval[n] for n in targets.names]  # all are numbers
-        return Interval(self.coverage, np.array(factors))
+        names = np.array(targets.names)[targets.target_of_output]
+        outputs = zip(names, targets.is_number_of_output, strict=True)
+        factors = [self.interval[name] if number else 0.0 for name, number in outputs]
+        return Interval(self.coverage, np.array(factors), self.sets)
 
 
 def read_folder(folder: PathName) -> ModelFolder:

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphormer_plugin.data.targets import Kind, Target, TargetSchema
-from graphormer_plugin.estimators.prediction import IN_DOMAIN, Interval
+from graphormer_plugin.estimators.prediction import IN_DOMAIN, Interval, class_scores
 
 
 class OutputColumn(NamedTuple):
@@ -35,7 +36,13 @@ class Layout(NamedTuple):
 PREDICTED = Layout(
     "",
     "_probability_",
-    [("value", "std"), ("low", "high"), ("probability",), ("in_domain",), ("class",)],
+    [
+        ("value", "std"),
+        ("low", "high"),
+        ("probability",),
+        ("in_domain",),
+        ("class", "set"),
+    ],
 )
 # fairseq-validate: the measured value is ``<target>_target``. Files that were written and
 # programs that read them have these names, and ``<target>_0`` for a class.
@@ -66,7 +73,8 @@ def prediction_columns(
             target, see `Domain`.
         low, high: ends of the interval [n, C].
         labels: measured values [n, T], NaN where missing; -1 for a class of a node.
-        interval: tells which targets have two more columns with these ends.
+        interval: tells which targets have two more columns with these ends, or one with a
+            set of classes.
     """
     by_kind = {
         Kind.REGRESSION: _number_columns,
@@ -83,6 +91,11 @@ def prediction_columns(
                 title = f"{name}_{end}{100 * interval.coverage:g}"
                 cells = number_cells(ends[:, outputs.start], target.deviation)
                 columns[end] = [OutputColumn(title, cells)]
+        if interval is not None and name in interval.limits:
+            is_in = class_scores(target, own) <= interval.limits[name]
+            cells = ["|".join(compress(target.class_labels, row)) for row in is_in]
+            title = f"{name}_set{100 * interval.coverage:g}"
+            columns["set"] = [OutputColumn(title, cells, False)]
         if labels is not None:
             cells = label_cells(labels[:, index], target)
             columns["label"] = [OutputColumn(f"{name}_target", cells)]

@@ -167,6 +167,39 @@ def test_intervals(folder):
     assert ends == pytest.approx(expected, rel=1e-5)
 
 
+def test_shortlist(folder, capsys):
+    """Columns of all rows, by all of them; those without a prediction have empty cells."""
+    calibration = {"a": ([[0, 1, 2, 3, 99, 5]], [*range(6)], [*range(6)])}
+    write_folder(".", [MEMBER], calibration=calibration)
+    words = ["--quiet", "--above", "a=3", "--false-share", "0.5"]
+    Path("in.csv").write_text("\n".join(["smiles,p_value", *(f"{x},1" for x in NEW)]))
+    assert main([".", "in.csv", "out.csv", *words]) == 0
+    found = rows()
+    assert [*found[0]][-3:] == ["p_value_predicted", "selected", "reason"]
+    predicted = [row for row in found if row["a"]]
+    expected = [
+        (1 + sum(k >= float(row["a"]) for k in range(4))) / 7 for row in predicted
+    ]
+    assert [float(row["p_value_predicted"]) for row in predicted] == pytest.approx(
+        expected
+    )
+    assert found[1]["selected"] == "yes"  # 3.5
+    failed = found[2]
+    assert failed["p_value_predicted"] == failed["selected"] == "" and failed["reason"]
+    count = sum(row["selected"] == "yes" for row in found)
+    line = (
+        f"{count} of 4 molecules; on average at most 50 % of such a list are below 3\n"
+    )
+    assert line in capsys.readouterr().out
+    for limit, share, text in (
+        ("4.9", "0.2", "predicted as well as any"),
+        ("3", "0.15", "takes"),
+    ):
+        words = ["--quiet", "--above", f"a={limit}", "--false-share", share]
+        assert main([".", "in.csv", f"{limit}.csv", *words]) == 0
+        assert text in capsys.readouterr().out
+
+
 WRONG_FOLDERS = """
 [ | is damaged.*JSONDecodeError
 [] | is damaged.*TypeError

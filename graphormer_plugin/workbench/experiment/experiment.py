@@ -18,6 +18,7 @@ from graphormer_plugin.data.files import atomic_write, read_arrays
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, MORGAN_BITS
 from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
 from graphormer_plugin.data.graphs.start_molecules import has_seen, seen_beside
+from graphormer_plugin.data.targets import Kind
 from graphormer_plugin.estimators import MAX_ROWS
 from graphormer_plugin.estimators.domain import domain_file
 from graphormer_plugin.estimators.gp import HEAD_FILE
@@ -191,20 +192,25 @@ class Experiment:
                 "needs; give another --start, or --model finetune"
             )
         if self.settings.interval == CONFORMAL:
-            if not self.table.targets.is_number.all():
-                raise DatasetError(
-                    "--interval conformal is for targets that are numbers"
-                )
             least = least_scores(self.settings.coverage)
             labels = self.splits[0].scored("valid")
-            counts = (~np.isnan(labels)).sum(0)
-            for name, count in zip(self.table.targets.names, counts, strict=True):
-                if count < least:
-                    raise DatasetError(
-                        f"--interval conformal: {name} has {counted(count, 'label')} in "
-                        f"valid, --coverage {self.settings.coverage:g} takes {least} or "
-                        "more; give valid a larger share of the labelled rows"
-                    )
+            for target, column in zip(
+                self.table.targets.targets, labels.T, strict=True
+            ):
+                counts = {target.name: (~np.isnan(column)).sum()}
+                if target.kind is Kind.BINARY:
+                    counts = {
+                        f"class {word} of {target.name}": (column == number).sum()
+                        for number, word in enumerate(target.class_labels)
+                    }
+                for name, count in counts.items():
+                    if count < least:
+                        raise DatasetError(
+                            f"--interval conformal: {name} has {counted(count, 'label')} "
+                            f"in valid, --coverage {self.settings.coverage:g} takes "
+                            f"{least} or more; give valid a larger share of the labelled "
+                            "rows"
+                        )
 
     @property
     def training(self) -> Training:

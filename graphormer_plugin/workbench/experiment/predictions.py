@@ -18,6 +18,7 @@ from graphormer_plugin.estimators.prediction import (
     Interval,
     Prediction,
     SpreadScale,
+    class_scores,
     in_unit,
     per_target,
 )
@@ -166,17 +167,51 @@ def cut_offs(run: Run) -> list[float]:
 
 
 def conformal_interval(run: Run, coverage: float) -> Interval | None:
-    """Intervals by the errors on the validation molecules; None for a coverage of 0."""
+    """Intervals by the errors on the validation molecules, sets of classes by their
+    `class_scores`; None for a coverage of 0.
+
+    Each of two classes has a limit of its own (Mondrian), so that a rare class is covered as
+    often as the other.
+    """
     if not coverage:
         return None
-    predicted = run.predicted
+    targets = run.labels.table.targets
+    factors = np.zeros(targets.num_outputs)
+    limits = {}
     rows, labels = _distinct_valid(run)
-    scores = np.abs(labels - predicted.values[rows])
-    if predicted.std is not None:
-        scores /= predicted.std[rows]
-    present = (column[~np.isnan(column)] for column in scores.T)
-    factors = [conformal_factor(column, coverage) for column in present]
-    return Interval(coverage, np.array(factors))
+    for target, outputs, column in zip(targets.targets, targets.outputs, labels.T):
+        known = ~np.isnan(column)
+        y = column[known]
+        values, std = (
+            None if x is None else x[rows[known], outputs] for x in run.predicted[:2]
+        )
+        if target.kind.is_number:
+            scores = np.abs(y - values[:, 0]) / (1.0 if std is None else std[:, 0])
+            factors[outputs] = conformal_factor(scores, coverage)
+            continue
+        scores = class_scores(target, values)[np.arange(len(y)), y.astype(int)]
+        numbers = range(len(target.class_labels))
+        groups = [y == k if target.kind.has_one_output else y >= 0 for k in numbers]
+        limits[target.name] = [conformal_factor(scores[g], coverage) for g in groups]
+    return Interval(coverage, factors, limits)
+
+
+def calibration_molecules(run: Run) -> dict[str, tuple[Any, ...]]:
+    """`ModelFolder.calibration`, by the validation molecules of a run in the labels' unit. A
+    bound has an infinite end."""
+    table = run.labels.table
+    rows = table.without_copies(run.labels.rows["valid"])
+    labels = np.where(run.labels.unlearned, np.nan, table.labels[rows])
+    bounds = np.zeros(labels.shape) if table.bounds is None else table.bounds[rows]
+    low = np.where(bounds < 0, -np.inf, labels)
+    high = np.where(bounds > 0, np.inf, labels)
+    found = {}
+    for target, name in enumerate(table.targets.names):
+        known = ~np.isnan(labels[:, target])
+        values = run.predicted.values[rows[known], table.targets.outputs[target]]
+        ends = (x[known, target].tolist() for x in (low, high))
+        found[name] = (values.T.tolist(), *ends)
+    return found
 
 
 def _distinct_valid(run: Run) -> tuple[np.ndarray, np.ndarray]:
@@ -245,6 +280,7 @@ def write_models(
     all runs together, and the words that it takes as missing labels."""
     scale = calibration(table, runs)
     names = np.array(table.targets.names)[table.targets.target_of_output]
+    is_number = table.targets.is_number_of_output
     interval = conformal_interval(runs[0], coverage)
     cuts = np.mean([cut_offs(run) for run in runs], 0).tolist()
     write_folder(
@@ -255,6 +291,10 @@ def write_models(
         log_targets=[*compress(table.targets.names, table.scales)],
         cut_off={n: x for n, x in zip(table.targets.names, cuts) if x != 0.5},
         coverage=coverage,
-        interval=dict(zip(names, interval.factor.tolist())) if interval else {},
+        interval=(
+            dict(compress(zip(names, interval.factor), is_number)) if interval else {}
+        ),
+        sets=interval.limits if interval else {},
+        calibration=calibration_molecules(runs[0].in_unit()) if interval else {},
         missing_labels=missing_labels,
     )

@@ -16,7 +16,7 @@ from graphormer_plugin.data.files import write_csv
 from graphormer_plugin.data.graphs.start_molecules import seen_text
 from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.data.targets import Kind, mean_of_defined
-from graphormer_plugin.estimators.prediction import Prediction
+from graphormer_plugin.estimators.prediction import Prediction, class_scores
 from graphormer_plugin.workbench.experiment.experiment import TITLES
 from graphormer_plugin.workbench.experiment.labelled_molecules import (
     FEW_TESTED,
@@ -323,6 +323,32 @@ def seen_line(table: LabelledMolecules, runs: Sequence[Run], seen: np.ndarray) -
         for name in main_metrics(table.targets).values()
     ]
     return f"{text}; without them {listed(metrics)}"
+
+
+def set_lines(run: Run) -> list[str]:
+    """A line for each target with sets of classes: how many sets of test molecules have one
+    class, and how many hold the measured class."""
+    limits = {} if run.interval is None else run.interval.limits
+    table = run.labels.table
+    rows = run.labels.rows["test"]
+    lines = []
+    for name, limit in limits.items():
+        index = table.targets.names.index(name)
+        target = table.targets.targets[index]
+        y = run.labels.scored("test")[:, index]
+        values = run.predicted.values[rows, table.targets.outputs[index]]
+        is_in = class_scores(target, values) <= limit
+        single = (is_in.sum(1) == 1).mean()
+        held = [
+            f"{is_in[y == number, number].mean():.1%} of class {word}"
+            for number, word in enumerate(target.class_labels)
+            if (y == number).any()
+        ]
+        lines.append(
+            f"{single:.1%} of the sets of {name} in test have one class, "
+            f"{(~is_in.any(1)).mean():.1%} none; they hold {listed(held)}"
+        )
+    return lines
 
 
 def summary_text(

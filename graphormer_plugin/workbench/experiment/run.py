@@ -206,6 +206,7 @@ def finish(
     found = results.held_out_metrics(metrics)
     tested = predictions.predicted_labels(table, runs).assign(error=scored.error)
     lines = results.worse_than_baselines(table, runs, found)
+    lines += results.set_lines(runs[0])
     if seen is not None:
         lines += filter(None, [results.seen_line(table, runs, seen)])
         known = seen_beside(experiment.start.path)

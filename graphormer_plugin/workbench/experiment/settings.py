@@ -131,9 +131,9 @@ class Settings(TableOptions, Places):
     )
     interval: str = option(
         NORMAL,
-        "conformal: columns with the ends of intervals that hold --coverage of the labels "
-        "whatever their distribution, from the errors on valid, which heads are then not "
-        "fitted to; normal: the spread alone (default)",
+        "conformal: columns with the ends of intervals, or with sets of classes, that hold "
+        "--coverage of the labels whatever their distribution, from the errors on valid, "
+        "which heads are then not fitted to; normal: the spread alone (default)",
         words=(NORMAL, CONFORMAL),
         group="model",
     )

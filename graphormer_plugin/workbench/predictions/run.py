@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
@@ -39,8 +40,11 @@ from graphormer_plugin.estimators.domain import domain_file
 from graphormer_plugin.estimators.prediction import names_and_unit
 from graphormer_plugin.inference.loading import head_file, load, usable_device
 from graphormer_plugin.inference.model_folder import ModelFolder
+from graphormer_plugin.inference.prediction_columns import OutputColumn
 from graphormer_plugin.workbench.predictions.prediction_chunks import PredictionChunks
 from graphormer_plugin.workbench.predictions.score_predictions import TableScores
+from graphormer_plugin.workbench.predictions.shortlist import Shortlist, shortlist_of
+from graphormer_plugin.workbench.predictions.table_columns import free_names
 from graphormer_plugin.workbench.predictions.table_run import (
     BLOCK_ROWS,
     PredictedRows,
@@ -134,7 +138,10 @@ def predict_table(
             text = "is left of a run with other options, models or input"
             lines.warning(f"{folder} {text}")
         scores = TableScores(run.predictor, table, models.missing_labels)
-        _write_parts(run, rows, parts, scores, settings, lines)
+        shortlist = None
+        if options.wanted is not None:
+            shortlist = shortlist_of(options.wanted, run.predictor.targets, models)
+        _write_parts(run, rows, parts, scores, settings, lines, shortlist)
         parts.remove()
 
 
@@ -145,6 +152,7 @@ def _write_parts(
     scores: TableScores,
     settings: RunSettings,
     lines: Lines,
+    shortlist: Shortlist | None,
 ) -> None:
     """Predict the parts that are missing, write the outputs, and show the summary."""
     table = run.table
@@ -153,6 +161,7 @@ def _write_parts(
     started = time.monotonic()
     failed = 0
     outside: Counter[str] = Counter()
+    values = []
     done = min(parts.count * rows.size, rows.total)
     new = _predicted(run, rows.after(done), settings)
     try:
@@ -161,6 +170,7 @@ def _write_parts(
                 scores.add(part)
                 failed += part.failed
                 outside += part.outside
+                values += [part.values] if shortlist else []
                 bar.update(len(part.cells))
         rate = (rows.total - done) / (time.monotonic() - started)
         without = f", {failed:,} without prediction" if failed else ""
@@ -168,10 +178,24 @@ def _write_parts(
         summary = f"{output}: {counts}; {rate:,.0f} molecules/s"
         if text := scores.text(lines.warning):
             summary += f"\n{text}"
+        names = run.names
+        numbers = {*itertools.compress(names, run.numbers)}
+        columns: list[OutputColumn] = []
+        if shortlist is not None:
+            columns, text = shortlist.columns(np.concatenate(values))
+            summary += f"\n{text}"
+            new_names = free_names([c.name for c in columns], [*table.taken, *names])
+            names = [*names[:-1], *new_names, names[-1]]
+            numbers.add(new_names[0])
 
         def _write(cells: Iterator[list[str]]) -> None:
-            written = itertools.chain([[*table.header, *run.names]], cells)
-            numbers = {*itertools.compress(run.names, run.numbers)}
+            added = (
+                zip(*(c.cells for c in columns)) if columns else itertools.repeat(())
+            )
+            joined = (
+                [*row, *more, reason] for (*row, reason), more in zip(cells, added)
+            )
+            written = itertools.chain([[*table.header, *names]], joined)
             ends = rows.first, rows.end
             write_table(output, written, table, column, numbers, *ends)
 

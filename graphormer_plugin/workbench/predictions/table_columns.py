@@ -19,7 +19,7 @@ COMPARED = Layout(
         ("class",),
         ("probability",),
         ("std",),
-        ("low", "high"),
+        ("low", "high", "set"),
         ("in_domain",),
     ],
 )

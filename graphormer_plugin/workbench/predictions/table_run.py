@@ -39,6 +39,7 @@ from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.inference.prediction_columns import OutputColumn
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.workbench.predictions.answers import answers_of
+from graphormer_plugin.workbench.predictions.shortlist import Wanted
 from graphormer_plugin.workbench.predictions.table_columns import free_names
 
 BLOCK_ROWS = 512  # rows that are predicted together, at least
@@ -80,6 +81,7 @@ class RunOptions:
         length_unit: unit of positions; empty: angstrom, which may be doubted.
         mean: see `Predictor`.
         cut_off: see `Target`; None: that of the models.
+        wanted: of a shortlist; None: without.
     """
 
     smiles_column: str = ""
@@ -93,6 +95,7 @@ class RunOptions:
     length_unit: str = ""
     mean: bool = False
     cut_off: float | None = None
+    wanted: Wanted | None = None
 
 
 class PredictedRows(NamedTuple):

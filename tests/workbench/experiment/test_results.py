@@ -10,7 +10,7 @@ from matplotlib import rc_context
 
 from graphormer_plugin.data.targets import Kind
 from graphormer_plugin.estimators.kernels import raw_features
-from graphormer_plugin.estimators.prediction import Prediction
+from graphormer_plugin.estimators.prediction import Prediction, class_scores
 from graphormer_plugin.inference.model_folder import read_folder
 from graphormer_plugin.workbench.experiment import figures
 from graphormer_plugin.workbench.experiment.data_warnings import label_shift
@@ -18,6 +18,7 @@ from graphormer_plugin.workbench.experiment.predictions import (
     Run,
     calibrated,
     calibration,
+    calibration_molecules,
     conformal_interval,
     predicted_labels,
     write_models,
@@ -34,6 +35,7 @@ from graphormer_plugin.workbench.experiment.results import (
     all_results,
     held_out_metrics,
     metric_tables,
+    set_lines,
     summary_text,
     worse_than_baselines,
     write_results,
@@ -114,6 +116,61 @@ def test_conformal_intervals(tmp_path, std):
     found = read_folder(tmp_path)
     assert found.missing_labels == ["ND", "-999"]
     assert found.intervals(table.targets) == interval
+    assert found.calibration["y"] == [
+        values[20:40].T.tolist(),
+        *[LABELS[20:40, 0].tolist()] * 2,
+    ]
+
+
+def test_bounds_among_calibration_molecules():
+    """They have an infinite end; a missing label is left out."""
+    bounds = np.zeros((60, 1), np.int8)
+    bounds[20:22, 0] = 1, -1
+    labels = np.where(np.arange(60)[:, None] > 23, np.nan, LABELS)
+    labels[30] = 30
+    table = molecules_of(labels, names=["y"], bounds=bounds)
+    ((values, low, high),) = calibration_molecules(run_of(table, LABELS)).values()
+    assert values == [[20, 21, 22, 23, 30]]
+    assert low == [20, -np.inf, 22, 23, 30] and high == [np.inf, 21, 22, 23, 30]
+
+
+@pytest.mark.parametrize("kind, classes", [("binary", 2), ("multiclass", 3)])
+def test_sets_of_classes(kind, classes, rng, tmp_path):
+    """Their coverage on exchangeable draws, of two classes that of each; the files have them."""
+    labels = np.resize(np.arange(classes), 60)[:, None].astype(float)
+    table = molecules_of(labels, kind=kind)
+    y = labels[40:, 0].astype(int)
+    found = []
+    for _ in range(500):
+        values = np.exp(2 * rng.normal(size=(60, classes)))
+        values[np.arange(60), labels[:, 0].astype(int)] *= 3
+        values /= values.sum(1, keepdims=True)
+        run = run_of(table, values[:, 1:] if classes == 2 else values)
+        interval = conformal_interval(run, 0.8)
+        target, limits = table.targets.targets[0], interval.limits["y0"]
+        is_in = class_scores(target, run.predicted.values[40:]) <= limits
+        held = is_in[np.arange(20), y]
+        found.append(
+            [held[y == k].mean() for k in range(2)] if classes == 2 else held.mean()
+        )
+    mean, error = np.mean(found, 0), np.std(found, 0) / np.sqrt(len(found))
+    counted = 10 if classes == 2 else 20
+    assert (mean > 0.8 - 2 * error).all()
+    assert (mean < 0.8 + 1 / (counted + 1) + 2 * error).all()
+    run = run.in_unit(0.8)
+    (line,) = set_lines(run)
+    assert (
+        f"{(is_in.sum(1) == 1).mean():.1%} of the sets of y0 in test have one cl"
+        in line
+    )
+    assert f"hold {is_in[y == 0, 0].mean():.1%} of class 0" in line
+    write_predictions(tmp_path, table, [run])
+    words = rows(tmp_path / "predictions_test.csv")[0]["y0_set80"]
+    assert words == "|".join(map(str, np.flatnonzero(is_in[0])))
+    write_models(tmp_path, table, [run.learned], (), 0.8)
+    again = read_folder(tmp_path)
+    assert again.intervals(table.targets).limits == {"y0": limits}
+    assert again.calibration["y0"][1] == labels[20:40, 0].tolist()
 
 
 @pytest.mark.parametrize("kind", ["regression", "binary"])
