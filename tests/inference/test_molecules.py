@@ -23,12 +23,20 @@ SPELLINGS = [
 
 @pytest.mark.parametrize("arch", ["grpe_tiny", "graphormer_slim"])
 def test_spellings_of_a_molecule(arch):
-    """Nine spellings have one number; the mirror image another, by its chirality."""
+    """Nine spellings have one number; the mirror image another, by its chirality, if that is
+    not ignored."""
     assert len({*SPELLINGS}) == 9 and len({*map(Chem.CanonSmiles, SPELLINGS)}) == 1
     model = predictor(arch, featuriser="ogb_canonical")
     values = model.predict([*SPELLINGS, PEPTIDE, MOL])
     assert np.ptp(values) < 1e-12  # a matrix product rounds its last rows differently
     assert abs(model.predict([MIRRORED])[0] - values[0]) > 1e-4
+    flat = predictor(arch, featuriser="ogb_canonical_ignore_stereo")
+    assert (
+        np.ptp(flat.predict([MIRRORED, PEPTIDE, MOL, Chem.MolFromSmiles(MIRRORED)]))
+        == 0
+    )
+    prints = flat.read([MIRRORED, PEPTIDE]).features("fingerprint")
+    assert np.array_equal(*prints) and Chem.FindMolChiralCenters(MOL)
     as_given = predictor(arch).predict(SPELLINGS)
     assert np.ptp(as_given) > 1e-4
 
@@ -48,7 +56,7 @@ def test_map_numbers_change_nothing():
     assert np.ptp(found) < 1e-12
 
 
-@pytest.mark.parametrize("name", list_featurisers("ogb", "ogb_[cl]*"))
+@pytest.mark.parametrize("name", list_featurisers("ogb", "ogb_[cil]*"))
 def test_descriptors_are_of_the_graph(name):
     """And do not depend on the spelling where the graph does not."""
     salts = [f"{text}.Cl" for text in SPELLINGS[:3]]
@@ -63,7 +71,7 @@ def test_descriptors_are_of_the_graph(name):
         assert np.array_equal(again.descriptors, molecules.descriptors)
 
 
-@pytest.mark.parametrize("name", list_featurisers("ogb", "ogb_[cl]*"))
+@pytest.mark.parametrize("name", list_featurisers("ogb", "ogb_[cil]*"))
 def test_molecules_that_are_not_kept(name):
     """Are read one at a time, with the same features and facts; otherwise once."""
     texts = ["CC(C)O.Cl", "[2H]C([2H])O", *SPELLINGS]

@@ -47,7 +47,8 @@ class Featuriser(Protocol):
         """RDKit's molecules of a source, atoms in the order of the nodes."""
 
     def select_fragment(self, mol: Any) -> Any:
-        """The part of a molecule that becomes a graph, atoms in their order; by default all."""
+        """The part of a molecule that becomes a graph, atoms in their order, perhaps without
+        stereo marks; by default all."""
         return mol
 
     def category(self, column: int, value: int) -> str:
@@ -59,7 +60,7 @@ class Featuriser(Protocol):
         return self
 
     def with_all_fragments(self) -> "Featuriser":
-        """Its form that keeps all fragments."""
+        """Its form that keeps all fragments and stereo marks."""
         return self
 
 
@@ -171,6 +172,8 @@ def list_featurisers(*patterns: str) -> list[str]:
 for _canonical in (False, True):
     for _largest in (False, True):
         for _positions in ("none", "rdkit"):
-            register_featuriser(OGBFeaturiser(_canonical, _largest, _positions))
+            for _flat in (False, True):
+                how = _canonical, _largest, _positions, _flat
+                register_featuriser(OGBFeaturiser(*how))
 register_featuriser(PLACED)
 register_featuriser(AtomsFeaturiser())

@@ -146,6 +146,7 @@ class OGBFeaturiser:
     Attributes:
         canonical: read the molecule again, see `from_canonical`.
         largest_fragment: keep only the fragment of `choose_fragment`.
+        ignore_stereo: leave out marks of stereocentres and double bonds.
         positions: of the ``POSITIONS``. For ``file``, it reads a `MolBlock`, and nodes are the
             block's atoms with hydrogens.
     """
@@ -153,14 +154,16 @@ class OGBFeaturiser:
     canonical: bool = False
     largest_fragment: bool = False
     positions: str = "none"
+    ignore_stereo: bool = False
 
     @property
     def name(self) -> str:
         """See `Featuriser`."""
         canonical = "_canonical" * self.canonical
         fragment = "_largest_fragment" * self.largest_fragment
+        stereo = "_ignore_stereo" * self.ignore_stereo
         positions = "" if self.positions == "none" else f"_{self.positions}"
-        return "ogb" + canonical + fragment + positions
+        return "ogb" + canonical + fragment + stereo + positions
 
     @property
     def reads(self) -> type:
@@ -242,7 +245,11 @@ class OGBFeaturiser:
 
     def select_fragment(self, mol: Any) -> Any:
         """See `Featuriser`."""
-        return choose_fragment(mol) if self.largest_fragment else mol
+        mol = choose_fragment(mol) if self.largest_fragment else mol
+        if self.ignore_stereo:
+            mol = Chem.Mol(mol)
+            Chem.RemoveStereochemistry(mol)
+        return mol
 
     def category(self, column: int, value: int) -> str:
         """See `Featuriser`."""
@@ -256,7 +263,7 @@ class OGBFeaturiser:
 
     def with_all_fragments(self) -> "OGBFeaturiser":
         """See `Featuriser`."""
-        return replace(self, largest_fragment=False)
+        return replace(self, largest_fragment=False, ignore_stereo=False)
 
     def for_smiles(self) -> "OGBFeaturiser":
         """Its form that reads SMILES without positions, atoms in the order of the text."""

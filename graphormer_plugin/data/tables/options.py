@@ -92,6 +92,11 @@ class TableOptions:
         "keep the largest organic fragment of each molecule, without salts and "
         "solvents; predictions with the checkpoint do the same",
     )
+    ignore_stereo: bool = option(
+        False,
+        "leave out marks of stereocentres and double bonds; predictions with the checkpoint "
+        "do the same",
+    )
     canonical_smiles: bool = option(
         False,
         "read each molecule from its canonical SMILES, so that its spelling does not "
@@ -184,7 +189,7 @@ class TableOptions:
         if self.positions == "file" and ending(self.path) in ATOMS:
             return AtomsFeaturiser()
         how = (self.canonical_smiles, self.largest_fragment)
-        return OGBFeaturiser(*how, self.positions)
+        return OGBFeaturiser(*how, self.positions, self.ignore_stereo)
 
     @property
     def path(self) -> Path:
@@ -287,11 +292,11 @@ class DatasetOptions(TableOptions):
         if not self.name:
             raise DatasetError("no dataset name is given")
         if self.positions == "file" and (
-            self.canonical_smiles or self.largest_fragment
+            self.canonical_smiles or self.largest_fragment or self.ignore_stereo
         ):
             raise DatasetError(
-                "--positions file reads atoms as written; leave out --canonical-smiles and "
-                "--largest-fragment"
+                "--positions file reads atoms as written; leave out --canonical-smiles, "
+                "--largest-fragment and --ignore-stereo"
             )
         if self.user_data_dir:  # workers, which do not always start here, have it too
             folder = str(home_path(self.user_data_dir).absolute())

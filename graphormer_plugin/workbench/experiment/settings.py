@@ -239,8 +239,10 @@ class Settings(TableOptions, Places):
                 "command makes fingerprints, scaffolds and pictures of molecules",
             ),
             (
-                self.positions == "file" and self.largest_fragment,
-                "--positions file reads atoms as written; leave out --largest-fragment",
+                self.positions == "file"
+                and (self.largest_fragment or self.ignore_stereo),
+                "--positions file reads atoms as written; leave out --largest-fragment and "
+                "--ignore-stereo",
             ),
             (
                 self.seed > MOST_SEED,
