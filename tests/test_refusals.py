@@ -109,6 +109,7 @@ predict MODEL in.csv out.csv --false-share 0.2 | --false-share only works with -
 predict MODEL in.csv out.csv --above y=1 --false-share 1 | 1.0: expected a number above 0
 predict MODEL in.csv out.csv --above y=1 --false-share x | --false-share: x, expected a number
 predict MODEL in.csv out.csv --above y=1 --mean | drop --shard, --mean and --head
+predict MODEL in.csv out.csv --members | --members is for several models
 predict MODEL in.csv out.csv --layers 2 | --layers and --grpe-fingerprint belong
 predict MODEL in.csv out.csv --grpe-fingerprint | belong to --embeddings
 predict MODEL in.csv out.csv --embeddings e.txt | e.txt: expected a name
@@ -242,6 +243,7 @@ train t.csv --positions file --model scratch | it has no mol block with position
 train t.csv --forces-column f | t.csv: fairseq-train learns atoms without bonds, and forces
 train nan.xyz --positions file | nan.xyz: fairseq-train learns atoms without bonds
 train flat.sdf --positions file --largest-fragment | leave out --largest-fragment
+train flat.sdf --positions file --ignore-stereo | and --ignore-stereo
 train t.csv --positions rdkit --model finetune | the start grpe_minimol does not read them
 train gone.csv | gone.csv: No such file or directory
 train t.csv --ratios 1,1 | --ratios 1,1: expected three numbers

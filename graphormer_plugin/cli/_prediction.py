@@ -53,6 +53,7 @@ def run_options(arguments: argparse.Namespace) -> run.RunOptions:
         mean=arguments.mean,
         cut_off=arguments.cut_off,
         wanted=wanted,
+        members=arguments.members,
     )
 
 

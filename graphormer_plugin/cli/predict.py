@@ -78,6 +78,11 @@ def build_parser() -> argparse.ArgumentParser:
         help="probability above which class 1 of two is predicted (default: that with the "
         "highest MCC on the validation molecules of a folder, else 0.5)",
     )
+    add(
+        "--members",
+        action="store_true",
+        help="columns with the prediction of each model of an ensemble",
+    )
     _add_shortlist(result)
     _add_vectors(result)
     _add_speed(result)

@@ -38,6 +38,7 @@ class Estimate(NamedTuple):
 
     Attributes:
         low, high: [q, C] ends of an `Interval`; None without.
+        members: [q, M * C] values of each of M members; None unless asked for.
     """
 
     values: Floats
@@ -45,6 +46,7 @@ class Estimate(NamedTuple):
     in_domain: Floats | None = None
     low: Floats | None = None
     high: Floats | None = None
+    members: Floats | None = None
 
 
 QUANTILE = 1.6448536269514722  # 90 % of a normal distribution lie within +- this

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -40,6 +41,7 @@ PREDICTED = Layout(
         ("value", "std"),
         ("low", "high"),
         ("probability",),
+        ("member",),
         ("in_domain",),
         ("class", "set"),
     ],
@@ -56,6 +58,7 @@ def prediction_columns(
     in_domain: NDArray | None = None,
     low: NDArray | None = None,
     high: NDArray | None = None,
+    members: NDArray | None = None,
     labels: NDArray | None = None,
     layout: Layout = PREDICTED,
     interval: Interval | None = None,
@@ -72,6 +75,7 @@ def prediction_columns(
         in_domain: likeness to the training molecules [n], or [n, T] in a column for each
             target, see `Domain`.
         low, high: ends of the interval [n, C].
+        members: see `Estimate`; each has the columns of a prediction.
         labels: measured values [n, T], NaN where missing; -1 for a class of a node.
         interval: tells which targets have two more columns with these ends, or one with a
             set of classes.
@@ -96,6 +100,18 @@ def prediction_columns(
             cells = ["|".join(compress(target.class_labels, row)) for row in is_in]
             title = f"{name}_set{100 * interval.coverage:g}"
             columns["set"] = [OutputColumn(title, cells, False)]
+        count = 0 if members is None else members.shape[1] // values.shape[1]
+        columns["member"] = [
+            column
+            for number in range(count)
+            for part in by_kind[target.kind](
+                replace(target, name=f"{name}_member{number + 1}"),
+                np.split(members, count, 1)[number][:, outputs],
+                None,
+                layout,
+            ).values()
+            for column in part
+        ]
         if labels is not None:
             cells = label_cells(labels[:, index], target)
             columns["label"] = [OutputColumn(f"{name}_target", cells)]

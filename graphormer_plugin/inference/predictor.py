@@ -60,6 +60,7 @@ class Predictor:
         interval: conformal intervals of the targets; None: see `Interval.of_scales`.
         seen: `seen_beside` the start.
         mean: whether a value is the mean of a label on a scale, instead of its median.
+        each: whether an `Estimate` also has the values of each member.
 
     Attributes:
         targets: targets that it predicts, in their original units.
@@ -74,6 +75,7 @@ class Predictor:
     interval: Interval | None = None
     mean: bool = False
     seen: Path | None = None
+    each: bool = False
 
     def __post_init__(self) -> None:
         first = self.members[0]
@@ -331,7 +333,12 @@ class Predictor:
         result = each[0] if len(each) == 1 else combined(each)
         if result.std is not None and self.scale is not None:
             result = result._replace(std=self.scale(result.std))
-        return in_unit(result, self.targets, self.scales, self.interval, self.mean)
+        options = {"targets": self.targets, "scales": self.scales, "mean": self.mean}
+        estimate = in_unit(result, interval=self.interval, **options)
+        if not self.each:
+            return estimate
+        values = [in_unit(member, **options).values for member in each]
+        return estimate._replace(members=np.concatenate(values, 1))
 
     @torch.no_grad()
     def embed(

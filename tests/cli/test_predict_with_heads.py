@@ -140,6 +140,12 @@ def test_folder(folder, checkpoint):
     assert [float(found["a"]), float(found["b"])] == pytest.approx(mean, rel=1e-4)
     found_std = [float(found["a_std"]), float(found["b_std"])]
     assert found_std == pytest.approx(std, rel=1e-4)
+    assert main([".", "in.csv", "each.csv", "--quiet", "--members"]) == 0
+    found = rows("each.csv")[1]
+    names = [f"{name}_member{number}" for number in (1, 2) for name in "ab"]
+    expected = np.concatenate([one.values[0] for one in each])
+    assert [float(found[name]) for name in names] == pytest.approx(expected, rel=1e-4)
+    assert rows("each.csv")[2]["a_member1"] == ""
     assert explain.main([".", "CCO", "out.svg"]) == 0
     assert "a, b (K); 2 models" in repr(hub.load("."))
 

@@ -65,13 +65,17 @@ class OfMolecules:
     @property
     def empty(self) -> Answer:
         """The answer for no molecule."""
-        none = np.empty((0, self.predictor.targets.num_outputs))
-        domains = self.predictor.domains
+        predictor = self.predictor
+        none = np.empty((0, predictor.targets.num_outputs))
+        domains = predictor.domains
         per_target = any(domain.labelled is not None for domain in domains)
         likeness = none if per_target else none[:, 0]
-        std = none if self.predictor.has_spread else None
-        ends = [none] * 2 if self.predictor.interval else []
-        return Answer(Estimate(none, std, likeness if domains else None, *ends), [])
+        std = none if predictor.has_spread else None
+        ends = [none] * 2 if predictor.interval else []
+        result = Estimate(none, std, likeness if domains else None, *ends)
+        if predictor.each:
+            result = result._replace(members=np.tile(none, len(predictor.members)))
+        return Answer(result, [])
 
     def taken(self, names: Iterable[str]) -> list[str]:
         """Names that new columns cannot have, those of a table."""

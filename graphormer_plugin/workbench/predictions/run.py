@@ -254,6 +254,9 @@ def _table_run(
     device = usable_device(settings.device)
     predictor = load(models, options.user_data_dir, options.head).to(device)
     predictor.mean = options.mean
+    predictor.each = options.members
+    if options.members and (len(predictor.members) < 2 or predictor.targets.node_vector):
+        raise ValueError("--members is for several models of values of a molecule")
     if options.cut_off is not None:
         cuts = [options.cut_off] * len(predictor.targets.targets)
         predictor.targets = predictor.targets.changed(cut_off=cuts)

@@ -82,6 +82,7 @@ class RunOptions:
         mean: see `Predictor`.
         cut_off: see `Target`; None: that of the models.
         wanted: of a shortlist; None: without.
+        members: see `Predictor.each`.
     """
 
     smiles_column: str = ""
@@ -96,6 +97,7 @@ class RunOptions:
     mean: bool = False
     cut_off: float | None = None
     wanted: Wanted | None = None
+    members: bool = False
 
 
 class PredictedRows(NamedTuple):
