@@ -1,6 +1,9 @@
-"""The server that a page shows."""
+"""The server and the scoring component that a page shows."""
 
+import io
+import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,18 +14,40 @@ from graphormer_plugin import hub
 from graphormer_plugin.sklearn import MoleculeRegressor
 
 PAGE = Path(__file__).parents[2] / "examples/serving/README.md"
-CODE = re.search(r"^```py\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.S | re.M)[1]
+BLOCK = re.compile(r"^```py\n(.*?)^```", re.S | re.M)
+CODE, SCORE = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
 JSON = {"Content-Type": "application/json"}
 SMILES = [f"{'C' * (row // 2 + 1)}{'ON'[row % 2]}" for row in range(16)]
 
 
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served") / "model"
+    MoleculeRegressor().fit(SMILES, np.arange(16.0)).save(folder)
+    return str(folder)
+
+
+def test_scoring_component(model, monkeypatch, capsys):
+    """As REINVENT 4 calls it: lines of SMILES, the last without an end, and all of the output is
+    JSON."""
+    monkeypatch.setattr(sys, "argv", ["score.py", model, "y"])
+    for smiles in (["CCO", "C(", "CN"], ["C("]):
+        monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(smiles)))
+        exec(SCORE, {})
+        found = np.array(json.loads(capsys.readouterr().out)["payload"]["predictions"])
+        good = [text for text in smiles if text != "C("]
+        assert np.isnan(found).tolist() == [text == "C(" for text in smiles]
+        if good:
+            expected = hub.load(model).predict(good)[:, 0]
+            assert found[~np.isnan(found)] == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.slow  # FastAPI
-def test_server(tmp_path, monkeypatch):
+def test_server(model, monkeypatch):
     testclient = pytest.importorskip(
         "fastapi.testclient", reason="pip install '.[integrations]'"
     )
-    MoleculeRegressor().fit(SMILES, np.arange(16.0)).save(tmp_path / "model")
-    monkeypatch.setenv("MODEL", str(tmp_path / "model"))
+    monkeypatch.setenv("MODEL", model)
     module, threads = {"__name__": "app"}, torch.get_num_threads()
     exec(CODE, module)
     torch.set_num_threads(threads)
@@ -33,7 +58,7 @@ def test_server(tmp_path, monkeypatch):
 
     first, second = ask(["CCO", "C("]).json()
     assert second["smiles"] == "C(" and "SMILES Parse Error" in second["reason"]
-    estimate = hub.load(tmp_path / "model").estimate(["CCO"])
+    estimate = hub.load(model).estimate(["CCO"])
     expected = [float(values.item()) for values in estimate]
     found = [float(first[name]) for name in ("y", "y_std", "in_domain")]
     assert found == pytest.approx(expected, rel=1e-5)
