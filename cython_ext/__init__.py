@@ -14,6 +14,7 @@ runs without the GIL:
   channel, and its gradient;
 - ``pairs.py``, ``_pairs.pyx`` and ``_pairs.h``: attention whose pairs have states, and its
   gradient;
+- ``edges.py``, ``_edges.pyx`` and ``_edges.h``: attention along edges, and its gradient;
 - ``molecule.py`` and ``_molecule.pyx``: atoms and bonds of RDKit's molecules;
 - ``columns.py``: layout of stored graphs and its check; ``codes.py``: codes in the results.
 
@@ -29,6 +30,7 @@ try:
     import cython_ext._batch
     import cython_ext._channels
     import cython_ext._cycles
+    import cython_ext._edges
     import cython_ext._molecule
     import cython_ext._pairs
     import cython_ext._shortest_path  # noqa: F401
@@ -49,6 +51,7 @@ from cython_ext.channels import channel_attention, channel_attention_gradient
 from cython_ext.codes import FAR, UNREACHABLE
 from cython_ext.columns import bond_dtype, edge_order
 from cython_ext.cycles import MAX_CYCLE_STEPS, chordless_cycles
+from cython_ext.edges import edge_attention, edge_attention_gradient
 from cython_ext.molecule import ATOM_COLUMNS, BOND_COLUMNS, read_molecule
 from cython_ext.pairs import pair_attention, pair_attention_gradient
 from cython_ext.paths import extract_paths, floyd_warshall, shortest_paths
@@ -67,6 +70,8 @@ __all__ = [
     "channel_attention_gradient",
     "chordless_cycles",
     "dropped_out",
+    "edge_attention",
+    "edge_attention_gradient",
     "edge_order",
     "extract_paths",
     "floyd_warshall",

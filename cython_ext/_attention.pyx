@@ -8,6 +8,8 @@ from libc.string cimport memset
 
 import numpy as np
 
+from cython_ext._team cimport aligned, run_team
+
 
 cdef extern from "_attention.h" nogil:
     bint HAS_VECTORS
@@ -37,11 +39,6 @@ cdef extern from "_attention.h" nogil:
     )
 
 COMPILED = HAS_VECTORS
-
-# GOMP_parallel: runs a function on threads of the OpenMP team of the caller.
-ctypedef void (*parallel)(
-    void (*)(void *) noexcept nogil, void *, unsigned, unsigned
-) noexcept nogil
 
 
 def run(
@@ -106,12 +103,9 @@ def run(
     num_threads = min(num_threads, job.items)
     job.room_size = room_size(&job)
     cdef float[::1] rooms = np.zeros(num_threads * job.room_size + 16, np.float32)
-    job.rooms = <float *> ((<uintptr_t> &rooms[0] + 63) & ~<uintptr_t> 63)
+    job.rooms = aligned(&rooms[0])
     with nogil:
-        if gomp_parallel and num_threads > 1:
-            (<parallel> gomp_parallel)(attend, &job, <unsigned> num_threads, 0)
-        else:
-            attend(&job)
+        run_team(attend, &job, num_threads, gomp_parallel)
     return -1
 
 

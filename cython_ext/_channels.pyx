@@ -11,6 +11,8 @@ from libc.string cimport memset
 
 import numpy as np
 
+from cython_ext._team cimport aligned, run_team
+
 
 cdef extern from "_channels.h" nogil:
     ctypedef struct entries:
@@ -44,11 +46,6 @@ cdef extern from "_channels.h" nogil:
         const channels *, const channel_gradient *, Py_ssize_t first, Py_ssize_t end
     )
     Py_ssize_t next_number(Py_ssize_t *counter)
-
-# GOMP_parallel: runs a function on threads of the OpenMP team of the caller.
-ctypedef void (*parallel)(
-    void (*)(void *) noexcept nogil, void *, unsigned, unsigned
-) noexcept nogil
 
 
 cdef struct Job:
@@ -116,13 +113,10 @@ def run(
     cdef float[::1] room = np.empty(num_threads * job.room_size + 16, np.float32)
     cdef int32_t[::1] rows = np.empty(num_threads * 2 * N * F, np.int32)
     cdef int64_t[::1] counts = np.empty(num_threads * (F + N + 1), np.int64)
-    job.rooms = <float *> ((<uintptr_t> &room[0] + 63) & ~<uintptr_t> 63)
+    job.rooms = aligned(&room[0])
     job.rows, job.counts = &rows[0], &counts[0]
     with nogil:
-        if gomp_parallel and num_threads > 1:
-            (<parallel> gomp_parallel)(work, &job, <unsigned> num_threads, 0)
-        else:
-            work(&job)
+        run_team(work, &job, num_threads, gomp_parallel)
 
 
 cdef void work(void *data) noexcept nogil:

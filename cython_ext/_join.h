@@ -8,7 +8,6 @@
 #define product NAME(product)
 #define add NAME(add)
 #define join NAME(join)
-#define exponentials NAME(exponentials)
 #define VECTORS(x) ((lanes *)(x))
 
 /* sum over c of x[c] * y[c] */
@@ -35,22 +34,6 @@ INLINE void join(const pair_graph *a, ptrdiff_t i, ptrdiff_t j) {
     for (ptrdiff_t c = 0; c < a->heads * a->d; c++) a->root[c] = sqrtf(fabsf(a->joint[c]));
 }
 
-/* Scores become exp(score - CLAMP), `inverse` the reciprocals of their sums. */
-INLINE void exponentials(const pair_graph *a) {
-    const ptrdiff_t N = a->nodes, H = a->heads;
-    lanes *weights = VECTORS(a->weights);
-    for (ptrdiff_t n = 0; n * LANES < N * H; n++) {
-        /* from below, then from above; NaN stays */
-        const lanes x = larger(ALL(-CLAMP), weights[n]);
-        weights[n] = exp_of_negative(-larger(ALL(-CLAMP), -x) - CLAMP);
-    }
-    for (ptrdiff_t h = 0; h < H; h++) {
-        float total = 0;
-        for (ptrdiff_t j = 0; j < N; j++) total += a->weights[j * H + h];
-        a->inverse[h] = 1 / total;
-    }
-}
-
 static void NAME(forward)(const pair_graph *given) {
     const pair_graph copy = *given, *a = &copy;
     const ptrdiff_t N = a->nodes, H = a->heads, D = a->d / LANES, P = H * D;
@@ -73,7 +56,7 @@ static void NAME(forward)(const pair_graph *given) {
                 weights[j * H + h] = sum_of(product(t + h * D, score + h * D, D))[0];
             }
         }
-        exponentials(a);
+        exponentials(weights, N, H, 0, a->inverse);
         memset(mixed, 0, P * sizeof(lanes));
         memset(states, 0, P * sizeof(lanes));
         for (ptrdiff_t j = 0; j < N; j++)
@@ -103,7 +86,7 @@ static void NAME(backward)(const pair_graph *given, const pair_gradient *grad) {
                 const lanes *t = VECTORS(a->t) + (i * N + j) * P + h * D;
                 weights[j * H + h] = sum_of(product(t, score + h * D, D))[0];
             }
-        exponentials(a);
+        exponentials(weights, N, H, 0, a->inverse);
         for (ptrdiff_t h = 0; h < H; h++) {
             float mean = 0;
             for (ptrdiff_t j = 0; j < N; j++) {

@@ -9,7 +9,10 @@
 #undef AT
 #undef TURNED
 #define exp_of_negative NAME(exp_of_negative)
+#define exponentials NAME(exponentials)
 #define turn_eight NAME(turn_eight)
+#undef CLAMP
+#define CLAMP 5.0f /* of scores */
 
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t whole_lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
@@ -63,6 +66,24 @@ INLINE lanes exp_of_negative(lanes x) {
     power = power * rest + 5.0000001201e-1f;
     power = power * rest * rest + rest + 1.0f;
     return WHERE(~tiny, power * (lanes)((n + 127) << 23));
+}
+
+/* Scores [N, H], up to whole vectors, become exp(score - CLAMP), once they are clamped to
+   +-CLAMP; `inverse` the reciprocals of `epsilon` plus the sums of exp(score), so scaled. */
+INLINE void exponentials(
+    float *weights, ptrdiff_t N, ptrdiff_t H, float epsilon, float *inverse
+) {
+    lanes *vectors = (lanes *)weights;
+    for (ptrdiff_t n = 0; n * LANES < N * H; n++) {
+        /* from below, then from above; NaN stays */
+        const lanes x = larger(ALL(-CLAMP), vectors[n]);
+        vectors[n] = exp_of_negative(-larger(ALL(-CLAMP), -x) - CLAMP);
+    }
+    for (ptrdiff_t h = 0; h < H; h++) {
+        float total = epsilon * exp_of_negative(ALL(-CLAMP))[0];
+        for (ptrdiff_t j = 0; j < N; j++) total += weights[j * H + h];
+        inverse[h] = 1 / total;
+    }
 }
 
 /* Transposes eight vectors. */

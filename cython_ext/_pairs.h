@@ -8,8 +8,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#define CLAMP 5.0f /* of scores */
-
 typedef struct {
     ptrdiff_t nodes, heads, d;      /* N, H, D / H */
     const float *q, *k, *v;         /* [N, D] */

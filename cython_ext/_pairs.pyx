@@ -11,6 +11,8 @@ from libc.string cimport memset
 
 import numpy as np
 
+from cython_ext._team cimport aligned, run_team
+
 
 cdef extern from "_pairs.h" nogil:
     ctypedef struct pair_graph:
@@ -41,11 +43,6 @@ cdef extern from "_pairs.h" nogil:
     void pair_forward(const pair_graph *)
     void pair_backward(const pair_graph *, const pair_gradient *)
     Py_ssize_t next_number(Py_ssize_t *counter)
-
-# GOMP_parallel: runs a function on threads of the OpenMP team of the caller.
-ctypedef void (*parallel)(
-    void (*)(void *) noexcept nogil, void *, unsigned, unsigned
-) noexcept nogil
 
 
 cdef struct Job:
@@ -110,12 +107,9 @@ def run(
     job.numbers = (largest * H + 15) // 16 * 16  # whole vectors
     job.room = 2 * (D + job.numbers) + (H + 15) // 16 * 16
     cdef float[::1] room = np.zeros(num_threads * job.room + 16, np.float32)
-    job.rooms = <float *> ((<uintptr_t> &room[0] + 63) & ~<uintptr_t> 63)
+    job.rooms = aligned(&room[0])
     with nogil:
-        if gomp_parallel and num_threads > 1:
-            (<parallel> gomp_parallel)(work, &job, <unsigned> num_threads, 0)
-        else:
-            work(&job)
+        run_team(work, &job, num_threads, gomp_parallel)
 
 
 cdef void work(void *data) noexcept nogil:

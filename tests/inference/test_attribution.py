@@ -152,9 +152,10 @@ def test_of_edges():
     module, x = attention_and_input(EdgeAttention)
     module.output = torch.nn.Identity()
     edges = torch.tensor([[0, 1, 1, 2, 4, 4], [1, 0, 2, 1, 3, 3]])  # one twice
-    scores = torch.randn(6, 2, dtype=x.dtype)
-    value = torch.randn(1, *x[0].shape, dtype=x.dtype)
-    arguments = x[0], scores, value[0, edges[0]], edges
+    qkv = torch.randn(5, 24, dtype=x.dtype)
+    mixed, _ = module.messages(qkv, None, edges)
+    arguments = x[0], mixed, qkv, None, edges
     weights = module.attention_weights(*arguments)
+    value = qkv[:, 16:].unsqueeze(0)
     check_sum(weights, value, module(*arguments).unsqueeze(0))
     assert (weights[0, :, 3, 4] - 1).abs().max() < 1e-12  # j = 4 sends to i = 3

@@ -1,7 +1,7 @@
 """Attention on a CPU as compiled functions with gradients (`cython_ext`).
 
-They compute the attention of GRPE, Graphormer, CGT and GRIT in float32 on a CPU, so a change of
-its formula in Python has no effect there. `plain_attention` switches to the plain operations
+They compute the attention of all systems but TokenGT in float32 on a CPU, so a change of its
+formula in Python has no effect there. `plain_attention` switches to the plain operations
 of torch, which are the formula, and so does ``GRAPHORMER_COMPILED=0`` in the environment.
 """
 
@@ -21,6 +21,7 @@ from cython_ext.attention import (
     relative_attention_gradient,
 )
 from cython_ext.channels import channel_attention, channel_attention_gradient
+from cython_ext.edges import edge_attention, edge_attention_gradient
 from cython_ext.pairs import pair_attention, pair_attention_gradient
 from graphormer_plugin.modules.attention.formula import (
     RelationTables,
@@ -236,6 +237,52 @@ class _CompiledPairs(torch.autograd.Function):
         grads = tuple(map(_array, grads))
         found = pair_attention_gradient(grads, t, *arrays, num_threads=threads)
         return None, None, None, *map(torch.from_numpy, found), None
+
+
+def compiled_edges(
+    formula: Callable[..., tuple[Tensor, Tensor | None]],
+    options: dict[str, Any],
+    *tensors: Tensor | None,
+) -> tuple[Tensor, Tensor | None]:
+    """`cython_ext.edge_attention` of qkv, factor, index, kind and keep, float32 on the CPU;
+    keep gets no gradient.
+
+    Args:
+        formula: the same in operations of torch, of options and the same tensors.
+        options: heads, epsilon and channels.
+    """
+    return _CompiledEdges.apply((formula, options), *tensors)
+
+
+def _edge_formula(options, *tensors):
+    formula, settings = options
+    return tuple(out for out in formula(settings, *tensors) if out is not None)
+
+
+class _CompiledEdges(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, options, *tensors):
+        """[S, D], and [E, D] or None; see `compiled_edges`."""
+        ctx.options = options
+        ctx.save_for_backward(*tensors)
+        threads = torch.get_num_threads()
+        out = edge_attention(*map(_array, tensors), **options[1], num_threads=threads)
+        return tuple(
+            None if array is None else torch.from_numpy(array) for array in out
+        )
+
+    @staticmethod
+    @differentiable_by(_edge_formula)
+    def backward(ctx, *grads):
+        """Gradients of qkv and factor."""
+        options = {**ctx.options[1], "num_threads": torch.get_num_threads()}
+        del options["channels"]
+        arrays = map(_array, ctx.saved_tensors)
+        qkv, factor = edge_attention_gradient(
+            tuple(map(_array, grads)), *arrays, **options
+        )
+        factor = None if factor is None else torch.from_numpy(factor)
+        return None, torch.from_numpy(qkv), factor, None, None, None
 
 
 def _array(tensor):

@@ -1,13 +1,15 @@
 """Attention over the edges of a graph, Eq. 4-5 and 9-12 of Dwivedi & Bresson 2021
 (arXiv:2012.09699)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from cython_ext.attention import PARTS
 from graphormer_plugin.choices import check_heads
+from graphormer_plugin.modules.attention.compiled import compiled_edges, compiled_fits
 from graphormer_plugin.modules.layers.dropout import Dropout
 from graphormer_plugin.modules.layers.sparse import NodeLayout, scatter_sum
 
@@ -17,60 +19,31 @@ EDGE_EPSILON = 1e-6
 
 
 class EdgeScores(nn.Module):
-    """Scores of edges j -> i, (Q h_i . K h_j) / sqrt(D / H) per head, and the values V h_j. If
-    edges have features, E e_ij multiplies the channels before their sum (Eq. 12)."""
+    """Maps for `EdgeAttention`: queries Q h, keys K h and values V h of nodes, and, if edges
+    have features, the factors E e of the channels of their scores (Eq. 12)."""
 
     def __init__(self, embed_dim: int, num_heads: int, edge_features: bool) -> None:
         super().__init__()
         check_heads(embed_dim, num_heads)
         self.num_heads = num_heads
-        self.scale = (embed_dim // num_heads) ** -0.5
         self.qkv_proj = nn.Linear(embed_dim, 3 * embed_dim, bias=False)
         self.edge = (
             nn.Linear(embed_dim, embed_dim, bias=False) if edge_features else None
         )
 
     def forward(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge: Tensor | None = None,
-        kind: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Nodes x [S, D], edges [2, E] from source j to target i, and edge features [E, D], or
-        with kinds [E] of edges those of kinds [R, D] -> scores [E, H] in float32 at least,
-        values of the sources [E, D], and, with edge features, their terms per channel [E, D],
-        the new edge features (Eq. 10)."""
-        source, target = edge_index
-        dim = x.shape[1]
-        query, sent = self.qkv_proj(x).split([dim, 2 * dim], 1)
-        key, value = sent.index_select(0, source).chunk(2, 1)
-        channels = (query * self.scale).index_select(0, target) * key
-        if self.edge is not None:
-            factor = self.edge(edge)
-            if kind is not None:
-                factor = factor.index_select(0, kind)
-            channels = channels * factor
-        wide = torch.promote_types(channels.dtype, torch.float32)
-        scores = channels.unflatten(1, (self.num_heads, -1)).sum(-1, dtype=wide)
-        return scores, value, None if self.edge is None else channels
-
-    def dense(self, x: Tensor, layout: NodeLayout) -> tuple[Tensor, Tensor]:
-        """Scores of all pairs, without edge features: nodes [S, D] -> [B, H, N, N],
-        [i, j] for node i attending to node j; and values [B, H, N, D / H]."""
-        query, key, value = (
-            part.transpose(1, 2)
-            for part in layout.pad(self.qkv_proj(x))
-            .unflatten(2, (3, self.num_heads, -1))
-            .unbind(2)
-        )
-        return (query * self.scale) @ key.transpose(2, 3), value
+        self, x: Tensor, edge: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Nodes x [S, D], and features of edges [E, D] or of their kinds [R, D] -> queries,
+        keys and values [S, 3 D], and factors of the shape of the features."""
+        return self.qkv_proj(x), None if self.edge is None else self.edge(edge)
 
 
 class EdgeAttention(nn.Module):
     """O_h of the values of neighbours, weighted by the softmax of scores (Eq. 4, 9).
 
-    A node without neighbours gets the bias of O_h.
+    A node without neighbours gets the bias of O_h. `edge_messages` is the formula; a compiled
+    function computes it in float32 on a CPU.
 
     Args:
         epsilon: added to the denominator of the softmax.
@@ -85,77 +58,159 @@ class EdgeAttention(nn.Module):
         self.output = nn.Linear(embed_dim, embed_dim)
         self.dropout = Dropout(dropout)
 
-    def forward(
+    def forward(self, x: Tensor, mixed: Tensor, *_: Tensor | None) -> Tensor:
+        """Nodes x [S, D], which are not read, their weighted sums mixed [S, D], and what these
+        are made of -> [S, D]."""
+        return self.output(mixed)
+
+    def messages(
         self,
-        x: Tensor,
-        scores: Tensor,
-        value: Tensor,
-        edge_index: Tensor | None = None,
-        layout: NodeLayout | None = None,
-        count: Tensor | None = None,
-    ) -> Tensor:
-        """
+        qkv: Tensor,
+        factor: Tensor | None,
+        edge_index: Tensor,
+        kind: Tensor | None = None,
+        channels: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Weighted sums of values.
+
         Args:
-            x: nodes [S, D], of which only the number is read.
-            scores: scores of the edges [E, H], or of all pairs [B, H, N, N].
-            value: values of the sources [E, D], or of all nodes [B, H, N, D / H].
-            edge_index: [2, E], source and target, for scores of edges.
-            layout: layout of the nodes, for scores of pairs.
-            count: [B, N, N], number of edges from node j to node i, for scores of pairs.
+            qkv: queries, keys and values [S, 3 D].
+            factor: factors of edges [E, D], or with kinds [E] those of kinds [R, D].
+            edge_index: [2, E], source and target.
 
         Returns:
-            [S, D].
+            [S, D], and with ``channels`` the terms of the scores [E, D], the new features of
+            edges (Eq. 10).
         """
-        weight = self.dropout(self.weights(scores, edge_index, count, x.shape[0]))
-        if count is not None:
-            mixed = weight.to(value.dtype) @ value
-            return self.output(layout.flatten(mixed.transpose(1, 2).flatten(2)))
-        # The product is as wide as the weights, as the sum has to be.
-        message = value.unflatten(1, (self.num_heads, -1)) * weight.unsqueeze(-1)
-        mixed = scatter_sum(message.flatten(1), edge_index[1], x.shape[0])
-        return self.output(mixed.to(value.dtype))
+        keep = None
+        if self.training and self.dropout.p:
+            keep = qkv.new_ones(edge_index.shape[1], self.num_heads, dtype=_wide(qkv))
+            keep = self.dropout(keep)
+        options = {
+            "heads": self.num_heads,
+            "epsilon": self.epsilon,
+            "channels": channels,
+        }
+        if not all(one is None or compiled_fits(one) for one in (qkv, factor)):
+            return edge_messages(options, qkv, factor, edge_index, kind, keep)
+        if kind is not None and len(factor) * PARTS > len(
+            kind
+        ):  # each part sums all kinds
+            factor, kind = factor.index_select(0, kind), None
+        return compiled_edges(
+            edge_messages, options, qkv, factor, edge_index, kind, keep
+        )
 
-    def weights(
-        self,
-        scores: Tensor,
-        edge_index: Tensor | None,
-        count: Tensor | None,
-        num_nodes: int,
-    ) -> Tensor:
-        """Normalised weights of the shape of the scores, in float32 at least."""
-        # Backward in one operation, which `clamp` is not.
-        weight = F.hardtanh(scores, -CLAMP, CLAMP)
-        weight = weight.to(torch.promote_types(weight.dtype, torch.float32)).exp()
-        if count is not None:
-            weight = weight * count.unsqueeze(1)
-            return weight / self._denominator(weight.sum(-1, True))
-        target = edge_index[1]
-        total = self._denominator(scatter_sum(weight, target, num_nodes))
-        return weight / total.index_select(0, target)
+    def dense_messages(self, qkv: Tensor, layout: NodeLayout, count: Tensor) -> Tensor:
+        """`messages` [S, D] along the edges that are counted, [B, N, N] from node j to node i."""
+        weights, value = self._dense_weights(qkv, layout, count)
+        mixed = self.dropout(weights).to(value.dtype) @ value
+        return layout.flatten(mixed.transpose(1, 2).flatten(2))
+
+    def _dense_weights(
+        self, qkv: Tensor, layout: NodeLayout, count: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Weights [B, H, N, N], and values [B, H, N, D / H]."""
+        query, key, value = (
+            part.transpose(1, 2)
+            for part in layout.pad(qkv).unflatten(2, (3, self.num_heads, -1)).unbind(2)
+        )
+        scores = (query * query.shape[-1] ** -0.5) @ key.transpose(2, 3)
+        weight = _exponentials(scores) * count.unsqueeze(1)
+        return weight / _denominator(weight.sum(-1, True), self.epsilon), value
 
     def attention_weights(
         self,
         x: Tensor,
-        scores: Tensor,
-        value: Tensor,
-        edge_index: Tensor | None = None,
+        mixed: Tensor,
+        qkv: Tensor,
+        factor: Tensor | None,
+        edge_index: Tensor | None,
+        kind: Tensor | None = None,
         layout: NodeLayout | None = None,
         count: Tensor | None = None,
     ) -> Tensor:
-        """Weights [1, H, N, N] of `forward` with the same arguments for a single graph,
+        """Weights [1, H, N, N] of `messages` with the same arguments for a single graph,
         without dropout; row i has the weights of the sum for node i."""
-        weight = self.weights(scores, edge_index, count, x.shape[0])
         if count is not None:
-            return weight
+            return self._dense_weights(qkv, layout, count)[0]
         source, target = edge_index
-        maps = weight.new_zeros(len(x), len(x), self.num_heads)
+        N, H = len(qkv), self.num_heads
+        scores, _, _ = edge_scores(qkv, factor, edge_index, kind, H)
+        weight = edge_weights(scores, target, N, self.epsilon)
+        maps = weight.new_zeros(N, N, H)
         maps.index_put_((target, source), weight, accumulate=True)
         return maps.permute(2, 0, 1).unsqueeze(0)
 
-    def _denominator(self, total: Tensor) -> Tensor:
-        """The numerator is 0 without neighbours; the denominator must not be 0."""
-        smallest = torch.finfo(total.dtype).tiny
-        return total + self.epsilon if self.epsilon else total.clamp(min=smallest)
+
+def _wide(tensor: Tensor) -> torch.dtype:
+    return torch.promote_types(tensor.dtype, torch.float32)
+
+
+def edge_scores(
+    qkv: Tensor,
+    factor: Tensor | None,
+    edge_index: Tensor,
+    kind: Tensor | None,
+    num_heads: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores of edges j -> i, (Q h_i . K h_j) / sqrt(D / H) per head, with factors of the
+    channels before their sum.
+
+    Returns:
+        scores [E, H] in float32 at least, values of the sources [E, D], and terms of the
+        scores [E, D].
+    """
+    source, target = edge_index
+    dim = qkv.shape[1] // 3
+    query, sent = qkv.split([dim, 2 * dim], 1)
+    key, value = sent.index_select(0, source).chunk(2, 1)
+    scale = (dim // num_heads) ** -0.5
+    channels = (query * scale).index_select(0, target) * key
+    if factor is not None:
+        factor = factor if kind is None else factor.index_select(0, kind)
+        channels = channels * factor
+    scores = channels.unflatten(1, (num_heads, -1)).sum(-1, dtype=_wide(channels))
+    return scores, value, channels
+
+
+def edge_weights(
+    scores: Tensor, target: Tensor, num_nodes: int, epsilon: float
+) -> Tensor:
+    """Weights of edges from their scores [E, H], in float32 at least."""
+    weight = _exponentials(scores)
+    total = _denominator(scatter_sum(weight, target, num_nodes), epsilon)
+    return weight / total.index_select(0, target)
+
+
+def _exponentials(scores: Tensor) -> Tensor:
+    # Backward in one operation, which `clamp` is not.
+    return F.hardtanh(scores, -CLAMP, CLAMP).to(_wide(scores)).exp()
+
+
+def _denominator(total: Tensor, epsilon: float) -> Tensor:
+    """The numerator is 0 without neighbours; the denominator must not be 0."""
+    smallest = torch.finfo(total.dtype).tiny
+    return total + epsilon if epsilon else total.clamp(min=smallest)
+
+
+def edge_messages(
+    options: dict[str, Any],
+    qkv: Tensor,
+    factor: Tensor | None,
+    edge_index: Tensor,
+    kind: Tensor | None,
+    keep: Tensor | None,
+) -> tuple[Tensor, Tensor | None]:
+    """`EdgeAttention.messages` in plain operations; keep [E, H] multiplies the weights."""
+    H, target = options["heads"], edge_index[1]
+    scores, value, channels = edge_scores(qkv, factor, edge_index, kind, H)
+    weight = edge_weights(scores, target, qkv.shape[0], options["epsilon"])
+    weight = weight if keep is None else weight * keep
+    # The product is as wide as the weights, as the sum has to be.
+    message = value.unflatten(1, (H, -1)) * weight.unsqueeze(-1)
+    mixed = scatter_sum(message.flatten(1), target, qkv.shape[0]).to(value.dtype)
+    return mixed, channels if options["channels"] else None
 
 
 class GivenEdges(NamedTuple):
@@ -185,17 +240,16 @@ class GivenEdgeAttention(EdgeAttention):
 
     def forward(self, x: Tensor, given: GivenEdges) -> Tensor:
         """Nodes and virtual nodes [S, D] -> [S, D]."""
-        return super().forward(x, *self._scored(x, given))
+        return self.messages(*self._inputs(x, given))[0]
 
     def attention_weights(self, x: Tensor, given: GivenEdges) -> Tensor:
         """See `EdgeAttention`; those of virtual nodes are left out."""
         N = given.num_nodes
-        maps = super().attention_weights(x, *self._scored(x, given))
+        maps = super().attention_weights(x, x, *self._inputs(x, given))
         return maps[..., :N, :N]
 
-    def _scored(self, x: Tensor, given: GivenEdges) -> tuple[Tensor, Tensor, Tensor]:
-        scores, value, _ = self.scores(x, given.index, given.vectors, given.kind)
-        return scores, value, given.index
+    def _inputs(self, x: Tensor, given: GivenEdges) -> tuple[Tensor | None, ...]:
+        return *self.scores(x, given.vectors), given.index, given.kind
 
 
 class ScoreOutput(nn.Module):

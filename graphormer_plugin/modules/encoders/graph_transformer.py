@@ -102,14 +102,17 @@ class GraphTransformerLayer(nn.Module):
         Returns:
             nodes and edges after the layer.
         """
-        if count is not None:
-            return (
-                self.nodes(x, *self.scores.dense(x, layout), None, layout, count),
-                None,
+        inputs = *self.scores(x, edge), edge_index
+        update_edges &= edge is not None
+        if count is None:
+            mixed, channels = self.nodes.attention.messages(
+                *inputs, channels=update_edges
             )
-        *attended, channels = self.scores(x, edge_index, edge)
-        x = self.nodes(x, *attended, edge_index)
-        if edge is not None and update_edges:
+            x = self.nodes(x, mixed, *inputs)
+        else:
+            mixed = self.nodes.attention.dense_messages(inputs[0], layout, count)
+            x = self.nodes(x, mixed, *inputs, None, layout, count)
+        if update_edges:
             edge = self.edges(edge, channels)
         return x, edge
 

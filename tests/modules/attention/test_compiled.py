@@ -13,6 +13,7 @@ from graphormer_plugin.modules import (
 from graphormer_plugin.modules.attention import compiled as compiled_attention
 from graphormer_plugin.modules.attention import relative as relative_attention
 from graphormer_plugin.modules.attention.chromatic import PairVectors, filter_messages
+from graphormer_plugin.modules.attention.edge import EdgeAttention
 from graphormer_plugin.modules.attention.formula import RelationTables
 from graphormer_plugin.modules.encoders.base import Encoder
 
@@ -238,6 +239,33 @@ def test_channels_equal_to_torch(receivers, dropped, lean, without):
         again = torch.autograd.grad(out.square().sum(), inputs, create_graph=True)
         second = torch.autograd.grad(again[0].square().sum() + again[2].sum(), inputs)
         results.append([out, *first, *again, *(x / x.abs().max() for x in second)])
+        without()
+    for one, other in zip(*results):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    assert not torch.equal(results[0][0], results[1][0])
+
+
+@pytest.mark.parametrize("kinds", [0, 2, 90])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_edges_equal_to_torch(dropout, kinds, without):
+    """By kinds, also so many that the kernel takes a factor per edge; second derivatives."""
+    torch.manual_seed(0)
+    layer = EdgeAttention(12, 3, dropout, epsilon=1e-6)
+    index, kind = torch.randint(B * T, (2, 99)), torch.randint(kinds or 1, (99,))
+    qkv = torch.randn(B * T, 36, requires_grad=True)
+    factor = torch.randn(kinds or 99, 12, requires_grad=True)
+    results = []
+    for _ in ("compiled", "torch"):
+        torch.manual_seed(1)
+        out, terms = layer.messages(qkv, factor, index, kind if kinds else None, True)
+        total = out.square().sum() + terms.cos().sum()
+        first = torch.autograd.grad(total, (qkv, factor), retain_graph=True)
+        again = torch.autograd.grad(total, (qkv, factor), create_graph=True)
+        squares = again[0].square().sum() + again[1].square().sum()
+        second = torch.autograd.grad(squares, (qkv, factor))
+        results.append(
+            [out, terms, *first, *again, *(x / x.abs().max() for x in second)]
+        )
         without()
     for one, other in zip(*results):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
