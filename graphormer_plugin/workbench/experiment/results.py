@@ -344,9 +344,11 @@ def set_lines(run: Run) -> list[str]:
             for number, word in enumerate(target.class_labels)
             if (y == number).any()
         ]
+        known = np.flatnonzero(~np.isnan(y))
+        share = is_in[known, y[known].astype(int)].mean()
         lines.append(
             f"{single:.1%} of the sets of {name} in test have one class, "
-            f"{(~is_in.any(1)).mean():.1%} none; they hold {listed(held)}"
+            f"{(~is_in.any(1)).mean():.1%} none; they hold {share:.1%}: {listed(held)}"
         )
     return lines
 

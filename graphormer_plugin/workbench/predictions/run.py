@@ -170,7 +170,7 @@ def _write_parts(
                 scores.add(part)
                 failed += part.failed
                 outside += part.outside
-                values += [part.values] if shortlist else []
+                values += [part.values[:, shortlist.output]] if shortlist else []
                 bar.update(len(part.cells))
         rate = (rows.total - done) / (time.monotonic() - started)
         without = f", {failed:,} without prediction" if failed else ""

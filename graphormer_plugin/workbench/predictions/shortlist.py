@@ -52,18 +52,17 @@ class Shortlist(NamedTuple):
     failure: str
 
     def p_values(self, values: Floats) -> Floats:
-        """Conformal p-values [q] by the predictions [q, C]: (1 + k) / (n + 1), with the k
-        failing calibration molecules that are predicted as well or better; NaN stays NaN.
+        """Conformal p-values [q] by the predictions [q] of `output`: (1 + k) / (n + 1), with the
+        k failing calibration molecules that are predicted as well or better; NaN stays NaN.
 
         These are those of the paper with its clipped score, but that ties count as better:
         the paper draws them at random.
         """
-        scores = self.sign * values[:, self.output]
-        as_well = len(self.failing) - np.searchsorted(self.failing, scores)
-        return np.where(np.isnan(scores), np.nan, (1 + as_well) / (self.calibrated + 1))
+        as_well = len(self.failing) - np.searchsorted(self.failing, self.sign * values)
+        return np.where(np.isnan(values), np.nan, (1 + as_well) / (self.calibrated + 1))
 
     def columns(self, values: Floats) -> tuple[list[OutputColumn], str]:
-        """The columns of all molecules, by their predictions [q, C], and a line about them."""
+        """The columns of all molecules, by the predictions [q] of `output`, and a line."""
         p_values = self.p_values(values)
         chosen = selected(p_values, self.false_share)
         words = np.where(np.isnan(p_values), "", np.where(chosen, "yes", "no")).tolist()
@@ -109,8 +108,8 @@ def shortlist_of(
         raise ValueError(f"{flag} {words}: expected TARGET=VALUE; the targets: {names}")
     if name not in models.calibration:
         raise ValueError(
-            f"{flag} {words}: {models.source} has no calibration molecules; train the model "
-            "with graphormer-train --interval conformal"
+            f"{flag} {words}: {models.source} has no calibration molecules; name a folder of "
+            "graphormer-train --interval conformal"
         )
     predicted, low, high = (np.array(x) for x in models.calibration[name])
     index = targets.names.index(name)

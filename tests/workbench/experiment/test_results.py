@@ -163,7 +163,10 @@ def test_sets_of_classes(kind, classes, rng, tmp_path):
         f"{(is_in.sum(1) == 1).mean():.1%} of the sets of y0 in test have one cl"
         in line
     )
-    assert f"hold {is_in[y == 0, 0].mean():.1%} of class 0" in line
+    assert (
+        f"{is_in[np.arange(20), y].mean():.1%}: {is_in[y == 0, 0].mean():.1%} of cl"
+        in line
+    )
     write_predictions(tmp_path, table, [run])
     words = rows(tmp_path / "predictions_test.csv")[0]["y0_set80"]
     assert words == "|".join(map(str, np.flatnonzero(is_in[0])))

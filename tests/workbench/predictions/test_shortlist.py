@@ -37,7 +37,7 @@ def test_mean_false_share(share, digits, rng):
         for y, values in zip(truth > 0.7, scores):
             failing = np.sort(values[:100][~y[:100]])
             part = Shortlist(0, 1, failing, 100, share, "")
-            chosen = selected(part.p_values(values[100:, None]), share)
+            chosen = selected(part.p_values(values[100:]), share)
             shares.append((chosen & ~y[100:]).sum() / max(chosen.sum(), 1))
             listed += chosen.mean() / 2000
         mean, error = np.mean(shares), np.std(shares) / np.sqrt(2000)
@@ -48,7 +48,7 @@ def test_mean_false_share(share, digits, rng):
 def test_p_values_count_ties_and_missing_predictions():
     """By hand; the step-up procedure lists molecules of a larger p-value, too."""
     found = Shortlist(0, 1, np.array([1.0, 2, 2]), 9, 0.1, "").p_values(
-        np.array([[2.0], [2.1], [0.0], [np.nan]])
+        np.array([2.0, 2.1, 0.0, np.nan])
     )
     assert found == pytest.approx([0.3, 0.1, 0.4, np.nan], nan_ok=True)
     assert selected(np.array([0.3, 0.2, 0.9, np.nan]), 0.45).tolist() == [1, 1, 0, 0]
@@ -71,7 +71,7 @@ def test_molecules_that_may_fail(flag, words, failing):
     found = shortlist_of(Wanted(flag, words, 0.3), TARGETS, MODELS)
     assert found.failing.tolist() == failing
     values = np.array([[9, 0.9, 0.1, 0.8, 0.1], [-9, 0.1, 0.2, 0.05, 0.3]])
-    high, low = found.p_values(values)
+    high, low = found.p_values(values[:, found.output])
     assert (high < low) == (words != "active=no" and flag != "--below")
 
 
