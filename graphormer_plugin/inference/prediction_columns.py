@@ -85,6 +85,9 @@ def prediction_columns(
         Kind.BINARY: _binary_columns,
         Kind.MULTICLASS: _multiclass_columns,
     }
+    each = []
+    if members is not None:
+        each = np.split(members, members.shape[1] // values.shape[1], 1)
     of_targets: list[ByKind] = []
     for index, (target, outputs) in enumerate(zip(targets.targets, targets.outputs)):
         name, own = target.name, values[:, outputs]
@@ -100,17 +103,16 @@ def prediction_columns(
             cells = ["|".join(compress(target.class_labels, row)) for row in is_in]
             title = f"{name}_set{100 * interval.coverage:g}"
             columns["set"] = [OutputColumn(title, cells, False)]
-        count = 0 if members is None else members.shape[1] // values.shape[1]
         columns["member"] = [
             column
-            for number in range(count)
-            for part in by_kind[target.kind](
-                replace(target, name=f"{name}_member{number + 1}"),
-                np.split(members, count, 1)[number][:, outputs],
+            for number, part in enumerate(each, 1)
+            for parts in by_kind[target.kind](
+                replace(target, name=f"{name}_member{number}"),
+                part[:, outputs],
                 None,
                 layout,
             ).values()
-            for column in part
+            for column in parts
         ]
         if labels is not None:
             cells = label_cells(labels[:, index], target)

@@ -202,7 +202,7 @@ def calibration_molecules(run: Run) -> dict[str, tuple[Any, ...]]:
     table = run.labels.table
     rows = table.without_copies(run.labels.rows["valid"])
     labels = np.where(run.labels.unlearned, np.nan, table.labels[rows])
-    bounds = np.zeros(labels.shape) if table.bounds is None else table.bounds[rows]
+    bounds = 0 if table.bounds is None else table.bounds[rows]
     low = np.where(bounds < 0, -np.inf, labels)
     high = np.where(bounds > 0, np.inf, labels)
     found = {}
@@ -282,6 +282,14 @@ def write_models(
     names = np.array(table.targets.names)[table.targets.target_of_output]
     is_number = table.targets.is_number_of_output
     interval = conformal_interval(runs[0], coverage)
+    conformal = {}
+    if interval is not None:
+        factors = compress(zip(names, interval.factor), is_number)
+        conformal = {
+            "interval": dict(factors),
+            "sets": interval.limits,
+            "calibration": calibration_molecules(runs[0].in_unit()),
+        }
     cuts = np.mean([cut_offs(run) for run in runs], 0).tolist()
     write_folder(
         folder,
@@ -291,10 +299,6 @@ def write_models(
         log_targets=[*compress(table.targets.names, table.scales)],
         cut_off={n: x for n, x in zip(table.targets.names, cuts) if x != 0.5},
         coverage=coverage,
-        interval=(
-            dict(compress(zip(names, interval.factor), is_number)) if interval else {}
-        ),
-        sets=interval.limits if interval else {},
-        calibration=calibration_molecules(runs[0].in_unit()) if interval else {},
         missing_labels=missing_labels,
+        **conformal,
     )

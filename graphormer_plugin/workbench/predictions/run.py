@@ -178,15 +178,13 @@ def _write_parts(
         summary = f"{output}: {counts}; {rate:,.0f} molecules/s"
         if text := scores.text(lines.warning):
             summary += f"\n{text}"
-        names = run.names
-        numbers = {*itertools.compress(names, run.numbers)}
         columns: list[OutputColumn] = []
         if shortlist is not None:
             columns, text = shortlist.columns(np.concatenate(values))
             summary += f"\n{text}"
-            new_names = free_names([c.name for c in columns], [*table.taken, *names])
-            names = [*names[:-1], *new_names, names[-1]]
-            numbers.add(new_names[0])
+        new = free_names([c.name for c in columns], [*table.taken, *run.names])
+        names = [*run.names[:-1], *new, run.names[-1]]
+        numbers = {*itertools.compress(run.names, run.numbers), *new[:1]}
 
         def _write(cells: Iterator[list[str]]) -> None:
             added = (

@@ -124,7 +124,7 @@ def shortlist_of(
         failure = f"{'below' if sign > 0 else 'above'} {limit}"
         ends = np.concatenate([low, high])
         ends = ends[np.isfinite(ends)]
-        found = f" ({ends.min():g} to {ends.max():g})"
+        found = f" (labels {ends.min():g} to {ends.max():g})"
     else:
         if sign < 0 or limit not in target.class_labels:
             classes = "|".join(target.class_labels)

@@ -81,7 +81,7 @@ def test_molecules_that_may_fail(flag, words, failing):
         ("--above", "z=3", 0.5, "the targets: y, active, c"),
         ("--above", "3", 0.5, "expected TARGET=VALUE"),
         ("--above", "y=high", 0.5, "a number after ="),
-        ("--above", "y=nan", 0.5, "0 of 4 calibration molecules are (1 to 5)"),
+        ("--above", "y=nan", 0.5, "0 of 4 calibration molecules are (labels 1 to 5)"),
         ("--above", "active=maybe", 0.5, "expected --above active=no|yes"),
         ("--below", "active=yes", 0.5, "expected --above active=no|yes"),
         ("--above", "y=3", 0.1, "takes 9 or more calibration molecules, m.json has 4"),
