@@ -7,6 +7,7 @@ import importlib
 import gap_table
 import plot_training
 import pytest
+from predicting import shortlists
 from quickstart import table
 
 from support.recipes import EXAMPLES
@@ -114,3 +115,13 @@ def test_operators_of_a_training_step(arch, most, monkeypatch):
     options |= {"dropout": 0.1, "attention_dropout": 0.1, "act_dropout": 0.1}
     number = operators.count_operators(arch, "bfloat16", **options)
     assert 0.9 * most < number <= most
+
+
+def test_false_shares_of_lists(rng):
+    """Perfect predictions find all hits; those of something else list nothing."""
+    labels = rng.normal(size=400)
+    calibrates = rng.permutation(400) < 200
+    false, found, *_ = shortlists.figures(labels, labels, calibrates)
+    assert found == 1 and false < 0.2
+    false, found, *_ = shortlists.figures(rng.normal(size=400), labels, calibrates)
+    assert found < 0.05
