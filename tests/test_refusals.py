@@ -105,7 +105,7 @@ predict MODEL in.csv out.csv --smiles-column mol | in.csv: no column 'mol'
 predict MODEL in.csv out.csv --above y=1 | expected TARGET=VALUE; the targets: minimol_0
 predict MODEL in.csv out.csv --below minimol_1=1 | no calibration molecules; name a folder of
 predict MODEL in.csv out.csv --above y=1 --above y=2 | expected one threshold
-predict MODEL in.csv out.csv --false-share 0.2 | --false-share only works with --above
+predict MODEL in.csv out.csv --false-share 0.2 | and --above or --below
 predict MODEL in.csv out.csv --above y=1 --false-share 1 | 1.0: expected a number above 0
 predict MODEL in.csv out.csv --above y=1 --false-share x | --false-share: x, expected a number
 predict MODEL in.csv out.csv --above y=1 --mean | drop --shard, --mean and --head

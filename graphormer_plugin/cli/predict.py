@@ -182,12 +182,9 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     conditions = [
         (len(shortlists) > 1, "--above, --below: expected one threshold"),
         (
-            share is not None and not shortlists,
-            "--false-share only works with --above or --below",
-        ),
-        (
-            share is not None and not 0 < share < 1,
-            f"--false-share {share}: expected a number above 0, below 1",
+            share is not None and not (shortlists and 0 < share < 1),
+            f"--false-share {share}: expected a number above 0, below 1, and --above or "
+            "--below",
         ),
         (
             shortlists
