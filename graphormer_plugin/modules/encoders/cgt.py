@@ -239,8 +239,7 @@ class CGTEncoder(Encoder):
         """See `Encoder`; returns [B, N, D]; padding is zero."""
         rows = NodeLayout.of(batch).flat_index
         further = self.pairs.further.inputs(batch)
-        x = self.node_encoder(batch) + further.nodes
-        x = perturbed(x, perturb)
+        x = perturbed(self.node_encoder(batch) + further.nodes, perturb)
         encoded = self.pairs(batch, further)
         pairs = [projection(*encoded) for projection in self.projections]
         if self.lean(x):

@@ -316,10 +316,8 @@ class GPSEncoder(SparseEncoder):
     def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """See `Encoder`; returns [B, N, D]; padding is zero."""
         layout = NodeLayout.of(batch)
-        x = self.node_encoder(batch)
         encoded = self.attn_bias.further.inputs(batch)
-        x = x + encoded.nodes
-        x = perturbed(x, perturb)
+        x = perturbed(self.node_encoder(batch) + encoded.nodes, perturb)
         x = layout.flatten(x)
         edges = self.edge_input(batch, self.bonds)
         if self.sparse:

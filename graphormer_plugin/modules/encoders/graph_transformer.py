@@ -17,7 +17,7 @@ from graphormer_plugin.modules.attention.edge import (
     count_all_pairs,
     count_edges,
 )
-from graphormer_plugin.modules.encoders.base import SparseEncoder
+from graphormer_plugin.modules.encoders.base import SparseEncoder, perturbed
 from graphormer_plugin.modules.encodings.bond_encoder import edge_encoder
 from graphormer_plugin.modules.encodings.node_encoder import NodeEncoder
 from graphormer_plugin.modules.encodings.vocabulary import Vocabularies
@@ -280,10 +280,8 @@ class GraphTransformerEncoder(SparseEncoder):
         self, batch: Batch, layout: NodeLayout, perturb: Tensor | None
     ) -> Tensor:
         """Eq. 2-3 -> [S, D]."""
-        x = layout.flatten(self.node_encoder(batch))
-        if perturb is not None:
-            x = x + layout.flatten(perturb).to(x.dtype)
-        return self.input_dropout(x)
+        x = perturbed(self.node_encoder(batch), perturb)
+        return self.input_dropout(layout.flatten(x))
 
     def run_with_edges(self, x: Tensor, edge_index: Tensor, edge: Tensor) -> Tensor:
         """All layers, with vectors of edges [E, D]."""

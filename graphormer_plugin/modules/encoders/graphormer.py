@@ -30,7 +30,7 @@ from graphormer_plugin.modules.layers.encoder_config import (
     option,
     redefault,
 )
-from graphormer_plugin.modules.layers.encoder_layer import EncoderLayer
+from graphormer_plugin.modules.layers.encoder_layer import encoder_layers
 from graphormer_plugin.modules.layers.init import init_transformer
 from graphormer_plugin.modules.layers.sparse import Batch
 
@@ -208,22 +208,16 @@ class GraphormerEncoder(Encoder):
         embed_norm, dropout = config.encoder_normalize_before, config.input_dropout
         self.embed_norm = nn.LayerNorm(embed_dim) if embed_norm else nn.Identity()
         self.input_dropout = Dropout(config.dropout if dropout is None else dropout)
-        self.layers = nn.ModuleList(
-            EncoderLayer(
-                BiasedAttention(
-                    embed_dim,
-                    num_heads,
-                    config.attention_dropout,
-                    config.float32_softmax,
-                ),
+        self.layers = encoder_layers(
+            config,
+            lambda: BiasedAttention(
                 embed_dim,
-                config.encoder_ffn_embed_dim,
-                config.dropout,
-                config.act_dropout,
-                config.activation_fn,
-                config.pre_layernorm,
-            )
-            for _ in range(num_layers)
+                num_heads,
+                config.attention_dropout,
+                config.float32_softmax,
+            ),
+            config.activation_fn,
+            config.pre_layernorm,
         )
         final_norm = config.pre_layernorm if final_norm is None else final_norm
         self.final_norm = nn.LayerNorm(embed_dim) if final_norm else nn.Identity()

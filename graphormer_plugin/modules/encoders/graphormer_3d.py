@@ -24,7 +24,7 @@ from graphormer_plugin.modules.layers.encoder_config import (
     option,
     redefault,
 )
-from graphormer_plugin.modules.layers.encoder_layer import EncoderLayer
+from graphormer_plugin.modules.layers.encoder_layer import encoder_layers
 from graphormer_plugin.modules.layers.readout import MLPHead
 from graphormer_plugin.modules.layers.sparse import Batch
 
@@ -89,15 +89,9 @@ class Graphormer3DEncoder(Encoder):
         self.bias = MLPHead([kernels, kernels, num_heads], "gelu")
         self.neighbours = nn.Linear(kernels, embed_dim)
         self.input_dropout = Dropout(config.input_dropout)
-        self.layers = nn.ModuleList(
-            EncoderLayer(
-                BiasedAttention(embed_dim, num_heads, config.attention_dropout),
-                embed_dim,
-                config.encoder_ffn_embed_dim,
-                config.dropout,
-                config.act_dropout,
-            )
-            for _ in range(config.encoder_layers)
+        self.layers = encoder_layers(
+            config,
+            lambda: BiasedAttention(embed_dim, num_heads, config.attention_dropout),
         )
         self.final_norm = nn.LayerNorm(embed_dim)
 
@@ -119,8 +113,7 @@ class Graphormer3DEncoder(Encoder):
             psi = psi * factor
         near = psi.masked_fill(~mask[:, None, :, None], 0).sum(2)
         x = self.node_encoder({**batch, "x": columns}) + self.neighbours(near)
-        x = perturbed(x, perturb)
-        x = self.input_dropout(x)
+        x = self.input_dropout(perturbed(x, perturb))
         bias = self.bias(psi)
         if self.cutoff:
             bias = bias + (factor + CUTOFF_FLOOR).log()

@@ -13,7 +13,7 @@ from graphormer_plugin.modules.attention.compiled import (
     compiled_fits,
     compiled_pairs,
 )
-from graphormer_plugin.modules.encoders.base import SparseEncoder
+from graphormer_plugin.modules.encoders.base import SparseEncoder, perturbed
 from graphormer_plugin.modules.encodings.bond_encoder import edge_encoder
 from graphormer_plugin.modules.encodings.node_encoder import NodeEncoder
 from graphormer_plugin.modules.encodings.node_encodings import walk_powers
@@ -267,9 +267,7 @@ class GRITEncoder(SparseEncoder):
         degree = (bond != 0).sum(-1, dtype=walks.dtype)
         walks = walks.to(dtype)
         x = x + self.node_walks(walks.diagonal(dim1=1, dim2=2).mT)
-        if perturb is not None:
-            x = x + perturb.to(dtype)
-        x = layout.flatten(x)
+        x = layout.flatten(perturbed(x, perturb))
         pairs = layout.all_pairs(loops=True)
         sender, receiver = pairs
         N = layout.max_nodes

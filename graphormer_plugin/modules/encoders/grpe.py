@@ -33,7 +33,7 @@ from graphormer_plugin.modules.layers.encoder_config import (
     check_layers,
     option,
 )
-from graphormer_plugin.modules.layers.encoder_layer import EncoderLayer
+from graphormer_plugin.modules.layers.encoder_layer import encoder_layers
 from graphormer_plugin.modules.layers.graph_random import NOISE, uniform
 from graphormer_plugin.modules.layers.sparse import (
     PAIR_FIELDS,
@@ -247,12 +247,13 @@ class GRPEEncoder(Encoder):
         # All other weights start as torch's layers do, embeddings N(0, 1).
         if self.virtual_node is not None:
             nn.init.zeros_(self.virtual_node.embedding.weight)
+        heads = config.encoder_attention_heads
         self.encodings = nn.ModuleList(
             RelationEncoding(
                 config.max_hop,
                 vocabularies.num_bond_types,
                 embed_dim,
-                config.encoder_attention_heads,
+                heads,
                 topology_attention=not config.no_topology_attention,
                 edge_attention=not config.no_edge_attention,
                 encode_value=not config.no_graph_encoded_value,
@@ -260,23 +261,13 @@ class GRPEEncoder(Encoder):
             )
             for _ in range(config.encoder_layers if config.independent_encodings else 1)
         )
-        self.layers = nn.ModuleList(
-            EncoderLayer(
-                RelativeAttention(
-                    embed_dim,
-                    config.encoder_attention_heads,
-                    config.attention_dropout,
-                    config.key_from_row,
-                ),
-                embed_dim,
-                config.encoder_ffn_embed_dim,
-                config.dropout,
-                config.act_dropout,
-            )
-            for _ in range(config.encoder_layers)
+        self.layers = encoder_layers(
+            config,
+            lambda: RelativeAttention(
+                embed_dim, heads, config.attention_dropout, config.key_from_row
+            ),
         )
         self.final_norm = nn.LayerNorm(embed_dim)
-        heads = config.encoder_attention_heads
         self.pair_terms = make_pair_terms(config, vocabularies, heads)
 
     @property
@@ -305,8 +296,7 @@ class GRPEEncoder(Encoder):
     def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """See `Encoder`; returns [B, T, D], the virtual node first; padding is zero."""
         pairs = self.pair_terms.inputs(batch)
-        x = self.node_encoder(batch) + pairs.nodes
-        x = perturbed(x, perturb)
+        x = perturbed(self.node_encoder(batch) + pairs.nodes, perturb)
         if self.training and self.perturb_noise:
             noise = uniform(batch.get("seed"), x.shape, NOISE, x)
             x = x + self.perturb_noise * noise

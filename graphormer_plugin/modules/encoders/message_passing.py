@@ -260,9 +260,7 @@ class MessagePassingEncoder(SparseEncoder):
         self, batch: Batch, perturb: Tensor | None
     ) -> tuple[list[Tensor], NodeLayout]:
         layout = NodeLayout.of(batch)
-        x = self.node_encoder(batch)
-        x = perturbed(x, perturb)
-        x = layout.flatten(x)
+        x = layout.flatten(perturbed(self.node_encoder(batch), perturb))
         virtual = None
         if self.virtual_node is not None:
             virtual = self.virtual_node.weight.expand(layout.num_graphs, -1)

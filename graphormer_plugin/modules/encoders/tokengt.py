@@ -19,7 +19,7 @@ from graphormer_plugin.modules.layers.encoder_config import (
     check_layers,
     option,
 )
-from graphormer_plugin.modules.layers.encoder_layer import EncoderLayer
+from graphormer_plugin.modules.layers.encoder_layer import encoder_layers
 from graphormer_plugin.modules.layers.graph_random import IDENTIFIERS, SIGNS, uniform
 from graphormer_plugin.modules.layers.init import init_transformer
 from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout
@@ -125,18 +125,12 @@ class TokenGTEncoder(Encoder):
             self.identify = nn.Linear(size, width, bias=False)
         self.types = nn.Embedding(2, width) if config.type_id else None
         self.embed_norm = nn.LayerNorm(width)
-        self.layers = nn.ModuleList(
-            EncoderLayer(
-                BiasedAttention(
-                    width, config.encoder_attention_heads, config.attention_dropout
-                ),
-                width,
-                config.encoder_ffn_embed_dim,
-                config.dropout,
-                config.act_dropout,
-                pre_layernorm=not config.postnorm,
-            )
-            for _ in range(config.encoder_layers)
+        self.layers = encoder_layers(
+            config,
+            lambda: BiasedAttention(
+                width, config.encoder_attention_heads, config.attention_dropout
+            ),
+            pre_layernorm=not config.postnorm,
         )
         if config.stochastic_depth:
             for number, layer in enumerate(self.layers, 1):
@@ -175,8 +169,7 @@ class TokenGTEncoder(Encoder):
     def tokens(self, batch: Batch, perturb: Tensor | None) -> tuple[Tensor, Tensor]:
         """Tokens [B, T, D] of the graph, its nodes, null and its edges, and which are real
         [B, T]. Their order changes nothing."""
-        x = self.node_encoder(batch)
-        x = perturbed(x, perturb)
+        x = perturbed(self.node_encoder(batch), perturb)
         layout = NodeLayout.of(batch)
         nodes, edges = layout.flatten(x), self.edges(batch).to(x.dtype)
         source, target = batch["edge_index"]

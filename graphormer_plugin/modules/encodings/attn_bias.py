@@ -9,7 +9,11 @@ from torch import Tensor, nn
 
 from cython_ext.codes import FAR, MAX_HOPS, NUM_DIST_CODES, UNREACHABLE
 from graphormer_plugin.choices import check_least
-from graphormer_plugin.modules.encodings.bond_encoder import BondEncoder, EdgeEncoder
+from graphormer_plugin.modules.encodings.bond_encoder import (
+    BondEncoder,
+    EdgeEncoder,
+    IncidentBonds,
+)
 from graphormer_plugin.modules.encodings.pair_encodings import (
     NO_PAIRS,
     PairInput,
@@ -107,18 +111,13 @@ class PathEncoding(nn.Module):
         return path_sum / self.steps[dist.long()].unsqueeze(-1).to(path_sum.dtype)
 
 
-class EdgeBias(nn.Module):
+class EdgeBias(IncidentBonds):
     """A scalar per head for the bond of a direct edge (`--edge-type single_hop` of the
     released code)."""
 
-    def __init__(self, bonds: BondEncoder | EdgeEncoder) -> None:
-        super().__init__()
-        self.bonds = bonds
-        self.fields = ("bond", *bonds.fields)
-
     def forward(self, bond: Tensor, *edge_attr: Tensor) -> Tensor:
         """bond [B, N, N], 0 = none, and the fields of the vectors -> [B, N, N, H]."""
-        return embedding_sum(self.bonds(*edge_attr), bond.int().unsqueeze(-1))
+        return super().forward(bond.unsqueeze(-1), *edge_attr)
 
 
 class AttnBias(nn.Module):

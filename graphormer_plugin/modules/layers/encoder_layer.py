@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from graphormer_plugin.choices import check_choice, check_least
 from graphormer_plugin.modules.layers.dropout import Dropout
+from graphormer_plugin.modules.layers.encoder_config import TransformerEncoderConfig
 
 
 def gelu_float32(x: Tensor) -> Tensor:
@@ -77,3 +78,25 @@ class EncoderLayer(nn.Module):
     def feed_forward(self, x: Tensor) -> Tensor:
         """[B, T, D] -> [B, T, D]."""
         return self.dropout(self.fc2(self.act_dropout(self.activation(self.fc1(x)))))
+
+
+def encoder_layers(
+    config: TransformerEncoderConfig,
+    attention: Callable[[], nn.Module],
+    *options: Any,
+    **named_options: Any,
+) -> nn.ModuleList:
+    """Layers of a config, each with an attention of its own; for the options see
+    `EncoderLayer`."""
+    return nn.ModuleList(
+        EncoderLayer(
+            attention(),
+            config.encoder_embed_dim,
+            config.encoder_ffn_embed_dim,
+            config.dropout,
+            config.act_dropout,
+            *options,
+            **named_options,
+        )
+        for _ in range(config.encoder_layers)
+    )
