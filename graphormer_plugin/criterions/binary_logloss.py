@@ -26,6 +26,7 @@ class BinaryLogLoss(GraphCriterion):
     name = "binary_logloss"
     target_kinds = (Kind.BINARY,)
     keeps_outputs = True
+    logged = ("accuracy", *RANKING_METRICS)
 
     def weights(self, labels: Tensor, present: Tensor) -> Tensor | None:
         """See `GraphCriterion`."""
@@ -51,7 +52,3 @@ class BinaryLogLoss(GraphCriterion):
         log_accuracy(sums["hits"], sums["labelled"])
         if evaluation is not None:
             log_ranking(evaluation)
-
-    def known_metrics(self) -> list[str]:
-        """See `GraphCriterion`."""
-        return [*super().known_metrics(), "accuracy", *RANKING_METRICS]

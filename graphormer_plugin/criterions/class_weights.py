@@ -39,10 +39,6 @@ def class_weights(text: str, targets: TargetSchema, labels: NDArray) -> NDArray:
     listed_weights = given_weights(text, targets)
     if listed_weights is not None:
         return np.tile(listed_weights, (len(targets.names), 1))
-    if labels.shape[1:] != (len(targets.names),):
-        raise ValueError(
-            f"labels have shape {list(labels.shape)}, expected [n, {len(targets.names)}]"
-        )
     classes = range(count_classes(targets))
     counts = np.stack([(labels == number).sum(0) for number in classes], axis=1)
     # sklearn's formula: the mean weight of the labels of a target is 1.

@@ -1,6 +1,5 @@
 """Errors of energies, and of forces that are their slopes."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +41,7 @@ class EnergyForces(L1Loss):
 
     name = "energy_forces"
     node_vector = FORCES
+    logged = ("mae_per_atom", "force_mae", "force_cosine")
 
     def __init__(
         self, task, energy_weight: float = 1.0, force_weight: float = 1.0
@@ -95,7 +95,3 @@ class EnergyForces(L1Loss):
         log_mean_error("mae_per_atom", (), sums["energy_error"], sums["energies"])
         log_mean_error("force_mae", (), sums["force_error"], sums["components"])
         log_mean_error("force_cosine", (), sums["cosine"], sums["moved"])
-
-    def known_metrics(self) -> Sequence[str]:
-        """See `GraphCriterion`."""
-        return [*super().known_metrics(), "mae_per_atom", "force_mae", "force_cosine"]

@@ -47,6 +47,9 @@ class GraphCriterion(FairseqCriterion):
     name: ClassVar[str]
     target_kinds: ClassVar[tuple[Kind, ...]]
     node_vector: ClassVar[str] = ""  # see `TargetSchema`
+    logged: ClassVar[
+        tuple[str, ...]
+    ] = ()  # metrics of an evaluation, beside its base's
     keeps_outputs = False
 
     def __init__(self, task, class_weights: str | None = None) -> None:
@@ -101,7 +104,8 @@ class GraphCriterion(FairseqCriterion):
     def known_metrics(self) -> list[str]:
         """Names for ``--best-checkpoint-metric``: the loss and the metrics that
         `log_metrics` logs in an evaluation."""
-        return ["loss"]
+        bases = reversed(type(self).__mro__)
+        return ["loss", *(n for base in bases for n in vars(base).get("logged", ()))]
 
     def forward(self, model, sample: dict[str, Any], reduce: bool = True) -> Reported:
         """Summed loss of a sample (see `GraphCollator`), the number or weight of its present
@@ -157,13 +161,8 @@ class GraphCriterion(FairseqCriterion):
         entries = entries.where(present, 0)
         loss = entries.sum()
         # fairseq leaves out such float16 batches, until its loss scale is too small.
-        checked = self.training and not half and loss.device.type == "cpu"
-        if checked and not torch.isfinite(loss):
-            finite = torch.isfinite(entries).reshape(len(entries), -1).all(1)
-            wrong = sample["id"][~finite].tolist()
-            raise FloatingPointError(
-                f"the loss is {loss.item()} (graphs {listed(wrong, 5)})"
-            )
+        if self.training and not half and loss.device.type == "cpu":
+            _check_finite(loss, entries, sample)
         logging_output = {
             "loss": loss.detach().double(),
             "sample_size": sample_size.double(),
@@ -177,13 +176,10 @@ class GraphCriterion(FairseqCriterion):
                 logging_output["outputs"] = (output + offset, sample["target"])
         return loss, sample_size, logging_output
 
-    @classmethod
-    def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
+    @staticmethod
+    def reduce_metrics(logging_outputs: Sequence[dict[str, Any]]) -> None:
         """Log the loss per present label, of targets at the scale of training."""
-        total = sum(float(log["loss"]) for log in logging_outputs)
-        count = sum(float(log["sample_size"]) for log in logging_outputs)
-        mean = total / count if count > 0 else 0.0
-        metrics.log_scalar("loss", mean, count, priority=10, round=6)
+        metrics.log_scalar("loss", *_mean_loss(logging_outputs), priority=10, round=6)
 
     def report(
         self,
@@ -201,9 +197,7 @@ class GraphCriterion(FairseqCriterion):
 
     def check_loss(self, logging_outputs: Sequence[dict[str, Any]]) -> None:
         """Warn once if the loss is `DIVERGED` times the loss of the first update."""
-        total = sum(float(log["loss"]) for log in logging_outputs)
-        count = sum(float(log["sample_size"]) for log in logging_outputs)
-        loss = total / max(count, 1)
+        loss, _ = _mean_loss(logging_outputs)
         if not math.isfinite(loss):
             raise FloatingPointError(f"the loss is {loss}")
         if self.first_loss is None:
@@ -221,6 +215,26 @@ class GraphCriterion(FairseqCriterion):
     def logging_outputs_can_be_summed() -> bool:
         """True: all logged values are float64 sums, which fairseq may add up."""
         return True
+
+
+def _check_finite(loss: Tensor, entries: Tensor, sample: dict[str, Any]) -> None:
+    """FloatingPointError if the loss of a sample, the sum of entries [B, ...], is not
+    finite."""
+    if not torch.isfinite(loss):
+        finite = torch.isfinite(entries).reshape(len(entries), -1).all(1)
+        wrong = sample["id"][~finite].tolist()
+        raise FloatingPointError(
+            f"the loss is {loss.item()} (graphs {listed(wrong, 5)})"
+        )
+
+
+def _mean_loss(logging_outputs: Sequence[dict[str, Any]]) -> tuple[float, float]:
+    """Loss per present label, and the number or weight of these."""
+    total, count = (
+        sum(float(log[name]) for log in logging_outputs)
+        for name in ("loss", "sample_size")
+    )
+    return total / count if count > 0 else 0.0, count
 
 
 class RegressionCriterion(GraphCriterion):
@@ -296,6 +310,7 @@ class ClassCriterion(GraphCriterion):
     """
 
     target_kinds = (Kind.MULTICLASS,)
+    logged = ("accuracy", "macro_f1")
 
     def labels(self, target: Tensor) -> tuple[Tensor, Tensor]:
         """Labels int64 ``[B]`` or ``[B, N]``, and a mask."""
@@ -328,7 +343,3 @@ class ClassCriterion(GraphCriterion):
         """See `GraphCriterion`."""
         log_accuracy(sums["hits"].sum().view(1), sums["labelled"].sum().view(1))
         log_macro_f1(sums["hits"], sums["labelled"], sums["predicted"])
-
-    def known_metrics(self) -> list[str]:
-        """See `GraphCriterion`."""
-        return [*super().known_metrics(), "accuracy", "macro_f1"]

@@ -33,6 +33,7 @@ class LinkLogLoss(BinaryLogLoss):
     """
 
     name = "link_logloss"
+    logged = LINK_METRICS
 
     def __init__(self, task, class_weights: str | None = None) -> None:
         super().__init__(task, class_weights)
@@ -70,10 +71,6 @@ class LinkLogLoss(BinaryLogLoss):
         }
         ranked = {"total": sums["ranking"], "graphs": sums["ranked"]}
         log_sums("ranking", ranked, means)
-
-    def known_metrics(self) -> list[str]:
-        """See `GraphCriterion`."""
-        return [*super().known_metrics(), *LINK_METRICS]
 
 
 def ranking_sums(score: Score, nodes: Tensor, sample: dict[str, Any]) -> Sums:

@@ -1,7 +1,6 @@
 """Mean absolute errors of relaxed energies and of displacements, by Graphormer-3D's released
 code."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +50,7 @@ class MaeDeltapos(L1Loss):
 
     name = "mae_deltapos"
     node_vector = DISPLACEMENT
+    logged = ("ewt", "displacement_mae")
 
     def __init__(
         self,
@@ -106,7 +106,3 @@ class MaeDeltapos(L1Loss):
         log_mean_error("displacement_mae", (), total, sums["displaced"])
         if self.training:
             metrics.log_scalar("node_loss_weight", self.displacement_weight())
-
-    def known_metrics(self) -> Sequence[str]:
-        """See `GraphCriterion`."""
-        return [*super().known_metrics(), "ewt", "displacement_mae"]

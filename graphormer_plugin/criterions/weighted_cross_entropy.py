@@ -27,6 +27,7 @@ class WeightedCrossEntropy(ClassCriterion):
     """
 
     name = "weighted_cross_entropy"
+    logged = ("weighted_accuracy", "weighted_accuracy_batch")
 
     def weights(self, labels: Tensor, present: Tensor) -> Tensor | None:
         """See `GraphCriterion`."""
@@ -53,8 +54,3 @@ class WeightedCrossEntropy(ClassCriterion):
         log_weighted_accuracy(
             sums["hits"], sums["labelled"], sums["batch_recall"], sums["batches"]
         )
-
-    def known_metrics(self) -> list[str]:
-        """See `GraphCriterion`."""
-        weighted = ["weighted_accuracy", "weighted_accuracy_batch"]
-        return super().known_metrics() + weighted
