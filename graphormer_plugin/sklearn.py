@@ -142,8 +142,8 @@ class MoleculeEstimator:
         weighted: dict[str, Any] = {}
         if sample_weight is not None:
             settings = replace(settings, weight_column=WEIGHT_COLUMN)
-            weighted = {"weights": weights, "extra_names": [WEIGHT_COLUMN]}
-            weighted["extras"] = [[repr(weight)] for weight in weights.tolist()]
+            cells = [*map(repr, weights.tolist())]
+            weighted = {"weights": weights, "others": {WEIGHT_COLUMN: cells}}
         labelled = LabelledMolecules(
             sources=molecules.sources,
             labels=labels[:, learned],

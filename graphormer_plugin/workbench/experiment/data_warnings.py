@@ -32,19 +32,53 @@ SHIFTED, CHANCE = 0.3, 1e-3
 OTHER_SHARE = 0.15  # from that asked for (our choice)
 MOST_TAUTOMERS = 100  # of a molecule
 TAUTOMERS_A_ROW, FEWEST_TAUTOMERS = 0.5, 2000  # of a table (our choice)
+# What test molecules are that a key tells from those of train and valid, and the next coarser
+# key does not: keys of molecules, of constitutions, of tautomers and of parents.
+TWINS = (
+    (
+        "differ",
+        "from molecules of train or valid in stereo marks or isotopes alone, so that metrics "
+        "look better than they are; --split scaffold keeps them together",
+    ),
+    (
+        "have",
+        "a tautomer in train or valid, so that metrics look better than they are; write "
+        "each compound in one form",
+    ),
+    (
+        "are",
+        "a salt, an ion or a hydrate of a molecule in train or valid, so that "
+        "metrics look better than they are; --split scaffold keeps them together",
+    ),
+)
 
 
 def experiment_warnings(
     table: LabelledMolecules, splits: Sequence[SplitLabels], settings: Settings
 ) -> list[str]:
     """Probable mistakes in the data, one line each."""
-    used = (settings.weight_column, settings.groups, *settings.extra_columns)
+    lines = table_warnings(table, splits, settings)
+    tautomers = tautomer_keys(table, settings.featuriser.for_smiles())
+    keys = [table.keys, table.constitutions, tautomers, table.parents]
+    for number, split in enumerate(splits, 1):
+        for text in split_warnings(table, split, [*map(np.array, keys)], settings):
+            if number > 1 and text not in lines:
+                text = f"{settings.run_name(number)}: {text}"
+            if text not in lines:
+                lines.append(text)
+    return lines
+
+
+def table_warnings(
+    table: LabelledMolecules, splits: Sequence[SplitLabels], settings: Settings
+) -> list[str]:
+    """Warnings about molecules, labels, and how they are split."""
     options = settings.folds or settings.ratios or settings.test_file
     condition = " without --folds, --ratios and --test-file" * bool(options)
     lines = table.warned + [
         f"the column {name} is not used; --split column:{name}{condition} takes it"
-        for name in table.extra_names
-        if name.lower() == SPLIT and name not in used
+        for name in unused_columns(table, settings)
+        if name.lower() == SPLIT
     ]
     given_split = table.given_split or {}
     draws_valid = bool(given_split) and "valid" not in given_split
@@ -88,54 +122,40 @@ def experiment_warnings(
             f"{'is a copy' if copies == 1 else 'are copies'}, with the molecule and labels "
             "of another row; heads and trees count a molecule once"
         )
-    constitutions = np.array(table.constitutions)
-    keys = tautomer_keys(table, settings.featuriser.for_smiles())
-    unread = dict(zip(table.extra_names, zip(*table.extras)))
-    for number, of_split in enumerate(splits, 1):
-        split = of_split.rows
-        texts = warnings_about(
-            table.targets,
-            table.labels,
-            split,
-            table.keys,
-            table.extra,
-            FIT_SPLITS,
-            drawn=not given_split and not table.folds and table.times is None,
-            unread={n: c for n, c in unread.items() if n not in used},
-        )
-        texts += twins(
-            of_split,
-            np.array(table.keys),
-            constitutions,
-            "differ",
-            "from molecules of train or valid in stereo marks or isotopes alone, so that metrics "
-            "look better than they are; --split scaffold keeps them together",
-        )
-        texts += twins(
-            of_split,
-            constitutions,
-            keys,
-            "have",
-            "a tautomer in train or valid, so that metrics look better than they are; write "
-            "each compound in one form",
-        )
-        texts += twins(
-            of_split,
-            keys,
-            np.array(table.parents),
-            "are",
-            "a salt, an ion or a hydrate of a molecule in train or valid, so that "
-            "metrics look better than they are; --split scaffold keeps them together",
-        )
-        if not (given_split or settings.folds or table.folds):
-            texts += other_shares(of_split, settings.ratios or RATIOS)
-        texts += undefined_metrics(of_split) + label_shift(of_split)
-        for text in texts:
-            if number > 1 and text not in lines:
-                text = f"{settings.run_name(number)}: {text}"
-            if text not in lines:
-                lines.append(text)
     return lines
+
+
+def split_warnings(
+    table: LabelledMolecules,
+    split: SplitLabels,
+    keys: Sequence[NDArray],
+    settings: Settings,
+) -> list[str]:
+    """Warnings about a split of molecules, whose keys [n] are in the order of `TWINS`."""
+    is_given = bool(table.given_split or table.folds)
+    lines = warnings_about(
+        table.targets,
+        table.labels,
+        split.rows,
+        table.keys,
+        table.extra,
+        FIT_SPLITS,
+        drawn=not is_given and table.times is None,
+        unread=unused_columns(table, settings),
+    )
+    for own, shared, words in zip(keys, keys[1:], TWINS):
+        lines += twins(split, own, shared, *words)
+    if not (is_given or settings.folds):
+        lines += other_shares(split, settings.ratios or RATIOS)
+    return lines + undefined_metrics(split) + label_shift(split)
+
+
+def unused_columns(
+    table: LabelledMolecules, settings: Settings
+) -> dict[str, Sequence[str]]:
+    """Cells of the columns that no option reads, by name."""
+    used = (settings.weight_column, settings.groups, *settings.extra_columns)
+    return {n: cells for n, cells in table.others.items() if n not in used}
 
 
 def other_shares(split: SplitLabels, ratios: Ratios) -> list[str]:

@@ -159,12 +159,6 @@ def fit_folder(
     write_models(experiment.folder, molecules, runs)
 
 
-def value_shape(experiment: Experiment) -> dict[str, tuple[int, int]]:
-    """Shape of predictions of all molecules, by the name of their array."""
-    table = experiment.table
-    return {"values": (len(table.labels), table.targets.num_outputs)}
-
-
 def model_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     """Predictions of a model [n, C]. A model with a missing file is made first; its training
     goes on from its checkpoint if there is one."""
@@ -176,8 +170,11 @@ def model_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     if not (save_dir / BEST).exists():
         (save_dir / LAST).unlink(missing_ok=True)
     predict = fitted_predictions if member.model in FITTED else trained_predictions
+    table = experiment.table
     arrays = saved_arrays(
-        path, lambda: predict(experiment, member)._asdict(), value_shape(experiment)
+        path,
+        lambda: predict(experiment, member)._asdict(),
+        {"values": (len(table), table.targets.num_outputs)},
     )
     return Prediction(*map(arrays.get, Prediction._fields))
 
@@ -224,39 +221,35 @@ def fitted_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
             lambda: {
                 "vectors": load().to(experiment.device).embed(experiment.molecules)
             },
-            {"vectors": (len(table.labels), None)},
+            {"vectors": (len(table), None)},
         )
-    facts = experiment.facts
 
     def _fit(rows: np.ndarray) -> GPEstimator | TreesEstimator:
         rows = table.without_copies(rows)
         weights = experiment.label_weights(rows)
-        if not is_head:
-            return fit_trees(
-                {name: values[rows] for name, values in raw.items()},
-                facts[rows],
-                table.labels[rows],
-                table.targets,
-                weights_digest(state["model"]),
-                trees=settings.trees,
-                seed=seed,
-                weights=None if weights is None else weights[rows],
-                extra_columns=settings.extra_columns,
-            )
-        of_rows = None if weights is None else weights[rows]
-        rows = rows[training_sample(table.labels[rows], seed, of_rows)]
-        return fit_on_features(
+        if is_head:
+            of_rows = None if weights is None else weights[rows]
+            rows = rows[training_sample(table.labels[rows], seed, of_rows)]
+        data = (
             {name: values[rows] for name, values in raw.items()},
-            facts[rows],
+            experiment.facts[rows],
             table.labels[rows],
             table.targets,
             weights_digest(state["model"]),
-            seed=seed,
+        )
+        options = {
+            "seed": seed,
+            "weights": None if weights is None else weights[rows],
+            "extra_columns": settings.extra_columns,
+        }
+        if not is_head:
+            return fit_trees(*data, trees=settings.trees, **options)
+        return fit_on_features(
+            *data,
             layers=0 if task_state.get("vectors") else 1,
-            weights=None if weights is None else weights[rows],
             bounds=None if table.bounds is None else table.bounds[rows],
             blocks=[*BLOCKS, "extra"] if settings.extra_columns else BLOCKS,
-            extra_columns=settings.extra_columns,
+            **options,
         )
 
     train_rows = split.rows["train"]
@@ -267,16 +260,22 @@ def fitted_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     if len(valid) and not holds_out_valid:
         features = {name: values[valid] for name, values in raw.items()}
         unseen = _fit(train_rows).predict_features(features)
-        if predicted.in_domain.ndim != unseen.in_domain.ndim:  # by the labels fitted to
-            predicted, unseen = (
-                prediction._replace(
-                    in_domain=per_target(prediction.in_domain, prediction.values).copy()
-                )
-                for prediction in (predicted, unseen)
-            )
-        for all_rows, rows in zip(predicted, unseen):
-            all_rows[valid] = rows
+        predicted = _with_rows(predicted, valid, unseen)
     for line in limit_warnings(head) if is_head and member.run == 0 else ():
         experiment.warn(line)
     head.save(save_dir / HEAD_FILE)
+    return predicted
+
+
+def _with_rows(
+    predicted: Prediction, rows: np.ndarray, others: Prediction
+) -> Prediction:
+    """Predictions of all molecules, with those of some rows by another model."""
+    if predicted.in_domain.ndim != others.in_domain.ndim:  # by the labels fitted to
+        predicted, others = (
+            one._replace(in_domain=per_target(one.in_domain, one.values).copy())
+            for one in (predicted, others)
+        )
+    for of_all, of_rows in zip(predicted, others):
+        of_all[rows] = of_rows
     return predicted

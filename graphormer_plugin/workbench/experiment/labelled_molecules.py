@@ -1,8 +1,8 @@
 """The molecules and labels of an experiment, read from its table."""
 
 import dataclasses
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
@@ -53,9 +53,8 @@ class LabelledMolecules:
             one; None if all are exact.
         weights: weights of the molecules in a loss [n], or None for equal weights.
         extra: numbers [n, columns] of ``--extra-columns``, NaN where missing.
-        extra_names: names of the input columns that no option uses as the SMILES, the
-            targets or the split.
-        extras: their cells, a row per molecule.
+        others: cells [n] of the input columns that no option uses as the SMILES, the targets
+            or the split, by name.
         keys: `molecule_key` of each molecule.
         constitutions: the same without stereo marks.
         parents: their `parent_key`.
@@ -78,8 +77,7 @@ class LabelledMolecules:
     bounds: np.ndarray | None = None
     weights: np.ndarray | None = None
     extra: np.ndarray | None = None
-    extra_names: Sequence[str] = ()
-    extras: Sequence[Sequence[str]] = ()
+    others: Mapping[str, Sequence[str]] = field(default_factory=dict)
     scaffolds: Sequence[str] = ()
     keys: Sequence[int] = ()
     constitutions: Sequence[int] = ()
@@ -124,16 +122,15 @@ class LabelledMolecules:
             return self
         leaves = [not stay for stay in stays]
         targets = self.targets.select(np.flatnonzero(stays).tolist())
-        names = [*compress(self.targets.names, leaves)]
-        cells = [compress(self.label_cells(row), leaves) for row in range(len(self))]
+        cells = zip(*map(self.label_cells, range(len(self))))
+        left = dict(compress(zip(self.targets.names, cells), leaves))
         return dataclasses.replace(
             self,
             labels=self.labels[:, stays],
             bounds=None if self.bounds is None else self.bounds[:, stays],
             targets=targets,
-            extra_names=[*self.extra_names, *names],
-            extras=[[*a, *b] for a, b in zip(self.extras, cells, strict=True)],
-            warned=[*self.warned, f"{listed(names)} is left out: {reason}"],
+            others={**self.others, **left},
+            warned=[*self.warned, f"{listed(left)} is left out: {reason}"],
         )
 
     def label_cells(self, row: int) -> list[str]:
@@ -218,8 +215,7 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
         targets=find_targets(source, labels, settings),
         weights=None if source.weights is None else np.asarray(source.weights)[rows],
         extra=np.asarray(source.graph_values)[rows],
-        extra_names=[*read.others],
-        extras=[[cells[row] for cells in read.others.values()] for row in rows],
+        others={n: [cells[row] for row in rows] for n, cells in read.others.items()},
         scaffolds=parsed.get("scaffold", ()),
         keys=parsed["identity"],
         constitutions=parsed["constitution"],

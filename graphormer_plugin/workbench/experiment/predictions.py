@@ -237,7 +237,7 @@ def write_predictions(
     several = any(np.ndim(run.predicted.in_domain) > 1 for run in runs)
     # For the digits of its predictions.
     digits = target_statistics(table.labels, slice(None))
-    input_names = [table.smiles_column, *table.extra_names, *table.targets.names]
+    input_names = [table.smiles_column, *table.others, *table.targets.names]
     for split in SPLITS:
         lines: list[Sequence[Any]] = []
         for number, run in enumerate(runs, 1):
@@ -264,7 +264,8 @@ def write_predictions(
                 number_column, *names = free_names(names, input_names)
                 lines.append([number_column, *input_names, *names])
             for row, *cells in zip(rows, *(column.cells for column in columns)):
-                first = [number, table.smiles[row], *table.extras[row]]
+                others = (texts[row] for texts in table.others.values())
+                first = [number, table.smiles[row], *others]
                 lines.append([*first, *table.label_cells(row), *cells])
         write_csv(folder / f"predictions_{split}.csv", lines)
 

@@ -176,8 +176,7 @@ def write_molecules(
     """Write the table that fairseq-train reads, SMILES, targets and other columns, and
     beside the models of each run the rows of its split."""
     header = [SMILES_COLUMN, *table.targets.names]
-    extra = dict(zip(table.extra_names, zip(*table.extras)))
-    extra = {name: cells for name, cells in extra.items() if name not in header}
+    extra = {name: cells for name, cells in table.others.items() if name not in header}
     header += extra
     labels = map(table.label_cells, range(len(table)))
     cells = zip(map(text_of, table.sources), labels, *extra.values(), strict=True)

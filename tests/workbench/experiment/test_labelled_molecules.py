@@ -37,8 +37,10 @@ def test_the_only_column_of_numbers_is_the_target(read):
     table = read(*without("active"))
     assert (table.smiles_column, table.targets.names) == ("Smiles", ["value"])
     assert table.targets.kind == "regression" and len(table) == 7
-    assert table.extra_names == ["name", "part"]
-    assert table.extras[1] == ["ring", "train"]
+    assert {name: cells[1] for name, cells in table.others.items()} == {
+        "name": "ring",
+        "part": "train",
+    }
     assert table.scaffolds[:4] == ["", "C1CC1", "", "c1ccccc1"]
     assert not read(*without("active"), split="random").scaffolds  # not computed
 
@@ -154,7 +156,7 @@ def test_rows_that_are_left_out(write):
     given = {"target_columns": ("value",), "split": "column:part"}
     asked = settings(write([*ROWS, *more]), skip_invalid=True, **given)
     table = read_table(asked)
-    assert len(table) == len(table.extras) == 7
+    assert len(table) == len(table.others["name"]) == 7
     assert experiment_warnings(table, [], asked)[1:] == [
         "left out 2 rows that cannot be parsed, listed in invalid.csv"
     ]
@@ -192,8 +194,8 @@ def test_registry_numbers_are_no_endpoint(read):
         return read(rows, "smiles reg y", target_columns=targets)
 
     both = table(rows, "reg", "y")
-    assert both.targets.names == ["y"] and both.extra_names == ["reg"]
-    assert [cell for (cell,) in both.extras] == [f"{number}.0" for number in registry]
+    assert both.targets.names == ["y"]
+    assert both.others == {"reg": tuple(f"{number}.0" for number in registry)}
     assert both.warned == [
         "reg is left out: different whole numbers in a row, as registry numbers are; "
         "train it alone if it is measured"

@@ -68,10 +68,8 @@ def run_of(
 
 def test_predictions_with_a_calibrated_spread(tmp_path):
     """A head is calibrated by itself, and an ensemble by its own run alone."""
-    table = molecules_of(
-        LABELS, ["C"] * 60, ["y"], extra_names=["y_predicted", "replicate"]
-    )
-    table.extras[:] = [["mine", "a"]] * 60
+    others = {"y_predicted": ["mine"] * 60, "replicate": ["a"] * 60}
+    table = molecules_of(LABELS, ["C"] * 60, ["y"], others=others)
     head = run_of(table, LABELS + 7, 0.1, trees=LABELS * 2)
     ensemble = run_of(table, LABELS + 0.3, 0.1, True, LABELS * 2)
     runs = [calibrated(table, run) for run in (head, ensemble)]

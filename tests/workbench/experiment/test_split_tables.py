@@ -45,7 +45,7 @@ def test_a_split_column(write):
         "valid": [5],  # 4 has no label
         "test": [2, 6],
     }
-    assert table.extra_names == ["name", "active"]
+    assert [*table.others] == ["name", "active"]
     shared = "1 of 2 rows of test is a molecule that train or valid has too"
     _, first, second = experiment_warnings(table, [split], asked)
     assert first.startswith("1 molecule with several rows and contradicting labels")
