@@ -26,13 +26,17 @@ def random_split(rows: int, seed: int, ratios: Ratios = RATIOS) -> Split:
         raise DatasetError(
             f"{counted(rows, 'row')} cannot be split into train, valid and test"
         )
-    order = np.random.Generator(np.random.PCG64(seed)).permutation(rows)
+    order = _permutation(rows, seed)
     valid, test = (max(1, int(ratio * rows)) for ratio in ratios[1:])
     return {
         "train": np.sort(order[valid + test :]),
         "valid": np.sort(order[:valid]),
         "test": np.sort(order[valid : valid + test]),
     }
+
+
+def _permutation(count: int, seed: int) -> np.ndarray:
+    return np.random.Generator(np.random.PCG64(seed)).permutation(count)
 
 
 def rowwise_split(first: int, rows: int, seed: int, ratios: Ratios = RATIOS) -> Split:
@@ -88,8 +92,7 @@ def scaffold_split(
         is_labelled = ~np.isnan(labels[numbers])
     groups = _scaffold_groups([scaffolds[number] for number in numbers])
     if seed is not None:
-        random = np.random.Generator(np.random.PCG64(seed))
-        groups = [groups[number] for number in random.permutation(len(groups))]
+        groups = [groups[number] for number in _permutation(len(groups), seed)]
         large = min(filter(None, ratios[1:])) * len(numbers) / 2
         groups.sort(key=lambda group: len(group) <= large)  # keeps the order otherwise
     total = np.maximum(is_labelled.sum(0), 1)
@@ -102,21 +105,7 @@ def scaffold_split(
         rest = ratios[1] / (ratios[1] + ratios[2])
         up_to_train = largest
         up_to_valid = largest + rest * (total - largest)
-    splits: dict[str, list[list[int]]] = {name: [] for name in SPLITS}
-    trained = seen = np.zeros(len(total))
-    for group in groups:
-        count = is_labelled[group].sum(0)
-        weight = count / total**2
-        if weight @ (trained + count - up_to_train) <= 0:
-            name = "train"
-            trained = trained + count
-            seen = seen + count
-        elif weight @ (seen + count - up_to_valid) <= 0:
-            name = "valid"
-            seen = seen + count
-        else:
-            name = "test"
-        splits[name].append(group)
+    splits = _filled(groups, is_labelled, up_to_train, up_to_valid)
     for name, ratio in zip(("valid", "test"), ratios[1:]) if seed is not None else ():
         most = max(splits.values(), key=len)
         if ratio and not splits[name] and len(most) > 1:
@@ -126,6 +115,32 @@ def scaffold_split(
         name: numbers[np.sort(np.array(order, np.int64))]
         for name, order in rows.items()
     }
+
+
+def _filled(
+    groups: Sequence[list[int]],
+    is_labelled: np.ndarray,
+    up_to_train: np.ndarray,
+    up_to_valid: np.ndarray,
+) -> dict[str, list[list[int]]]:
+    """Groups in their order as train, up to its number of labels of each target [T], then as
+    valid, up to that of both, and as test."""
+    splits: dict[str, list[list[int]]] = {name: [] for name in SPLITS}
+    total = np.maximum(is_labelled.sum(0), 1)
+    trained = seen = np.zeros(len(total))
+    for group in groups:
+        count = is_labelled[group].sum(0)
+        weight = count / total**2
+        name = "test"
+        if weight @ (trained + count - up_to_train) <= 0:
+            name = "train"
+            trained = trained + count
+            seen = seen + count
+        elif weight @ (seen + count - up_to_valid) <= 0:
+            name = "valid"
+            seen = seen + count
+        splits[name].append(group)
+    return splits
 
 
 def time_split(times: np.ndarray, labels: np.ndarray, ratios: Ratios = RATIOS) -> Split:
@@ -183,8 +198,7 @@ def folds(
             f"{counted(len(groups), what)} cannot make {count} folds; "
             f"{', or '.join(advice)}"
         )
-    random = np.random.Generator(np.random.PCG64(seed))
-    groups = [groups[number] for number in random.permutation(len(groups))]
+    groups = [groups[number] for number in _permutation(len(groups), seed)]
     members: list[list[int]] = [[] for _ in range(count)]
     for group in sorted(groups, key=len, reverse=True):
         min(members, key=len).extend(group)

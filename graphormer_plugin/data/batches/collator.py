@@ -113,6 +113,41 @@ class GraphCollator:
         if isinstance(columns, ShardColumns):
             columns = columns.of_graphs(graph_ids)
             ids = np.arange(len(graph_ids))
+        arrays = self._fields(columns, ids)
+        labelled = columns
+        rows = ids
+        if self.negatives is not None:
+            labelled = self.negatives.added(columns, ids, graph_ids, epoch)
+            rows = np.arange(len(ids))
+        if "edge_label_index" in self.spec.fields:
+            padded = {
+                n: padded_rows(labelled, self.level, n, rows)
+                for n in EDGE_LABEL_COLUMNS
+            }
+            arrays["edge_label_index"] = edge_label_index_of(padded)
+        offsets = columns["node_offset"]
+        labels = {"target": _labels(labelled, self.level, rows, split)}
+        if "weight" in columns:
+            labels["weight"] = columns["weight"][ids].astype(np.float64)
+        if "bound" in columns:
+            labels["bound"] = columns["bound"][ids]
+        if self.negatives and self.negatives.edges_are_links and not epoch:
+            labels["edges"] = padded_edges(columns, ids)
+        for name in columns.keys() & NODE_VECTORS:
+            vectors = padded_rows(columns, Level.NODE, name, ids)
+            labels[name] = vectors.astype(np.float64)
+        return {
+            "id": torch.tensor(graph_ids),  # a copy: they may be read-only
+            "nsamples": len(graph_ids),
+            "ntokens": int((offsets[ids + 1] - offsets[ids]).sum()),
+            "net_input": {
+                "batch": {name: torch.from_numpy(a) for name, a in arrays.items()}
+            },
+            **{name: torch.from_numpy(array) for name, array in labels.items()},
+        }
+
+    def _fields(self, columns: Columns, ids: NDArray[np.int64]) -> Columns:
+        """The batch fields of the graphs, without the nodes of labels."""
         num_bond_types = self.num_bond_types
         if self.spec.number_edges:
             one_store = columns is self.columns
@@ -138,41 +173,11 @@ class GraphCollator:
         for name in ("x", "pos", "edge_attr", "graph_features"):
             if name in arrays and arrays[name].dtype == np.float32:
                 arrays[name] = arrays[name].astype(np.float64)
-        labelled = columns
-        rows = ids
-        if self.negatives is not None:
-            labelled = self.negatives.added(columns, ids, graph_ids, epoch)
-            rows = np.arange(len(ids))
-        if "edge_label_index" in self.spec.fields:
-            padded = {
-                n: padded_rows(labelled, self.level, n, rows)
-                for n in EDGE_LABEL_COLUMNS
-            }
-            arrays["edge_label_index"] = edge_label_index_of(padded)
         for name, column in self.registered.items():
             arrays[name] = registered_field(columns, column, ids)
         if self.spec.number_edges:
             number_in_batch(arrays, columns["edge_offset"], ids)
-        offsets = columns["node_offset"]
-        labels = {"target": _labels(labelled, self.level, rows, split)}
-        if "weight" in columns:
-            labels["weight"] = columns["weight"][ids].astype(np.float64)
-        if "bound" in columns:
-            labels["bound"] = columns["bound"][ids]
-        if self.negatives and self.negatives.edges_are_links and not epoch:
-            labels["edges"] = padded_edges(columns, ids)
-        for name in columns.keys() & NODE_VECTORS:
-            vectors = padded_rows(columns, Level.NODE, name, ids)
-            labels[name] = vectors.astype(np.float64)
-        return {
-            "id": torch.tensor(graph_ids),  # a copy: they may be read-only
-            "nsamples": len(graph_ids),
-            "ntokens": int((offsets[ids + 1] - offsets[ids]).sum()),
-            "net_input": {
-                "batch": {name: torch.from_numpy(a) for name, a in arrays.items()}
-            },
-            **{name: torch.from_numpy(array) for name, array in labels.items()},
-        }
+        return arrays
 
     @property
     def shards(self) -> list[Columns]:

@@ -149,15 +149,11 @@ class ShardedStore:
     def rows(self, graph_ids: np.ndarray) -> np.ndarray:
         """Rows of the concatenated sources; for the shards of a table its rows."""
         counts = [store.manifest["counts"]["rows"] for store in self.stores]
-        before = offsets_of(counts)
-        graph_ids = np.asarray(graph_ids, dtype=np.int64)
-        shard = np.searchsorted(self.first, graph_ids, side="right") - 1
-        rows = np.empty_like(graph_ids)
-        for number in np.unique(shard):
-            in_shard = shard == number
-            ids = graph_ids[in_shard] - self.first[number]
-            rows[in_shard] = self.stores[number].rows(ids) + before[number]
-        return rows
+        parts = [
+            store.rows(np.arange(len(store))) + before
+            for store, before in zip(self.stores, offsets_of(counts))
+        ]
+        return np.concatenate(parts)[graph_ids]
 
 
 Stores = GraphStore | ShardedStore

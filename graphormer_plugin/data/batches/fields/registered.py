@@ -13,7 +13,7 @@ A model, or a pair encoding, reads the field if its name is among its fields.
 """
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -81,7 +81,6 @@ def register_field(
             f"field {name!r} per {per!r}: expected letters, digits and _ per "
             f"{'|'.join(_LEVELS)}"
         )
-
     level = _LEVELS[per]
 
     def _register(function: Function) -> Function:
@@ -128,39 +127,26 @@ def _compute(
     """The columns of a field, with a row for each graph, node, pair or edge."""
     brings = level is Level.SET
     dimensions = 1 if brings else list(_SHAPES).index(level)
-    sizes = np.diff(columns["node_offset"])
-    offset = offsets_of(sizes**dimensions)
+    offset = offsets_of(np.diff(columns["node_offset"]) ** dimensions)
     rows, sets = None, []
     if lacking := [read for read in reads if attribute_column(read) not in columns]:
         raise DatasetError(
             f"the field {field} reads {lacking[0]}, which these graphs do not have; data that "
             "were prepared before the field was registered are prepared again with --rebuild"
         )
-    attributes = {read: attribute_column(read) for read in reads}
-    names = {"node_offset", "edge_offset", *_FEATURES, *attributes.values()}
-    read_columns = {name: columns[name] for name in names & columns.keys()}
-    for graph in tqdm(
-        range(len(sizes)), unit="graph", desc=progress, disable=not progress
-    ):
-        size = int(sizes[graph])
+    graphs = tqdm(
+        _graphs(columns, reads),
+        total=len(offset) - 1,
+        unit="graph",
+        desc=progress,
+        disable=not progress,
+    )
+    for graph, of_graph in enumerate(graphs):
+        size = of_graph.num_nodes
         with user_code_errors(f"the function of the field {field}"):
-            of_graph = columns_of_graphs(read_columns, np.array([graph]))
-            attributes_of_graph = {
-                name: of_graph[name] for name in _FEATURES if name in of_graph
-            }
-            attributes_of_graph |= {
-                read: of_graph[column] for read, column in attributes.items()
-            }
-            edge_index = edges_of_graph(columns, graph)
-            graph_object = SimpleNamespace(
-                num_nodes=size,
-                edge_index=edge_index,
-                seed=zlib.crc32(edge_index.tobytes(), size),
-                **attributes_of_graph,
-            )
-            values = function(graph_object)
+            values = function(of_graph)
             if brings:
-                ends, values = _edges(graph, graph_object, values)
+                ends, values = _edges(graph, of_graph, values)
                 size = len(ends)
             values = np.asarray(values, np.float32)
             rest = values.shape[dimensions:] if rows is None else rows.shape[1:]
@@ -188,6 +174,23 @@ def _compute(
     if brings:
         computed[f"{column}.ends"] = np.concatenate(ends)
     return computed
+
+
+def _graphs(columns: Columns, reads: Sequence[str]) -> Iterator[SimpleNamespace]:
+    """What the function of a field gets of each graph, see `register_field`."""
+    attributes = {name: name for name in _FEATURES if name in columns}
+    attributes |= {read: attribute_column(read) for read in reads}
+    names = {"node_offset", "edge_offset", *attributes.values()}
+    read_columns = {name: columns[name] for name in names}
+    for graph, size in enumerate(np.diff(columns["node_offset"]).tolist()):
+        of_graph = columns_of_graphs(read_columns, np.array([graph]))
+        edge_index = edges_of_graph(columns, graph)
+        yield SimpleNamespace(
+            num_nodes=size,
+            edge_index=edge_index,
+            seed=zlib.crc32(edge_index.tobytes(), size),
+            **{name: of_graph[column] for name, column in attributes.items()},
+        )
 
 
 def _edges(graph: int, of: SimpleNamespace, result: Any) -> tuple[np.ndarray, Any]:
