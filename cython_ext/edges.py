@@ -47,48 +47,40 @@ def edge_attention(
         ValueError: an array has another type or shape, or a number of a node or row is wrong.
         NotImplementedError: without `HAS_ATTENTION`.
     """
-    arrays = (qkv, factor, index, kind, keep)
-    out, t = _run(None, None, channels, *arrays, heads, epsilon, num_threads)
-    return out, t
+    options = (heads, epsilon, channels, num_threads)
+    return _run(None, None, qkv, factor, index, kind, keep, *options)
 
 
 def edge_attention_gradient(
     grads: tuple[np.ndarray, np.ndarray | None],
-    qkv: np.ndarray,
-    factor: np.ndarray | None,
-    index: np.ndarray,
-    kind: np.ndarray | None = None,
-    keep: np.ndarray | None = None,
-    *,
-    heads: int,
-    epsilon: float = 0.0,
-    num_threads: int = 1,
+    *arrays: np.ndarray | None,
+    **options: Any,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Compute the gradients of `edge_attention` with the same arguments, whose weights it
     computes a second time.
 
     Args:
         grads: those of its two results; None: 0.
+        **options: its keywords.
 
     Returns:
         the gradients of qkv and factor.
     """
-    arrays = (qkv, factor, index, kind, keep)
-    return _run(*grads, False, *arrays, heads, epsilon, num_threads)
+    return _run(*grads, *arrays, **options)
 
 
 def _run(
     grad: np.ndarray | None,
     grad_channels: np.ndarray | None,
-    channels: bool,
     qkv: np.ndarray,
     factor: np.ndarray | None,
     index: np.ndarray,
-    kind: np.ndarray | None,
-    keep: np.ndarray | None,
-    heads: int,
-    epsilon: float,
-    num_threads: int,
+    kind: np.ndarray | None = None,
+    keep: np.ndarray | None = None,
+    heads: int = 1,
+    epsilon: float = 0.0,
+    channels: bool = False,
+    num_threads: int = 1,
 ) -> Any:
     """Check all arguments and call the kernel; without ``grad`` the forward pass."""
     if not HAS_ATTENTION:

@@ -31,7 +31,7 @@ def formula(grads, options, *arrays):
     qkv, factor, *others = tensors
     inputs = [one.double().requires_grad_() for one in (qkv, factor) if one is not None]
     factor = None if factor is None else inputs[1]
-    out = edge_messages(options, inputs[0], factor, *others)
+    out = edge_messages(inputs[0], factor, *others, **options)
     out = [one for one in out if one is not None]
     grads = [torch.from_numpy(grad).double() for grad in grads if grad is not None]
     return [*out, *torch.autograd.grad(out, inputs, grads)]

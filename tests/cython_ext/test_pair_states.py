@@ -38,7 +38,7 @@ def formula(grads, sizes, *arrays):
     pairs = layout.all_pairs(loops=True)
     if keep is None:
         keep = torch.ones(pairs.shape[1], len(inputs[-1]), dtype=torch.float64)
-    out = pair_messages(None, pairs, sizes, *inputs, keep)
+    out = pair_messages(pairs, sizes, *inputs, keep)
     grads = [torch.from_numpy(grad).double() for grad in grads]
     return [*out, *torch.autograd.grad(out, inputs, grads)]
 

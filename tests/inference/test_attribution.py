@@ -86,15 +86,6 @@ def test_attention_maps_are_weights(model):
     assert torch.equal(model(batch), before)  # nothing of it is left behind
 
 
-def test_sparse_and_dense_maps_are_equal():
-    model = tiny_model("gt_zinc", no_edge_features=True, attention_form="sparse")
-    model.double().eval()
-    batch = make_batch(model, [GRAPH])
-    sparse = attention_maps(model, batch)
-    model.encoder.attention_form = "dense"
-    torch.testing.assert_close(attention_maps(model, batch), sparse)
-
-
 # The maps times the values are what the layer computes.
 
 

@@ -9,8 +9,10 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -103,8 +105,25 @@ def compiled_attention(
             attn_bias = attn_bias.expand(-1, -1, qkv.shape[1], -1)
     seed = drawn_seed() if dropout else 0
     options = {"dropout": dropout, "seed": seed, "key_from_row": key_from_row}
-    arguments = (options, qkv, *tables, relation_index, attn_bias)
-    return _CompiledAttention.apply(*arguments).to(dtype)
+
+    def function(*arrays, **threads):
+        return (relative_attention(*_related(arrays), **options, **threads),)
+
+    def gradient(grads, *arrays, **threads):
+        arrays = _related(arrays)
+        qkv, tables, bias = relative_attention_gradient(
+            *grads, *arrays, **options, **threads
+        )
+        return qkv, *((None,) * 3 if tables is None else tables), None, bias
+
+    kernel = Kernel(function, gradient, partial(_attention_formula, options))
+    return _Compiled.apply(kernel, qkv, *tables, relation_index, attn_bias)[0].to(dtype)
+
+
+def _related(arrays):
+    """The arguments of the compiled functions."""
+    qkv, *relations, bias = arrays
+    return qkv, None if relations[0] is None else Relations(*relations), bias
 
 
 def _attention_formula(
@@ -137,38 +156,6 @@ def _attention_formula(
     return relation_messages(weights, v, value_table, relation_index)
 
 
-class _CompiledAttention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, options, *tensors):
-        """[B, T, D]; see `compiled_attention`."""
-        ctx.options = options
-        ctx.save_for_backward(*tensors)
-        threads = torch.get_num_threads()
-        arrays = _arrays(tensors)
-        out = relative_attention(*arrays, **options, num_threads=threads)
-        return torch.from_numpy(out)
-
-    @staticmethod
-    @differentiable_by(_attention_formula)
-    def backward(ctx, grad):
-        """Gradients of qkv, the tables and the bias."""
-        qkv, tables, bias = relative_attention_gradient(
-            _array(grad),
-            *_arrays(ctx.saved_tensors),
-            **ctx.options,
-            num_threads=torch.get_num_threads(),
-        )
-        tables = (None,) * 3 if tables is None else torch.from_numpy(tables)
-        bias = None if bias is None else torch.from_numpy(bias)
-        return None, torch.from_numpy(qkv), *tables, None, bias
-
-
-def _arrays(tensors):
-    """The arguments of the compiled functions."""
-    qkv, *relations, bias = map(_array, tensors)
-    return qkv, None if relations[0] is None else Relations(*relations), bias
-
-
 def compiled_channels(
     formula: Callable[..., Tensor], *tensors: Tensor | None
 ) -> Tensor:
@@ -178,112 +165,101 @@ def compiled_channels(
     Args:
         formula: the same in operations of torch, of the same tensors.
     """
-    return _CompiledChannels.apply(formula, *tensors)
 
+    def gradient(grads, *arrays, **threads):
+        base, v, *maps = channel_attention_gradient(*grads, *arrays, **threads)
+        return base, v, None, *maps, None
 
-class _CompiledChannels(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, options, *tensors):
-        """[B, N, D]; see `compiled_channels`."""
-        ctx.options = options
-        ctx.save_for_backward(*tensors)
-        threads = torch.get_num_threads()
-        out = channel_attention(*map(_array, tensors), num_threads=threads)
-        return torch.from_numpy(out)
+    def function(*arrays, **threads):
+        return (channel_attention(*arrays, **threads),)
 
-    @staticmethod
-    @differentiable_by(lambda formula, *tensors: formula(*tensors))
-    def backward(ctx, grad):
-        """Gradients of base, v, att and val."""
-        gradients = channel_attention_gradient(
-            *map(_array, (grad, *ctx.saved_tensors)),
-            num_threads=torch.get_num_threads(),
-        )
-        base, v, att, val = (
-            None if array is None else torch.from_numpy(array) for array in gradients
-        )
-        return None, base, v, None, att, val, None
+    return _Compiled.apply(Kernel(function, gradient, formula), *tensors)[0]
 
 
 def compiled_pairs(
     formula: Callable[..., tuple[Tensor, ...]], *tensors: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`cython_ext.pair_attention` of pairs, sizes, q, k, v, maps, score and keep, float32 on
-    the CPU; keep gets no gradient.
+    the CPU -> t [P, D] and two sums [S, D]; keep gets no gradient.
 
     Args:
-        formula: the same in operations of torch, of an option and the same tensors.
+        formula: the same in operations of torch, of the same tensors.
     """
-    return _CompiledPairs.apply(formula, *tensors)
 
+    def function(_, *arrays, **threads):
+        return pair_attention(*arrays, **threads)
 
-class _CompiledPairs(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, options, *tensors):
-        """t [P, D] and two sums [S, D]; see `compiled_pairs`."""
-        ctx.options = options
-        threads = torch.get_num_threads()
-        out = pair_attention(*map(_array, tensors[1:]), num_threads=threads)
-        out = tuple(map(torch.from_numpy, out))
-        ctx.save_for_backward(*tensors, out[0])
-        return out
+    def gradient(grads, _, *arrays, **threads):
+        *arrays, t = arrays
+        return None, None, *pair_attention_gradient(grads, t, *arrays, **threads), None
 
-    @staticmethod
-    @differentiable_by(lambda formula, *tensors: formula(None, *tensors))
-    def backward(ctx, *grads):
-        """Gradients of q, k, v, maps and score."""
-        _, *arrays, t = map(_array, ctx.saved_tensors)
-        threads = torch.get_num_threads()
-        grads = tuple(map(_array, grads))
-        found = pair_attention_gradient(grads, t, *arrays, num_threads=threads)
-        return None, None, None, *map(torch.from_numpy, found), None
+    return _Compiled.apply(Kernel(function, gradient, formula, kept=1), *tensors)
 
 
 def compiled_edges(
     formula: Callable[..., tuple[Tensor, Tensor | None]],
-    options: dict[str, Any],
     *tensors: Tensor | None,
+    **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """`cython_ext.edge_attention` of qkv, factor, index, kind and keep, float32 on the CPU;
     keep gets no gradient.
 
     Args:
-        formula: the same in operations of torch, of options and the same tensors.
-        options: heads, epsilon and channels.
+        formula: the same in operations of torch, of the same tensors and options.
     """
-    return _CompiledEdges.apply((formula, options), *tensors)
+
+    def gradient(grads, *arrays, **threads):
+        gradients = edge_attention_gradient(grads, *arrays, **options, **threads)
+        return *gradients, None, None, None
+
+    function = partial(edge_attention, **options)
+    kernel = Kernel(function, gradient, partial(formula, **options))
+    return _Compiled.apply(kernel, *tensors)
 
 
-def _edge_formula(options, *tensors):
-    formula, settings = options
-    return tuple(out for out in formula(settings, *tensors) if out is not None)
+class Kernel(NamedTuple):
+    """A compiled function of arrays, or None, and of a number of threads.
+
+    Attributes:
+        function: arrays -> results.
+        gradient: gradients of the results, arrays, and the first results -> gradients of the
+            arrays, or None.
+        formula: the function in operations of torch.
+        kept: number of results that `gradient` takes.
+    """
+
+    function: Callable[..., tuple[np.ndarray | None, ...]]
+    gradient: Callable[..., tuple[np.ndarray | None, ...]]
+    formula: Callable[..., Any]
+    kept: int = 0
 
 
-class _CompiledEdges(torch.autograd.Function):
+class _Compiled(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, options, *tensors):
-        """[S, D], and [E, D] or None; see `compiled_edges`."""
-        ctx.options = options
-        ctx.save_for_backward(*tensors)
+    def forward(ctx, kernel, *tensors):
+        """The results of a `Kernel`."""
+        ctx.options = kernel
         threads = torch.get_num_threads()
-        out = edge_attention(*map(_array, tensors), **options[1], num_threads=threads)
-        return tuple(
-            None if array is None else torch.from_numpy(array) for array in out
-        )
+        arrays = kernel.function(*map(_array, tensors), num_threads=threads)
+        results = tuple(map(_tensor, arrays))
+        ctx.save_for_backward(*tensors, *results[: kernel.kept])
+        return results
 
     @staticmethod
-    @differentiable_by(_edge_formula)
+    @differentiable_by(lambda kernel, *tensors: kernel.formula(*tensors))
     def backward(ctx, *grads):
-        """Gradients of qkv and factor."""
-        options = {**ctx.options[1], "num_threads": torch.get_num_threads()}
-        del options["channels"]
-        arrays = map(_array, ctx.saved_tensors)
-        qkv, factor = edge_attention_gradient(
-            tuple(map(_array, grads)), *arrays, **options
+        """Gradients of the tensors."""
+        gradients = ctx.options.gradient(
+            tuple(map(_array, grads)),
+            *map(_array, ctx.saved_tensors),
+            num_threads=torch.get_num_threads(),
         )
-        factor = None if factor is None else torch.from_numpy(factor)
-        return None, torch.from_numpy(qkv), factor, None, None, None
+        return None, *map(_tensor, gradients)
 
 
 def _array(tensor):
     return None if tensor is None else tensor.detach().contiguous().numpy()
+
+
+def _tensor(array):
+    return None if array is None else torch.from_numpy(array)

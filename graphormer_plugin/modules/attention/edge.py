@@ -1,7 +1,8 @@
 """Attention over the edges of a graph, Eq. 4-5 and 9-12 of Dwivedi & Bresson 2021
 (arXiv:2012.09699)."""
 
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -86,38 +87,26 @@ class EdgeAttention(nn.Module):
         if self.training and self.dropout.p:
             keep = qkv.new_ones(edge_index.shape[1], self.num_heads, dtype=_wide(qkv))
             keep = self.dropout(keep)
-        options = {
-            "heads": self.num_heads,
-            "epsilon": self.epsilon,
-            "channels": channels,
-        }
-        if not all(one is None or compiled_fits(one) for one in (qkv, factor)):
-            return edge_messages(options, qkv, factor, edge_index, kind, keep)
-        if kind is not None and len(factor) * PARTS > len(
-            kind
-        ):  # each part sums all kinds
-            factor, kind = factor.index_select(0, kind), None
-        return compiled_edges(
-            edge_messages, options, qkv, factor, edge_index, kind, keep
-        )
+        run = edge_messages
+        if all(one is None or compiled_fits(one) for one in (qkv, factor)):
+            run = partial(compiled_edges, edge_messages)
+            if kind is not None and len(factor) * PARTS > len(kind):
+                factor, kind = factor.index_select(0, kind), None  # sums of parts: many
+        options = {"heads": self.num_heads, "epsilon": self.epsilon}
+        tensors = (qkv, factor, edge_index, kind, keep)
+        return run(*tensors, **options, channels=channels)
 
     def dense_messages(self, qkv: Tensor, layout: NodeLayout, count: Tensor) -> Tensor:
-        """`messages` [S, D] along the edges that are counted, [B, N, N] from node j to node i."""
-        weights, value = self._dense_weights(qkv, layout, count)
-        mixed = self.dropout(weights).to(value.dtype) @ value
-        return layout.flatten(mixed.transpose(1, 2).flatten(2))
-
-    def _dense_weights(
-        self, qkv: Tensor, layout: NodeLayout, count: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Weights [B, H, N, N], and values [B, H, N, D / H]."""
+        """`messages` [S, D] along edges that are counted, [B, N, N] from node j to node i."""
         query, key, value = (
             part.transpose(1, 2)
             for part in layout.pad(qkv).unflatten(2, (3, self.num_heads, -1)).unbind(2)
         )
         scores = (query * query.shape[-1] ** -0.5) @ key.transpose(2, 3)
         weight = _exponentials(scores) * count.unsqueeze(1)
-        return weight / _denominator(weight.sum(-1, True), self.epsilon), value
+        weight = weight / _denominator(weight.sum(-1, True), self.epsilon)
+        mixed = self.dropout(weight).to(value.dtype) @ value
+        return layout.flatten(mixed.transpose(1, 2).flatten(2))
 
     def attention_weights(
         self,
@@ -125,20 +114,15 @@ class EdgeAttention(nn.Module):
         mixed: Tensor,
         qkv: Tensor,
         factor: Tensor | None,
-        edge_index: Tensor | None,
+        edge_index: Tensor,
         kind: Tensor | None = None,
-        layout: NodeLayout | None = None,
-        count: Tensor | None = None,
     ) -> Tensor:
         """Weights [1, H, N, N] of `messages` with the same arguments for a single graph,
         without dropout; row i has the weights of the sum for node i."""
-        if count is not None:
-            return self._dense_weights(qkv, layout, count)[0]
-        source, target = edge_index
-        N, H = len(qkv), self.num_heads
-        scores, _, _ = edge_scores(qkv, factor, edge_index, kind, H)
+        N, (source, target) = len(qkv), edge_index
+        scores, _, _ = edge_scores(qkv, factor, edge_index, kind, self.num_heads)
         weight = edge_weights(scores, target, N, self.epsilon)
-        maps = weight.new_zeros(N, N, H)
+        maps = weight.new_zeros(N, N, self.num_heads)
         maps.index_put_((target, source), weight, accumulate=True)
         return maps.permute(2, 0, 1).unsqueeze(0)
 
@@ -195,22 +179,25 @@ def _denominator(total: Tensor, epsilon: float) -> Tensor:
 
 
 def edge_messages(
-    options: dict[str, Any],
     qkv: Tensor,
     factor: Tensor | None,
     edge_index: Tensor,
     kind: Tensor | None,
     keep: Tensor | None,
+    *,
+    heads: int,
+    epsilon: float,
+    channels: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """`EdgeAttention.messages` in plain operations; keep [E, H] multiplies the weights."""
-    H, target = options["heads"], edge_index[1]
-    scores, value, channels = edge_scores(qkv, factor, edge_index, kind, H)
-    weight = edge_weights(scores, target, qkv.shape[0], options["epsilon"])
+    target = edge_index[1]
+    scores, value, terms = edge_scores(qkv, factor, edge_index, kind, heads)
+    weight = edge_weights(scores, target, qkv.shape[0], epsilon)
     weight = weight if keep is None else weight * keep
     # The product is as wide as the weights, as the sum has to be.
-    message = value.unflatten(1, (H, -1)) * weight.unsqueeze(-1)
+    message = value.unflatten(1, (heads, -1)) * weight.unsqueeze(-1)
     mixed = scatter_sum(message.flatten(1), target, qkv.shape[0]).to(value.dtype)
-    return mixed, channels if options["channels"] else None
+    return mixed, terms if channels else None
 
 
 class GivenEdges(NamedTuple):
@@ -273,10 +260,3 @@ def count_edges(edge_index: Tensor, layout: NodeLayout) -> Tensor:
     ones = torch.ones_like(pair, dtype=torch.float32)
     count = scatter_sum(ones, pair, layout.num_graphs * N * N)
     return count.view(layout.num_graphs, N, N)
-
-
-def count_all_pairs(node_mask: Tensor) -> Tensor:
-    """The full graph, [B, N, N] bool: an edge between any two different nodes."""
-    columns = node_mask.shape[1]
-    is_other = ~torch.eye(columns, dtype=torch.bool, device=node_mask.device)
-    return node_mask.unsqueeze(1) & node_mask.unsqueeze(2) & is_other

@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
 from graphormer_plugin.choices import check_choice
+from graphormer_plugin.modules.attention.compiled import compiled_fits
 from graphormer_plugin.modules.attention.edge import (
     EDGE_EPSILON,
     EdgeAttention,
     EdgeScores,
     ScoreOutput,
-    count_all_pairs,
     count_edges,
 )
 from graphormer_plugin.modules.encoders.base import SparseEncoder, perturbed
@@ -35,10 +35,10 @@ from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout
 from graphormer_plugin.modules.message_passing.edge_input import EdgeInput
 
 NORM_NAMES = ("batch", "layer")  # keys of NORMS
-FORMS = ("auto", "sparse", "dense")
 
-# The dense form is faster with fewer padded pairs per edge: up to about 8 for graphs of 120
-# nodes, up to about 5 for graphs of 15 (measured on a CPU).
+# In operations of torch, padded matrices of all pairs are faster than edges with fewer pairs
+# per edge: up to about 8 for graphs of 120 nodes, up to about 5 for graphs of 15 (measured on
+# a CPU). The compiled function is faster than both.
 DENSE_PAIRS_PER_EDGE = 6
 
 
@@ -85,7 +85,7 @@ class GraphTransformerLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        edge_index: Tensor | None,
+        edge_index: Tensor,
         edge: Tensor | None = None,
         update_edges: bool = True,
         layout: NodeLayout | None = None,
@@ -93,7 +93,7 @@ class GraphTransformerLayer(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """
         Args:
-            edge_index: [2, E], source and target; None with `count`.
+            edge_index: [2, E], source and target.
             edge: features of edges [E, D].
             update_edges: False: return the features of edges unchanged.
             layout, count: layout of the nodes and number of edges [B, N, N], to compute
@@ -104,14 +104,12 @@ class GraphTransformerLayer(nn.Module):
         """
         inputs = *self.scores(x, edge), edge_index
         update_edges &= edge is not None
+        attention = self.nodes.attention
         if count is None:
-            mixed, channels = self.nodes.attention.messages(
-                *inputs, channels=update_edges
-            )
-            x = self.nodes(x, mixed, *inputs)
+            mixed, channels = attention.messages(*inputs, channels=update_edges)
         else:
-            mixed = self.nodes.attention.dense_messages(inputs[0], layout, count)
-            x = self.nodes(x, mixed, *inputs, None, layout, count)
+            mixed = attention.dense_messages(inputs[0], layout, count)
+        x = self.nodes(x, mixed, *inputs)
         if update_edges:
             edge = self.edges(edge, channels)
         return x, edge
@@ -146,12 +144,6 @@ class GraphTransformerEncoderConfig(TransformerEncoderConfig, SpatialEdgesConfig
         False,
         "with --full-graph: pairs have no features, Eq. 4-8, also where edges have "
         "some",
-    )
-    attention_form: str = option(
-        "auto",
-        "without edge features: sparse (edge by edge), dense (padded matrices and a "
-        "mask), or auto, the faster form for each batch",
-        run_only=True,
     )
 
 
@@ -195,7 +187,6 @@ class GraphTransformerEncoder(SparseEncoder):
         super().__init__()
         check_layers(config)
         check_choice("norm", config.norm, NORM_NAMES)
-        check_choice("attention_form", config.attention_form, FORMS)
         embed_dim, full_graph = config.encoder_embed_dim, config.full_graph
         self.real = bool(vocabularies.num_edge_features)
         kernels = config.length_kernels
@@ -208,19 +199,8 @@ class GraphTransformerEncoder(SparseEncoder):
             )
         if full_graph:
             edge_features &= not (config.no_pair_features or self.real)
-        if edge_features and config.attention_form == "dense":
-            raise ValueError(
-                "attention_form dense: features of edges are updated edge by edge, "
-                "expected auto or sparse"
-            )
-        if full_graph and config.attention_form == "sparse":
-            raise ValueError(
-                "attention_form sparse: a full graph is computed with all pairs, "
-                "expected auto"
-            )
         self.embed_dim = embed_dim
         self.full_graph = full_graph
-        self.attention_form = config.attention_form
         self.node_encoder = NodeEncoder(vocabularies, config)
         self.bonds = None
         if edge_features:
@@ -252,28 +232,20 @@ class GraphTransformerEncoder(SparseEncoder):
         """See `Encoder`; returns [B, N, D]; padding is zero."""
         layout = NodeLayout.of(batch)
         x = self.encode_nodes(batch, layout, perturb)
-        if self.full_graph and self.bonds is not None:
-            pairs = layout.all_pairs()
-            constant = self.bonds()[1].expand(pairs.shape[1], -1)  # of the first type
-            return layout.pad(self.run_with_edges(x, pairs, constant))
         if self.full_graph:
-            index = None
+            index = layout.all_pairs()
+            if self.bonds is not None:  # of the first type
+                state = self.bonds()[1].expand(index.shape[1], -1)
         else:
             edges = self.edge_input(batch, self.bonds)
-            index = edges.index
-            if self.bonds is not None:
-                return layout.pad(self.run_with_edges(x, index, edges.state))
-        if self.is_dense(batch["node_mask"], index):
-            count = (
-                count_all_pairs(batch["node_mask"])
-                if self.full_graph
-                else count_edges(index, layout)
-            )
-            for layer in self.layers:
-                x, _ = self.run_layer(layer, x, None, layout=layout, count=count)
-        else:
-            for layer in self.layers:
-                x, _ = self.run_layer(layer, x, index)
+            index, state = edges.index, edges.state
+        if self.bonds is not None:
+            return layout.pad(self.run_with_edges(x, index, state))
+        form = {}
+        if self.is_dense(x, layout, index):
+            form = {"layout": layout, "count": count_edges(index, layout)}
+        for layer in self.layers:
+            x, _ = self.run_layer(layer, x, index, **form)
         return layout.pad(x)
 
     def encode_nodes(
@@ -296,13 +268,11 @@ class GraphTransformerEncoder(SparseEncoder):
         # distributed training waits for the gradient of every weight.
         return x + 0 * parameters_to_vector(last.edges.parameters()).sum()
 
-    def is_dense(self, node_mask: Tensor, index: Tensor | None) -> bool:
-        """Whether to compute with all pairs of nodes, of which edges [2, E] join some."""
-        if self.full_graph or self.attention_form == "dense":
-            return True
+    @staticmethod
+    def is_dense(x: Tensor, layout: NodeLayout, index: Tensor) -> bool:
+        """Whether to compute with all pairs of the nodes x, of which edges [2, E] join some."""
         # An exported program has one form, for batches of any size.
-        if self.attention_form == "sparse" or torch.compiler.is_compiling():
+        if compiled_fits(x) or torch.compiler.is_compiling():
             return False
-        graphs, columns = node_mask.shape
-        edges = index.shape[1]
-        return graphs * columns**2 < DENSE_PAIRS_PER_EDGE * edges
+        pairs = layout.num_graphs * layout.max_nodes**2
+        return pairs < DENSE_PAIRS_PER_EDGE * index.shape[1]

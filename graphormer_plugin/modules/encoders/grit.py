@@ -80,7 +80,6 @@ def pair_weights(
 
 
 def pair_messages(
-    _: None,
     pairs: Tensor,
     sizes: Tensor,
     q: Tensor,
@@ -135,7 +134,7 @@ class PairStateAttention(nn.Module):
         if self.score.shape[1] % LANES == 0 and all(map(compiled_fits, inputs)):
             t, out, states = compiled_pairs(pair_messages, *tensors)
         else:
-            t, out, states = pair_messages(None, *tensors)
+            t, out, states = pair_messages(*tensors)
         states = states.to(t.dtype).unflatten(-1, self.score.shape)
         states = torch.einsum("shd,hdc->shc", states, self.pair_value)
         return out.to(t.dtype) + states.flatten(1), t

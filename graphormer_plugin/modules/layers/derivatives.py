@@ -40,6 +40,7 @@ def differentiable_by(formula: Callable[..., Any]) -> Callable[[Callable], Calla
             with torch.autocast(grads[0].device.type, enabled=False):
                 outputs = formula(ctx.options, *inputs)
             outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+            outputs = tuple(output for output in outputs if output is not None)
             wanted = [tensor for tensor, need in zip(inputs, needed) if need]
             gradients = iter(
                 torch.autograd.grad(

@@ -11,23 +11,32 @@ from graphormer_plugin.modules import (
     GraphTransformerEncoder,
     GraphTransformerEncoderConfig,
 )
+from graphormer_plugin.modules.encoders import graph_transformer
 from graphormer_plugin.modules.encodings.node_encodings import (
     Degrees,
     LaplacianEncoding,
 )
+from graphormer_plugin.modules.layers.sparse import NodeLayout
 from support.toy_graphs import NODE_DIMS, collate, random_graph, undirected_graph
 
 VARIANTS = {
     "edges": {},
     "edges, layer norm": {"norm": "layer", "node_encodings": "none"},
-    "sparse": {"no_edge_features": True, "attention_form": "sparse"},
-    "dense": {"no_edge_features": True, "attention_form": "dense"},
+    "no edges": {"no_edge_features": True},
     "full": {"full_graph": True},
     "full, layer norm": {"full_graph": True, "norm": "layer"},
     "full, no pair features": {"full_graph": True, "no_pair_features": True},
     "degrees": {"node_encodings": "degrees:5:0"},
     "wl": {"node_encodings": "wl:5"},
 }
+
+
+@pytest.fixture(params=["sparse", "dense"])
+def form(request, monkeypatch):
+    """With edges, or with all pairs of nodes where edges have no features."""
+    limit = 1e9 if request.param == "dense" else 0
+    monkeypatch.setattr(graph_transformer, "DENSE_PAIRS_PER_EDGE", limit)
+    return request.param
 
 
 def make_encoder(**options):
@@ -145,7 +154,7 @@ def loop_over_equations(encoder, graph):
 @torch.no_grad()
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
-def test_equals_a_loop_over_the_equations(options, directed, rng):
+def test_equals_a_loop_over_the_equations(options, directed, form, rng):
     encoder = make_encoder(**options)
     for layer in encoder.layers:  # so that the clamp at 5 matters
         layer.scores.qkv_proj.weight.chunk(3)[0].mul_(20)
@@ -160,26 +169,25 @@ def test_equals_a_loop_over_the_equations(options, directed, rng):
 
 
 @torch.no_grad()
-def test_parallel_edges_and_self_loops_count_in_both_forms():
+def test_parallel_edges_and_self_loops_count(form):
     graph = undirected_graph(4, [(0, 1), (1, 2), (1, 2), (3, 3)])
     graph["lap_pe"] = np.zeros((4, 3), np.float32)
     graph["x"][:, 0] = range(4)
-    out = []
-    for form in ("sparse", "dense"):
-        encoder = make_encoder(no_edge_features=True, attention_form=form)
-        out.append(encoder(make_batch(encoder, [graph])))
-        expected = loop_over_equations(encoder, graph)
-        assert (out[-1][0] - expected).abs().max() < 1e-10
+    encoder = make_encoder(no_edge_features=True)
+    out = encoder(make_batch(encoder, [graph]))
+    expected = loop_over_equations(encoder, graph)
+    assert (out[0] - expected).abs().max() < 1e-10
     single = undirected_graph(4, [(0, 1), (1, 2), (3, 3)])
     single |= {"lap_pe": graph["lap_pe"], "x": graph["x"]}
-    assert (encoder(make_batch(encoder, [single])) - out[1]).abs().max() > 1e-3
+    assert (encoder(make_batch(encoder, [single])) - out).abs().max() > 1e-3
 
 
-def test_forms_have_equal_gradients(rng):
+def test_forms_have_equal_gradients(rng, monkeypatch):
     graphs = make_graphs(rng)
     grads = []
-    for attention_form in ("sparse", "dense"):
-        encoder = make_encoder(no_edge_features=True, attention_form=attention_form)
+    for limit in (0, 1e9):
+        monkeypatch.setattr(graph_transformer, "DENSE_PAIRS_PER_EDGE", limit)
+        encoder = make_encoder(no_edge_features=True)
         encoder.train()
         torch.manual_seed(0)  # seed of the signs
         out = encoder(make_batch(encoder, graphs))
@@ -189,15 +197,15 @@ def test_forms_have_equal_gradients(rng):
         assert (grad - grads[1][name]).abs().max() < 1e-9, name
 
 
-def test_the_form_is_chosen_by_batch(rng):
-    encoder = make_encoder(no_edge_features=True)
-    thin = [undirected_graph(40, [(i, i + 1) for i in range(39)])]
-    thick = [random_graph(rng, 20, 0.5)]
-    for graph, dense in ((thin, False), (thick, True)):
-        graph[0].setdefault("lap_pe", np.zeros((40, 3), np.float32))
-        batch = make_batch(encoder, graph)
-        assert encoder.is_dense(batch["node_mask"], batch["edge_index"]) is dense
-    assert make_encoder(full_graph=True).is_dense(batch["node_mask"], None)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("edges, dense", [(39, False), (390, True)])
+def test_the_form_is_chosen_by_batch(edges, dense, dtype):
+    """The compiled function, of float32, takes edges."""
+    x = torch.zeros(40, 12, dtype=dtype)
+    layout = NodeLayout(torch.ones(1, 40) > 0, torch.zeros(40, dtype=torch.int64))
+    index = torch.zeros(2, edges, dtype=torch.int64)
+    found = make_encoder().is_dense(x, layout, index)
+    assert found is (dense and dtype == torch.float64)
 
 
 def test_random_signs_in_training_only(rng):
