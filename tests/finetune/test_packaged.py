@@ -27,7 +27,7 @@ def test_the_default_start_joins_its_parts():
     predictor = hub.load(DEFAULT_START)
     smiles = ["CCO", "c1ccccc1C(=O)N", "C[N+](C)(C)C"]
     vectors = predictor.embed(smiles)
-    assert vectors.shape == (3, 256 + 256 + 563)
+    assert vectors.shape == (3, 256 + 256 + 558)
     nodes = predictor.embed(smiles, nodes=True)
     assert [len(x) for x in nodes] == [3, 9, 5]
     parts = [predictor.embed(smiles, layers=1), [x.mean(0) for x in nodes]]
