@@ -58,23 +58,27 @@ INLINE lanes times(lanes x, const lanes *factor, ptrdiff_t v) {
     return x;
 }
 
-/* Scores of the edges of target i. */
-INLINE void scores(const edge_job *a, ptrdiff_t i, float *to) {
+/* Scores of the edges of target i, and products of values with a vector `of_out`. */
+INLINE void scores(
+    const edge_job *a, ptrdiff_t i, float *to, const lanes *of_out, float *products
+) {
     const lanes *q = part_of(a, i, 0);
     FOR_EDGES {
         const ptrdiff_t e = a->order[n];
         const lanes *k = part_of(a, a->source[e], 1);
-        const lanes *factor = factors_of(a, e);
+        const lanes *value = part_of(a, a->source[e], 2), *factor = factors_of(a, e);
         lanes *channels = a->channels ? (lanes *)(a->channels + e * a->width) : NULL;
         for (ptrdiff_t h = 0; h < a->heads; h++) {
-            lanes sum = {0};
+            lanes sum = {0}, product = {0};
             FOR_PIECES(h) {
                 const ptrdiff_t v = piece->vector;
                 const lanes x = times(q[v] * a->scale * k[v], factor, v);
                 if (channels) channels[v] = x;
                 sum += WHERE(MASK, x);
+                if (of_out) product += WHERE(MASK, of_out[v] * value[v]);
             }
             to[m * a->heads + h] = sum_of(sum)[0];
+            if (of_out) products[m * a->heads + h] = sum_of(product)[0];
         }
     }
 }
@@ -86,7 +90,7 @@ static void NAME(forward)(edge_job *shared) {
     FOR_NODES {
         lanes *out = (lanes *)(a->out + i * a->width);
         memset(out, 0, a->width * sizeof(float));
-        scores(a, i, r.weights);
+        scores(a, i, r.weights, NULL, NULL);
         exponentials(r.weights, a->first[i + 1] - a->first[i], H, a->epsilon, r.inverse);
         FOR_EDGES {
             const lanes *value = part_of(a, a->source[a->order[n]], 2);
@@ -122,20 +126,16 @@ static void NAME(of_targets)(edge_job *shared) {
         const lanes *q = part_of(a, i, 0), *of_out = (const lanes *)(a->of_out + i * a->width);
         lanes *of_q = (lanes *)(a->of_qkv + 3 * i * a->width);
         const ptrdiff_t count = a->first[i + 1] - a->first[i];
-        scores(a, i, r.scores);
+        scores(a, i, r.scores, of_out, r.slopes);
         memcpy(r.weights, r.scores, count * H * sizeof(float));
         exponentials(r.weights, count, H, a->epsilon, r.inverse);
         memset(r.mean, 0, H * sizeof(float));
         FOR_EDGES {
             const ptrdiff_t e = a->order[n];
-            const lanes *value = part_of(a, a->source[e], 2);
             for (ptrdiff_t h = 0; h < H; h++) {
-                const float weight = r.weights[m * H + h] * r.inverse[h];
+                const float weight = r.weights[m * H + h] *= r.inverse[h];
                 const float keep = a->keep ? a->keep[e * H + h] : 1;
-                lanes sum = {0};
-                FOR_PIECES(h) sum += WHERE(MASK, of_out[piece->vector] * value[piece->vector]);
-                r.weights[m * H + h] = weight;
-                r.slopes[m * H + h] = sum_of(sum)[0] * keep;
+                r.slopes[m * H + h] *= keep;
                 r.mean[h] += weight * r.slopes[m * H + h];
                 a->kept[e * H + h] = weight * keep;
             }
