@@ -205,7 +205,8 @@ def provide(page, clone, trained):
         packed = gzip.compress(csv_file(["smiles"]).encode())
         for name in ("molhiv", "pcqm4mv2"):
             (clone / f"{name}.csv.gz").write_bytes(packed)
-    if Path(page).parent.name in ("explaining", "predicting", "scale", "speed"):
+    of_model = "explaining next_batch predicting scale speed".split()
+    if Path(page).parent.name in of_model:
         shutil.copytree(trained, clone, dirs_exist_ok=True)
     if page == "examples/published/README.md":
         state = weights_of("graphormer_preln_multi_hop")

@@ -62,12 +62,14 @@ FILES = {
     "word.xyz": "1\nwater\nH 0 0 0\n" * 9,
     "inf.xyz": "1\nenergy=inf\nH 0 0 0\n" * 9,
     "two.xyz": "1\nenergy=1 energy_b=1\nH 0 0 0\n" * 9,
+    "cost.csv": "smiles,a,b,c,d\nC,1,0,1,1\nCC,,1,-2,free\n",
     "d.csv": "smiles,y,d\nC,1,1\nC,2,2\n",
 }
 COMMANDS = f"""
 compare | --help lists
 convert | --help lists
 explain | --help lists
+next | --help lists
 predict | --help lists
 preprocess | --help lists
 train t.csv --target-columns y smiles | smiles (commas join the names of a list: a,b)
@@ -123,6 +125,19 @@ predict MODEL in.csv out.csv --shard=3/2 | --shard 3/2: expected i/n
 predict MODEL in.csv out.csv --shard=0/2 | --shard 0/2: expected i/n
 predict MODEL in.csv out.csv --shard=1/2/3 | --shard 1/2/3: expected i/n
 predict MODEL in.csv out.csv --shard=a/b | --shard a/b: expected i/n
+
+next '' in.csv out.csv | MODEL: it is empty
+next MODEL in.csv out.csv | --size 20: in.csv has 2 rows
+next MODEL t.csv out.csv --size=0 | --size: 0, expected a whole number, 1
+next MODEL t.csv out.csv --size=9 --goal best | invalid choice: 'best'
+next MODEL t.csv out.sdf | out.sdf: expected a name that ends in .csv
+next MODEL in.csv in.csv --size=1 | in.csv exists already
+next MODEL in.csv out.csv --size=1 | a network without head: only Gaussian processes
+next MODEL in.csv out.csv --size=1 --cost=z | no column 'z'
+next MODEL cost.csv out.csv --size=1 --cost=a | row 1, column 'a': expected a cost
+next MODEL cost.csv out.csv --size=1 --cost=b | row 0, column 'b': expected a cost
+next MODEL cost.csv out.csv --size=1 --cost=c | row 1, column 'c': expected a cost
+next MODEL cost.csv out.csv --size=1 --cost=d | row 1, column 'd': expected a cost
 
 explain '' C x.svg | CKPT: it is empty
 explain --max-atoms=0 | --max-atoms: 0, expected a whole number, 1 or more

@@ -13,7 +13,7 @@ that its vectors come from; a head beside another checkpoint is refused.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,21 @@ class FirstStage:
     weights: Floats
     lengths: Floats
     dual: Floats
+
+
+class Joint(NamedTuple):
+    """Normal distribution of an output of q molecules: a number in the unit that models learn,
+    or the logit of a probability. It is calibrated as `Prediction.std`.
+
+    Attributes:
+        mean: [q].
+        covariance: [q, q], without the noise of a measurement.
+        noise: variance of that noise [q].
+    """
+
+    mean: Floats
+    covariance: Floats
+    noise: Floats
 
 
 @dataclass
@@ -151,18 +166,14 @@ class GPEstimator:
     def predict_features(self, raw: Mapping[str, NDArray]) -> Prediction:
         """Predict from features of q molecules by block, see `raw_features`; always with
         ``vectors``, [q, D] of the checkpoint from its last `layers`."""
-        blocks = {*self.read_blocks, "vectors"}
-        prediction = self._prediction(
-            self._compared({name: raw[name][part] for name in blocks})
-            for part in _parts(len(raw["vectors"]))
-        )
+        prediction = self._prediction(self._pieces(raw))
         if "extra" in self.blocks:
             beyond = self.domain.is_beyond(raw["extra"]).any(1)
             prediction.in_domain[beyond] = 0
         return prediction
 
     def _prediction(self, compared: Iterable[Mapping[str, Floats]]) -> Prediction:
-        """Prediction from `_compared` of each piece of the molecules."""
+        """Prediction from `_pieces` of the molecules."""
         parts = zip(*map(self._latent, compared), strict=True)
         mean, variance, in_domain = map(np.concatenate, parts)
         values, std = np.empty_like(mean), np.empty_like(mean)
@@ -212,22 +223,54 @@ class GPEstimator:
         values = numbers["offset"] + numbers["scale"] * mean
         return values, numbers["scale"] * std
 
-    def _compared(self, raw: Mapping[str, NDArray]) -> dict[str, Floats]:
-        """`Reference.compare` with the training molecules [q, n], by block."""
-        return {block: self.references[block].compare(raw[block]) for block in raw}
+    def joint(self, raw: Mapping[str, NDArray], output: int) -> Joint:
+        """Predict q molecules together: the covariance is k(Z, Z) - k(Z, X) (k(X, X) + N)^-1
+        k(X, Z), Eq. 2.24 of Rasmussen & Williams 2006, on the scale of `predict_features`.
+        """
+        own = self.weights[output], self.lengths[output]
+        spread = self.spread_of_target[output]
+        rows, factor = self.spread_rows[spread], self.spread_factor[spread]
+        parts = []
+        for of_block in self._pieces(raw):
+            compared, scores = self._with_scores(of_block)
+            similar = weighted_sum(self.blocks, compared, *own)
+            mean = similar @ self.dual[:, output]
+            parts.append((mean, similar[:, rows] @ factor, scores))
+        mean, projected, scores = map(np.concatenate, zip(*parts, strict=True))
+        raw = {**raw, SCORES: scores}
+        among = [self.references[name].compare_among(raw[name]) for name in self.blocks]
+        covariance = weighted_sum(self.blocks, among, *own) - projected @ projected.T
+        noise = self.numbers["noise"][output]
+        if self.targets.is_number_of_output[output]:
+            variance = np.maximum(covariance.diagonal(), 0)
+            values, std = self._measured(
+                np.array([output]), mean[:, None], variance[:, None]
+            )
+            slope = std / np.sqrt(variance + noise)[:, None]
+            return Joint(
+                values[:, 0], slope * slope.T * covariance, slope[:, 0] ** 2 * noise
+            )
+        slope, intercept, logit_std = (
+            self.numbers[name][output] for name in ("slope", "intercept", "logit_std")
+        )
+        covariance = slope**2 * covariance + logit_std**2
+        return Joint(
+            slope * mean + intercept, covariance, np.full(len(mean), slope**2 * noise)
+        )
+
+    def _pieces(self, raw: Mapping[str, NDArray]) -> Iterator[dict[str, Floats]]:
+        """`Reference.compare` with the training molecules [q, n] by block, for some
+        molecules at a time."""
+        for part in _parts(len(raw["vectors"])):
+            yield {
+                block: self.references[block].compare(raw[block][part])
+                for block in {*self.read_blocks, "vectors"}
+            }
 
     def _latent(self, of_block: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
         """Mean and variance of the standardised latent values [q, T], and the score of
-        the domain, from `_compared`."""
-        compared = [of_block[block] for block in self.read_blocks]
-        if self.first is not None:
-            first = self.first
-            values = np.empty((len(of_block["vectors"]), first.dual.shape[1]))
-            for *kernel, members in _kernels(first.weights, first.lengths):
-                similar = weighted_sum(self.read_blocks, compared, *kernel)
-                values[:, members] = similar @ first.dual[:, members]
-            scores = self.references[SCORES].compare(values)
-            compared.insert(self.blocks.index(SCORES), scores)
+        the domain, from one of `_pieces`."""
+        compared, _ = self._with_scores(of_block)
         squares = of_block["vectors"]
         mean = np.zeros((len(squares), self.targets.num_outputs))
         variance = np.zeros_like(mean)
@@ -243,6 +286,23 @@ class GPEstimator:
                 variance[:, chosen] = np.maximum(left, 0)[:, None]
         nearest = nearest_of(squares, self.domain.labelled)
         return mean, variance, self.domain.similarity_quantile(np.sqrt(nearest))
+
+    def _with_scores(
+        self, of_block: Mapping[str, Floats]
+    ) -> tuple[list[Floats], Floats]:
+        """Blocks of one of `_pieces`, in the order of `blocks`, and the values of the first
+        stage [q, T], which one of them compares; [q, 0] without."""
+        compared = [of_block[block] for block in self.read_blocks]
+        first = self.first
+        if first is None:
+            return compared, np.empty((len(of_block["vectors"]), 0))
+        values = np.empty((len(of_block["vectors"]), first.dual.shape[1]))
+        for *own, members in _kernels(first.weights, first.lengths):
+            similar = weighted_sum(self.read_blocks, compared, *own)
+            values[:, members] = similar @ first.dual[:, members]
+        scores = self.references[SCORES].compare(values)
+        compared.insert(self.blocks.index(SCORES), scores)
+        return compared, values
 
     def save(self, path: PathName) -> None:
         """Write the file; a file of that name is replaced."""

@@ -129,6 +129,13 @@ class Reference:
             return np.divide(shared, union, out=np.ones_like(shared), where=union > 0)
         return mean_squared_differences(self.scale(raw), self.scaled)
 
+    def compare_among(self, raw: NDArray) -> Floats:
+        """`compare` between molecules that are not of the training [q, q]."""
+        if self.block == "fingerprint":
+            return Reference(self.block, raw).compare(raw)
+        scaled = self.scale(raw)
+        return mean_squared_differences(scaled, scaled)
+
 
 def mean_squared_differences(a: Floats, b: Floats) -> Floats:
     """[q, n] of [q, F] and [n, F]."""

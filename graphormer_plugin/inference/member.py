@@ -104,7 +104,8 @@ class Member:
             vectors: gets the vectors that a head reads.
         """
         if self.head is not None:
-            return self._by_head(self.head, molecules, batch_size, numbers, vectors)
+            features = self.features(molecules, batch_size, numbers, vectors)
+            return self.head.predict_features(features)
         graphs = self.graphs(molecules, numbers)
         if self.domain is None or not domain:
             return Prediction(self.values(graphs, batch_size))
@@ -120,14 +121,15 @@ class Member:
         score[self.domain.is_beyond(numbers).any(1)] = 0
         return Prediction(values, None, score)
 
-    def _by_head(
+    def features(
         self,
-        head: GPEstimator | TreesEstimator,
         molecules: Molecules,
         batch_size: int,
         numbers: np.ndarray,
         vectors: HeadVectors,
-    ) -> Prediction:
+    ) -> dict[str, np.ndarray]:
+        """Features by block that the head reads; see `estimate`."""
+        head = self.head
         features = {name: molecules.features(name) for name in head.molecule_blocks}
         features["extra"] = numbers
         if head.vector_width:
@@ -135,7 +137,7 @@ class Member:
             if key not in vectors:
                 vectors[key] = self.embed(molecules, head.layers, batch_size)
             features["vectors"] = np.asarray(vectors[key], np.float32)
-        return head.predict_features(features)
+        return features
 
     def embed(
         self,

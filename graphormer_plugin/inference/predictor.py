@@ -324,21 +324,40 @@ class Predictor:
     ) -> Estimate:
         """`estimate`, with the ends of `interval`; without ``domain`` the likeness to the
         training molecules is not computed."""
-        numbers = extra_values(self.extra_columns, extra, len(molecules))
-        vectors: HeadVectors = {}
-        each = [
-            member.estimate(molecules, batch_size, numbers, domain, vectors)
-            for member in self.members
-        ]
-        result = each[0] if len(each) == 1 else combined(each)
-        if result.std is not None and self.scale is not None:
-            result = result._replace(std=self.scale(result.std))
+        each = self._each(molecules, batch_size, extra, domain)
         options = {"targets": self.targets, "scales": self.scales, "mean": self.mean}
-        estimate = in_unit(result, interval=self.interval, **options)
+        estimate = in_unit(self._combined(each), interval=self.interval, **options)
         if not self.each:
             return estimate
         values = [in_unit(member, **options).values for member in each]
         return estimate._replace(members=np.concatenate(values, 1))
+
+    def learned(self, *arguments: Any) -> Prediction:
+        """`together` on the `scales` that the members predict, with `scale`."""
+        return self._combined(self._each(*arguments))
+
+    @torch.no_grad()
+    def _each(
+        self,
+        molecules: Molecules,
+        batch_size: int,
+        extra: Extra,
+        domain: bool = True,
+    ) -> list[Prediction]:
+        """What each member predicts, on the `scales`; see `together`."""
+        numbers = extra_values(self.extra_columns, extra, len(molecules))
+        vectors: HeadVectors = {}
+        return [
+            member.estimate(molecules, batch_size, numbers, domain, vectors)
+            for member in self.members
+        ]
+
+    def _combined(self, each: list[Prediction]) -> Prediction:
+        """The prediction of all members, with `scale`."""
+        result = each[0] if len(each) == 1 else combined(each)
+        if result.std is not None and self.scale is not None:
+            result = result._replace(std=self.scale(result.std))
+        return result
 
     @torch.no_grad()
     def embed(

@@ -13,13 +13,14 @@ from graphormer_plugin.cli import (
     compare,
     convert,
     explain,
+    next,
     predict,
     preprocess,
     print_line,
     train,
 )
 
-COMMANDS = [compare, convert, explain, predict, preprocess, train]
+COMMANDS = [compare, convert, explain, next, predict, preprocess, train]
 NAMES = [module.__name__.rpartition(".")[2] for module in COMMANDS]
 
 
@@ -34,6 +35,7 @@ for words in sys.argv[1:]:
     print("code", code, "torch" in sys.modules)
 """
 WITHOUT_FILE = {
+    "next": ["no.pt no.csv out.csv"],
     "predict": ["no.pt no.csv out.csv"],
     "preprocess": ["--dataset-name no.csv"],
     "train": ["no.csv"],

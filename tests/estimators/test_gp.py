@@ -6,8 +6,11 @@ import pytest
 from graphormer_plugin.data.files import read_arrays
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.gp import read_estimator
+from graphormer_plugin.estimators.kernels import weighted_sum
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
+from graphormer_plugin.estimators.prediction import expit
 from graphormer_plugin.workbench.fitting.fit import fit_on_features
+from graphormer_plugin.workbench.fitting.marginal_likelihood import JITTER
 from support.heads import (
     ALL,
     WIDTH,
@@ -30,7 +33,7 @@ def test_classes(rng):
     truth = other[:, 0] > 0.3
     assert found.values[truth].mean() > 0.7 > 0.3 > found.values[~truth].mean()
     # By sampling the latent value, which the probability is a logistic function of.
-    mean, variance, _ = head._latent(head._compared({"vectors": other[:4]}))
+    mean, variance, _ = head._latent(next(head._pieces({"vectors": other[:4]})))
     latent = mean + np.sqrt(variance) * rng.normal(size=(4, 100_000))
     numbers = head.numbers
     sampled = 1 / (1 + np.exp(-numbers["slope"] * latent - numbers["intercept"]))
@@ -123,3 +126,34 @@ def test_arrays_of_another_size(rng, tmp_path, name):
     np.savez(tmp_path / "head.npz", **arrays)
     with pytest.raises(ValueError, match=rf"head.npz is not a head.*{name} \(1,"):
         read_estimator(tmp_path / "head.npz")
+
+
+@pytest.mark.parametrize("kind", ["regression", "binary"])
+def test_joint_by_dense_algebra(rng, kind):
+    """k(Z, Z) - k(Z, X) (k(X, X) + N)^-1 k(X, Z), on the scale of the predictions."""
+    smiles, raw = features(30, rng)
+    y = labels(raw, rng)
+    head = fitted(raw, smiles, y if kind == "regression" else (y > 0) * 1.0, kind)
+    both = {
+        name: np.concatenate([x, x[:9] if name == "fingerprint" else x[:9] * 0.9])
+        for name, x in raw.items()
+    }
+    compared = [head.references[name].compare_among(both[name]) for name in head.blocks]
+    full = weighted_sum(head.blocks, compared, head.weights[0], head.lengths[0])
+    noise = head.numbers["noise"][0]
+    own = full[:30, :30] + (noise + JITTER) * np.eye(30)
+    beside = full[30:, :30]
+    expected = full[30:, 30:] - beside @ np.linalg.solve(own, beside.T)
+    new = {name: x[30:] for name, x in both.items()}
+    joint = head.joint(new, 0)
+    found = head.predict_features(new)
+    if kind == "binary":
+        slope = np.full(9, head.numbers["slope"][0])
+        np.testing.assert_allclose(expit(joint.mean), found.values[:, 0])
+    else:
+        slope = found.std[:, 0] / np.sqrt(expected.diagonal() + noise)
+        np.testing.assert_allclose(joint.mean, found.values[:, 0])
+        total = np.sqrt(joint.covariance.diagonal() + joint.noise)
+        np.testing.assert_allclose(total, found.std[:, 0])
+    scaled = np.outer(slope, slope) * expected
+    np.testing.assert_allclose(joint.covariance, scaled, rtol=0, atol=1e-9)

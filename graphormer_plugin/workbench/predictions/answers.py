@@ -50,6 +50,11 @@ class OfMolecules:
 
     predictor: Predictor
 
+    @property
+    def width(self) -> int:
+        """Numbers of an answer's ``prediction.values`` for a molecule."""
+        return self.predictor.targets.num_outputs
+
     def __call__(self, molecules: Molecules, batch_size: int, extra: NDArray) -> Answer:
         """Predict molecules, at the numbers of further columns [n, columns]."""
         return Answer(self.predictor.together(molecules, batch_size, extra=extra), [])

@@ -1,5 +1,6 @@
 """A run of predictions: a table in, a table out, in parts that outlive a kill."""
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -41,6 +42,8 @@ from graphormer_plugin.estimators.prediction import names_and_unit
 from graphormer_plugin.inference.loading import head_file, load, usable_device
 from graphormer_plugin.inference.model_folder import ModelFolder
 from graphormer_plugin.inference.prediction_columns import OutputColumn
+from graphormer_plugin.inference.predictor import Predictor
+from graphormer_plugin.workbench.predictions.answers import OfMolecules, answers_of
 from graphormer_plugin.workbench.predictions.prediction_chunks import PredictionChunks
 from graphormer_plugin.workbench.predictions.score_predictions import TableScores
 from graphormer_plugin.workbench.predictions.shortlist import Shortlist, shortlist_of
@@ -108,15 +111,59 @@ def predict_table(
     settings: RunSettings,
     lines: Lines,
 ) -> None:
-    """Predict the rows of a table, write them, and show their metrics if they have labels.
+    """Predict the rows of a table, write them, and show their metrics if they have labels;
+    see `started`."""
+    check_output(outputs[0], table)
+    with started(models, table, outputs, shard, options, settings, lines) as begun:
+        if begun is not None:
+            targets = begun.run.predictor.targets
+            scores = TableScores(begun.run.predictor, table, models.missing_labels)
+            shortlist = None
+            if options.wanted is not None:
+                shortlist = shortlist_of(options.wanted, targets, models)
+            _write(begun, scores, shortlist, lines)
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run, the rows that it predicts, and its parts."""
+
+    run: TableRun
+    rows: RowRange
+    parts: PredictionChunks
+    settings: RunSettings
+
+    def __iter__(self) -> Iterator[PredictedRows]:
+        """Yield the parts that are there, then predict and write the others."""
+        total, count = self.rows.total, self.parts.count
+        done = min(count * self.rows.size, total)
+        new = _predicted(self.run, self.rows.after(done), self.settings)
+        with tqdm(total=total, unit="mol", disable=not self.settings.progress) as bar:
+            for part in itertools.chain(self.parts, map(self.parts.write, new)):
+                bar.update(len(part.cells))
+                yield part
+
+
+@contextlib.contextmanager
+def started(
+    models: ModelFolder,
+    table: Table,
+    outputs: Sequence[Path],
+    shard: Shard,
+    options: RunOptions,
+    settings: RunSettings,
+    lines: Lines,
+    answers: Callable[[Predictor], OfMolecules] = answers_of,
+) -> Iterator[Started | None]:
+    """Start a run whose parts outlive a kill, and at the end remove them.
 
     A run that was killed goes on; one that was killed behind its last row shows its
-    summary. A second process with this output waits.
+    summary, and None is given. A second process with this output waits.
 
     Args:
         outputs: the table to write, and a .npy file where the options ask for vectors.
+        answers: see `TableRun`.
     """
-    check_output(outputs[0], table)
     waiting = f"another process writes {outputs[0]}; waiting"
     with file_lock(outputs[0], lambda: lines.warning(waiting), keep=False):
         column = table.find_smiles(options.smiles_column)
@@ -130,81 +177,67 @@ def predict_table(
         if (summary := parts.finished()) is not None:
             lines.result(f"{outputs[0]} is finished\n{summary}")
             parts.remove()
+            yield None
             return
-        run = _table_run(models, table, options, settings)
+        run = _table_run(models, table, options, settings, answers)
         for note in table.notes:
             lines.warning(f"{table.path}: {note}")
         for folder in parts.others():
             text = "is left of a run with other options, models or input"
             lines.warning(f"{folder} {text}")
-        scores = TableScores(run.predictor, table, models.missing_labels)
-        shortlist = None
-        if options.wanted is not None:
-            shortlist = shortlist_of(options.wanted, run.predictor.targets, models)
-        _write_parts(run, rows, parts, scores, settings, lines, shortlist)
+        try:
+            yield Started(run, rows, parts, settings)
+        except BaseException:
+            if parts.count:
+                complete = min(parts.count * rows.size, rows.total)
+                lines.error(
+                    f"the first {counted(complete, 'row', 'are')} kept, the same command "
+                    "goes on"
+                )
+            raise
         parts.remove()
 
 
-def _write_parts(
-    run: TableRun,
-    rows: RowRange,
-    parts: PredictionChunks,
-    scores: TableScores,
-    settings: RunSettings,
-    lines: Lines,
-    shortlist: Shortlist | None,
+def _write(
+    begun: Started, scores: TableScores, shortlist: Shortlist | None, lines: Lines
 ) -> None:
     """Predict the parts that are missing, write the outputs, and show the summary."""
+    run, rows, parts = begun.run, begun.rows, begun.parts
     table = run.table
     column = run.options.smiles_column
     output = parts.outputs[0]
-    started = time.monotonic()
+    start = time.monotonic()
     failed = 0
     outside: Counter[str] = Counter()
     values = []
     done = min(parts.count * rows.size, rows.total)
-    new = _predicted(run, rows.after(done), settings)
-    try:
-        with tqdm(total=rows.total, unit="mol", disable=not settings.progress) as bar:
-            for part in itertools.chain(parts, map(parts.write, new)):
-                scores.add(part)
-                failed += part.failed
-                outside += part.outside
-                values += [part.values[:, shortlist.output]] if shortlist else []
-                bar.update(len(part.cells))
-        rate = (rows.total - done) / (time.monotonic() - started)
-        without = f", {failed:,} without prediction" if failed else ""
-        counts = f"{counted(rows.total, 'row')}{without}; {names_and_unit(run.predictor.targets)}"
-        summary = f"{output}: {counts}; {rate:,.0f} molecules/s"
-        if text := scores.text(lines.warning):
-            summary += f"\n{text}"
-        columns: list[OutputColumn] = []
-        if shortlist is not None:
-            columns, text = shortlist.columns(np.concatenate(values))
-            summary += f"\n{text}"
-        new = free_names([c.name for c in columns], [*table.taken, *run.names])
-        names = [*run.names[:-1], *new, run.names[-1]]
-        numbers = {*itertools.compress(run.names, run.numbers), *new[:1]}
+    for part in begun:
+        scores.add(part)
+        failed += part.failed
+        outside += part.outside
+        values += [part.values[:, shortlist.output]] if shortlist else []
+    rate = (rows.total - done) / (time.monotonic() - start)
+    without = f", {failed:,} without prediction" if failed else ""
+    counts = f"{counted(rows.total, 'row')}{without}; {names_and_unit(run.predictor.targets)}"
+    summary = f"{output}: {counts}; {rate:,.0f} molecules/s"
+    if text := scores.text(lines.warning):
+        summary += f"\n{text}"
+    columns: list[OutputColumn] = []
+    if shortlist is not None:
+        columns, text = shortlist.columns(np.concatenate(values))
+        summary += f"\n{text}"
+    new = free_names([c.name for c in columns], [*table.taken, *run.names])
+    names = [*run.names[:-1], *new, run.names[-1]]
+    numbers = {*itertools.compress(run.names, run.numbers), *new[:1]}
 
-        def _write(cells: Iterator[list[str]]) -> None:
-            added = (
-                zip(*(c.cells for c in columns)) if columns else itertools.repeat(())
-            )
-            joined = (
-                [*row, *more, reason] for (*row, reason), more in zip(cells, added)
-            )
-            written = itertools.chain([[*table.header, *names]], joined)
-            ends = rows.first, rows.end
-            write_table(output, written, table, column, numbers, *ends)
+    def _write_cells(cells: Iterator[list[str]]) -> None:
+        added = zip(*(c.cells for c in columns)) if columns else itertools.repeat(())
+        joined = ([*row, *more, reason] for (*row, reason), more in zip(cells, added))
+        written = itertools.chain([[*table.header, *names]], joined)
+        ends = rows.first, rows.end
+        write_table(output, written, table, column, numbers, *ends)
 
-        parts.join(rows.total, run.width, _write, summary)
-    except BaseException:
-        if parts.count:
-            complete = min(parts.count * rows.size, rows.total)
-            lines.error(
-                f"the first {counted(complete, 'row', 'are')} kept, the same command goes on"
-            )
-        raise
+    parts.join(rows.total, run.width, _write_cells, summary)
     lines.result(summary)
     for line in run.lines_about(outside, rows.total):
         lines.warning(line)
@@ -246,14 +279,20 @@ def _start_worker(user_data_dir: str | None) -> None:
 
 
 def _table_run(
-    models: ModelFolder, table: Table, options: RunOptions, settings: RunSettings
+    models: ModelFolder,
+    table: Table,
+    options: RunOptions,
+    settings: RunSettings,
+    answers: Callable[[Predictor], OfMolecules],
 ) -> TableRun:
     """The models, on their device, with the options of the predictions."""
     device = usable_device(settings.device)
     predictor = load(models, options.user_data_dir, options.head).to(device)
     predictor.mean = options.mean
     predictor.each = options.members
-    if options.members and (len(predictor.members) < 2 or predictor.targets.node_vector):
+    if options.members and (
+        len(predictor.members) < 2 or predictor.targets.node_vector
+    ):
         raise ValueError("--members is for several models of values of a molecule")
     if options.cut_off is not None:
         cuts = [options.cut_off] * len(predictor.targets.targets)
@@ -263,4 +302,4 @@ def _table_run(
     extra = [name for name in predictor.extra_columns if name in table.places]
     read = whole_columns(table, extra) if extra else {}
     numbers_in = {name: column.number for name, column in read.items()}
-    return TableRun(predictor, table, options, settings.batch_size, numbers_in)
+    return TableRun(predictor, table, options, settings.batch_size, numbers_in, answers)

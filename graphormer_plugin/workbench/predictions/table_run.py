@@ -38,7 +38,7 @@ from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.inference.prediction_columns import OutputColumn
 from graphormer_plugin.inference.predictor import Predictor
-from graphormer_plugin.workbench.predictions.answers import answers_of
+from graphormer_plugin.workbench.predictions.answers import OfMolecules, answers_of
 from graphormer_plugin.workbench.predictions.shortlist import Wanted
 from graphormer_plugin.workbench.predictions.table_columns import free_names
 
@@ -139,6 +139,7 @@ class TableRun:
         table: has the header of the input.
         numbers_in: functions that read the cells of columns as numbers, by name; by default
             `number_in`.
+        answers: makes the answers of the predictor.
 
     Attributes:
         names: names of the new columns, the last of which is the reason.
@@ -154,6 +155,7 @@ class TableRun:
         options: RunOptions,
         batch_size: int,
         numbers_in: Mapping[str, Callable[[str], float]],
+        answers: Callable[[Predictor], OfMolecules] = answers_of,
     ) -> None:
         self.predictor = predictor
         self.table = table
@@ -180,7 +182,7 @@ class TableRun:
             (table.header.index(name), numbers_in.get(name, number_in))
             for name in extra_columns
         ]
-        self.answers = answers_of(predictor)
+        self.answers = answers(predictor)
         columns = self.answers.columns(self.answers.empty)
         if predictor.seen:
             columns.append(OutputColumn(START_HAS_SEEN, [], False))
@@ -207,8 +209,8 @@ class TableRun:
     ) -> PredictedRows:
         """Predict rows that `read` has read; ``reasons`` gets further reasons."""
         count = len(block)
-        extra = self._extra(block, reasons)
-        values = np.full((count, self.predictor.targets.num_outputs), np.nan)
+        extra = self.numbers_beside(block, reasons)
+        values = np.full((count, self.answers.width), np.nan)
         vectors = np.full((count, self.width), np.nan, np.float32)
         added: dict[int, Iterable[Any]] = {}
         outside: Counter[str] = Counter()
@@ -271,7 +273,9 @@ class TableRun:
             *domain_warnings(outside, self.predictor.domains, rows),
         ]
 
-    def _extra(self, block: Sequence[Row], reasons: dict[int, str]) -> np.ndarray:
+    def numbers_beside(
+        self, block: Sequence[Row], reasons: dict[int, str]
+    ) -> np.ndarray:
         """Numbers of the columns that the models need [rows, columns]."""
         extra = np.full((len(block), len(self.extra)), np.nan)
         for row, (*_, cells) in enumerate(block):
