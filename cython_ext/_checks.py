@@ -1,4 +1,5 @@
-"""Checks of single arguments. A message names the argument, its value and what is allowed."""
+"""Checks of single arguments, and their padding. A message names the argument, its value and
+what is allowed."""
 
 import operator
 from typing import Any
@@ -37,3 +38,10 @@ def checked_array(
             f"[{lengths}], C-contiguous and aligned"
         )
     return array
+
+
+def padded(array: Any, lanes: int) -> Any:
+    """The array, or None, with zeros after its last dimension, up to a multiple of ``lanes``."""
+    if array is None or not (missing := -array.shape[-1] % lanes):
+        return array
+    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])

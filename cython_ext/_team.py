@@ -1,6 +1,9 @@
 """Threads of the OpenMP team that the process has already."""
 
 import ctypes
+from typing import Any
+
+from cython_ext._checks import checked_integer
 
 
 def gomp_parallel() -> int:
@@ -15,3 +18,10 @@ def gomp_parallel() -> int:
     except (AttributeError, OSError, TypeError):  # no such function; Windows
         return 0
     return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def team(num_threads: Any) -> dict[str, int]:
+    """Arguments of a kernel that takes so many threads."""
+    num_threads = checked_integer("num_threads", num_threads, 1)
+    address = gomp_parallel() if num_threads > 1 else 0
+    return {"num_threads": num_threads, "gomp_parallel": address}

@@ -6,7 +6,7 @@ import numpy as np
 
 from cython_ext import _attention
 from cython_ext._checks import checked_array, checked_integer
-from cython_ext._team import gomp_parallel
+from cython_ext._team import team
 
 # Whether the compiler has vector types, as GCC and clang have.
 HAS_ATTENTION: bool = bool(_attention.COMPILED)
@@ -157,7 +157,7 @@ def _run(
             grad_tables = np.zeros((parts, 3, heads, rows, d), np.float32)
         if attn_bias is not None and for_rows == nodes:
             grad_bias = np.empty_like(attn_bias)
-    num_threads = checked_integer("num_threads", num_threads, 1)
+    threads = team(num_threads)
     wrong = _attention.run(
         qkv,
         None if relations is None else relations[:3],
@@ -172,8 +172,7 @@ def _run(
         key_from_row=key_from_row,
         dropout=dropout,
         seed=checked_integer("seed", seed, 0, 2**64 - 1),
-        num_threads=num_threads,
-        gomp_parallel=gomp_parallel() if num_threads > 1 else 0,
+        **threads,
     )
     if wrong >= 0:
         raise ValueError(

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from cython_ext import _channels
-from cython_ext._checks import checked_array, checked_integer
-from cython_ext._team import gomp_parallel
+from cython_ext._checks import checked_array, padded
+from cython_ext._team import team
 from cython_ext.attention import FLOAT, HAS_ATTENTION, PARTS
 
 LANES = 16  # channels that a vector instruction takes at most
@@ -109,18 +109,18 @@ def _run(
             f"{number} features and v of width {width}, expected at least 1 and a "
             f"multiple of {heads} heads"
         )
-    num_threads = checked_integer("num_threads", num_threads, 1)
+    threads = team(num_threads)
 
     parts = min(batch, PARTS)  # parts of the graphs; few graphs are split by receivers
     slices = min(nodes, PARTS // max(parts, 1))
-    v = _padded(v)
-    att = _padded(att)
-    val = None if val is None else _padded(val)
+    v = padded(v, LANES)
+    att = padded(att, LANES)
+    val = padded(val, LANES)
     out = grad_base = grad_v = grad_att = grad_val = None
     if grad is None:
         out = np.empty_like(v)
     else:
-        grad = _padded(grad)
+        grad = padded(grad, LANES)
         grad_base = np.zeros((slices if receivers == 1 else 1, *base.shape), np.float32)
         grad_v = np.zeros((slices, *v.shape), np.float32)
         grad_att = np.zeros((parts * slices, *att.shape), np.float32)
@@ -132,26 +132,17 @@ def _run(
             channels_of_head=width // heads,
             parts=parts,
             slices=slices,
-            num_threads=num_threads,
-            gomp_parallel=gomp_parallel() if num_threads > 1 else 0,
+            **threads,
         )
     if out is not None:
         return np.ascontiguousarray(out[..., :width])
-    of_base = _summed(grad_base, nodes)
-    return of_base, *(_summed(x, width) for x in (grad_v, grad_att, grad_val))
+    of_base = summed(grad_base, nodes)
+    return of_base, *(summed(x, width) for x in (grad_v, grad_att, grad_val))
 
 
-def _summed(parts: np.ndarray | None, width: int) -> np.ndarray | None:
+def summed(parts: np.ndarray | None, width: int) -> np.ndarray | None:
     """Sum in a fixed order, whatever the threads, without the padding of the rows."""
     if parts is None:
         return None
     total = parts[0] if len(parts) == 1 else parts.sum(0)
     return np.ascontiguousarray(total[..., :width])
-
-
-def _padded(array: np.ndarray) -> np.ndarray:
-    """The array with zeros after the channels, up to a multiple of `LANES`."""
-    missing = -array.shape[-1] % LANES
-    if not missing:
-        return array
-    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 
 from cython_ext import _edges
-from cython_ext._checks import checked_array, checked_integer
-from cython_ext._team import gomp_parallel
+from cython_ext._checks import checked_array, checked_integer, padded
+from cython_ext._team import team
 from cython_ext.attention import FLOAT, HAS_ATTENTION, INDEX, PARTS
+from cython_ext.channels import summed
 
 LANES = 8  # channels that a vector instruction takes
 
@@ -53,7 +54,7 @@ def edge_attention(
 
 def edge_attention_gradient(
     grads: tuple[np.ndarray, np.ndarray | None],
-    *arrays: np.ndarray | None,
+    *arrays: Any,
     **options: Any,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Compute the gradients of `edge_attention` with the same arguments, whose weights it
@@ -104,12 +105,12 @@ def _run(
             checked_array(name, array, types, shape)
             if types is INDEX and edges and not 0 <= array.min() <= array.max() < limit:
                 raise ValueError(f"{name} has a number outside 0..{limit - 1}")
-    num_threads = checked_integer("num_threads", num_threads, 1)
+    threads = team(num_threads)
 
     parts = min(nodes, PARTS)
-    qkv, factor = _padded(qkv.reshape(nodes, 3, width)), _padded(factor)
+    qkv, factor = padded(qkv.reshape(nodes, 3, width), LANES), padded(factor, LANES)
     P = qkv.shape[2]
-    results: list[np.ndarray | None] = [None] * 4
+    results: list[Any] = [None] * 4
     if grad is None:
         results[0] = np.zeros((nodes, P), np.float32)
         results[1] = np.empty((edges, P), np.float32) if channels else None
@@ -121,23 +122,15 @@ def _run(
     if edges:
         _edges.run(
             *(qkv, factor, index, kind, keep, *results[:2]),
-            *(_padded(grad), _padded(grad_channels), *results[2:]),
+            *(padded(grad, LANES), padded(grad_channels, LANES), *results[2:]),
             heads=heads,
             channels_of_head=width // heads,
             epsilon=epsilon,
             parts=parts,
-            num_threads=num_threads,
-            gomp_parallel=gomp_parallel() if num_threads > 1 else 0,
+            **threads,
         )
-    cut = [x if x is None else np.ascontiguousarray(x[..., :width]) for x in results]
+    *rows, of_factor = results
+    rows = [None if x is None else summed(x[None], width) for x in rows]
     if grad is None:
-        return cut[0], cut[1]
-    # The parts are summed in a fixed order, whatever the threads.
-    return cut[2].reshape(nodes, -1), None if cut[3] is None else cut[3].sum(0)
-
-
-def _padded(array: np.ndarray | None) -> np.ndarray | None:
-    """The array with zeros after the channels, up to a multiple of `LANES`."""
-    if array is None or not (missing := -array.shape[-1] % LANES):
-        return array
-    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
+        return rows[0], rows[1]
+    return rows[2].reshape(nodes, -1), summed(of_factor, width)

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from cython_ext import _pairs
-from cython_ext._checks import checked_array, checked_integer
-from cython_ext._team import gomp_parallel
+from cython_ext._checks import checked_array
+from cython_ext._team import team
 from cython_ext.attention import FLOAT, HAS_ATTENTION, PARTS
 
 LANES = 8  # channels that a vector instruction takes
@@ -106,7 +106,7 @@ def _run(
     for name, array, shape in zip(names, arrays, shapes):
         if array is not None:
             checked_array(name, array, FLOAT, shape)
-    num_threads = checked_integer("num_threads", num_threads, 1)
+    threads = team(num_threads)
 
     parts = min(len(sizes), PARTS)
     if grads is None:
@@ -124,8 +124,7 @@ def _run(
             pair_start=starts[1],
             largest=int(sizes.max()),
             parts=parts,
-            num_threads=num_threads,
-            gomp_parallel=gomp_parallel() if num_threads > 1 else 0,
+            **threads,
         )
     # The parts are summed in a fixed order, whatever the threads.
     return tuple(results) if grads is None else (*results[:4], of_score.sum(0))

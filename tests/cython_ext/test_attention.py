@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-import cython_ext.attention
+import cython_ext._team
 from cython_ext import Relations, relative_attention, relative_attention_gradient
 from support.attention import arguments, expected
 
@@ -76,7 +76,7 @@ def test_a_bias_for_all_rows():
 def test_threads_change_nothing(team, monkeypatch):
     """70 graphs: parts of two and three. Without OpenMP it is one thread."""
     if not team:
-        monkeypatch.setattr(cython_ext.attention, "gomp_parallel", lambda: 0)
+        monkeypatch.setattr(cython_ext._team, "gomp_parallel", lambda: 0)
     parts = arguments(70, 5, 12, 2, 3)
     grad = np.ones((70, 5, 24), np.float32)
     results = []

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import cython_ext.channels
+import cython_ext._team
 from cython_ext import channel_attention, channel_attention_gradient
 from support.reference import channel_attention as formula
 
@@ -107,7 +107,7 @@ def test_features_that_are_not_finite():
 @pytest.mark.parametrize("B, N", [(1, 40), (9, 7), (50, 3)])
 def test_threads_change_nothing(B, N, receivers, team, monkeypatch):
     if not team:
-        monkeypatch.setattr(cython_ext.channels, "gomp_parallel", lambda: 0)
+        monkeypatch.setattr(cython_ext._team, "gomp_parallel", lambda: 0)
     arrays = arguments(B, N, 2, 20, 6, receivers)
     results = []
     for threads in (1, 2, 99):

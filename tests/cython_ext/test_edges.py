@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-import cython_ext.edges
+import cython_ext._team
 from cython_ext import edge_attention, edge_attention_gradient
 from graphormer_plugin.modules.attention.edge import edge_messages
 
@@ -77,7 +77,7 @@ def test_equal_to_the_formula(shape, way, channels, epsilon, spread):
 @pytest.mark.parametrize("kinds", [0, 3])
 def test_threads_change_nothing(kinds, team, monkeypatch):
     if not team:
-        monkeypatch.setattr(cython_ext.edges, "gomp_parallel", lambda: 0)
+        monkeypatch.setattr(cython_ext._team, "gomp_parallel", lambda: 0)
     arrays, options = arguments(90, 400, 4, 10, kinds), {"heads": 4, "channels": True}
     first, *others = (
         found(*arrays, **options, num_threads=number)[1] for number in (1, 2, 99)

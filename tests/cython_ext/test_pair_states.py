@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-import cython_ext.pairs
+import cython_ext._team
 from cython_ext import pair_attention, pair_attention_gradient
 from graphormer_plugin.modules.encoders.grit import pair_messages
 from graphormer_plugin.modules.layers.sparse import NodeLayout
@@ -71,7 +71,7 @@ def test_equal_to_the_formula(sizes, H, d, keep, spread):
 @pytest.mark.parametrize("team", [True, False])
 def test_threads_change_nothing(team, monkeypatch):
     if not team:
-        monkeypatch.setattr(cython_ext.pairs, "gomp_parallel", lambda: 0)
+        monkeypatch.setattr(cython_ext._team, "gomp_parallel", lambda: 0)
     arrays = arguments([3, 9, 4] * 20, 2, 8)
     first, *others = (found(*arrays, num_threads=number)[1] for number in (1, 2, 99))
     for other in others:

@@ -12,7 +12,6 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -228,9 +227,9 @@ class Kernel(NamedTuple):
         kept: number of results that `gradient` takes.
     """
 
-    function: Callable[..., tuple[np.ndarray | None, ...]]
-    gradient: Callable[..., tuple[np.ndarray | None, ...]]
-    formula: Callable[..., Any]
+    function: Callable[..., tuple]
+    gradient: Callable[..., tuple]
+    formula: Callable[..., Tensor | tuple]
     kept: int = 0
 
 
