@@ -152,6 +152,8 @@ explain MODEL none.txt a.html | no molecule in none.txt
 explain MODEL few.smi C a.html --smiles-column=x | no column to choose in few
 explain MODEL gone.csv a.html | gone.csv
 explain MODEL CCO a.html --target mu | --target mu: expected one of
+explain MODEL CCO a.html --myerson=bonds | invalid choice: 'bonds'
+explain MODEL CCO a.html --sum | --sum is of Gaussian processes
 explain MODEL CCO a.html --layer 99 | --layer 99: the model has
 explain MODEL CCO a.html --channels 1 | --channels needs --layer
 explain MODEL CCO a.html --layer=1 --channels=2,999 | channels 999: layer 1 has

@@ -19,6 +19,7 @@ from graphormer_plugin.inference.model_folder import models_named
 from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.workbench.explain.drawing import Section, draw, page
 from graphormer_plugin.workbench.explain.explanation import Explainer, NoPredictionError
+from graphormer_plugin.workbench.explain.masking import ATOMS, BRICS_FRAGMENTS
 
 
 def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
@@ -35,6 +36,8 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
         arguments.layer,
         numbers(arguments.channels, "--channels"),
         numbers(arguments.atoms, "--atoms"),
+        arguments.sum,
+        {"atoms": ATOMS, "fragments": BRICS_FRAGMENTS}.get(arguments.myerson),
     )
     reader = predictor.reader(arguments.max_atoms)
     written = written_molecules(

@@ -44,10 +44,22 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add("--target", help="target to explain (default: the first)")
     add(
+        "--sum",
+        action="store_true",
+        help="also write the prediction as a sum over blocks of features, and draw the "
+        "training molecules that raise and lower it most; for heads",
+    )
+    add(
+        "--myerson",
+        choices=("atoms", "fragments"),
+        help="also draw Myerson values of atoms or BRICS fragments, which add up to the "
+        "prediction; exact up to 10,000 connected sets of them",
+    )
+    add(
         "--attention",
         action="store_true",
-        help="also draw gradient x input, the attention that atoms receive, and the maps of "
-        "each layer; for one network without head",
+        help="also draw the attention that atoms receive, and the maps of each layer; for "
+        "one network without head",
     )
     add(
         "--layer",

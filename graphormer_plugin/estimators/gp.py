@@ -23,7 +23,7 @@ from graphormer_plugin.data.graphs.descriptors import COMPUTED, MORGAN_BITS
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.array_file import reading, write_arrays
 from graphormer_plugin.estimators.domain import Domain, nearest_of
-from graphormer_plugin.estimators.kernels import Floats, Reference, weighted_sum
+from graphormer_plugin.estimators.kernels import Floats, Reference, kernel, weighted_sum
 from graphormer_plugin.estimators.prediction import NODES, SHARES, Prediction, expit
 from graphormer_plugin.estimators.trees import TREES, TreesEstimator
 
@@ -257,6 +257,21 @@ class GPEstimator:
         return Joint(
             slope * mean + intercept, covariance, np.full(len(mean), slope**2 * noise)
         )
+
+    def addends(self, raw: Mapping[str, NDArray], output: int) -> tuple[float, Floats]:
+        """A constant, and a number of each block and training molecule [B, n], whose sum is the
+        prediction for a single molecule, as `Joint.mean`."""
+        compared, _ = self._with_scores(next(self._pieces(raw)))
+        names = ("intercept", "slope")
+        if self.targets.is_number_of_output[output]:
+            names = ("offset", "scale")
+        constant, scale = (self.numbers[name][output] for name in names)
+        kernels = zip(self.blocks, compared, self.weights[output], self.lengths[output])
+        similar = [
+            weight * kernel(block, matrix, length)[0][0]
+            for block, matrix, weight, length in kernels
+        ]
+        return constant, scale * np.stack(similar) * self.dual[:, output]
 
     def _pieces(self, raw: Mapping[str, NDArray]) -> Iterator[dict[str, Floats]]:
         """`Reference.compare` with the training molecules [q, n] by block, for some

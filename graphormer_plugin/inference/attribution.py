@@ -1,4 +1,4 @@
-"""Explanations of a prediction: attention maps, and gradient times input."""
+"""Explanations of a prediction: attention maps."""
 
 import torch
 from torch import Tensor, nn
@@ -27,27 +27,3 @@ def attention_maps(model: GraphModel, batch: Batch) -> Tensor:
     with hooked(modules, _record, before=True):
         model(batch)
     return torch.stack(maps)
-
-
-def gradient_times_input(model: GraphModel, batch: Batch, output: int = 0) -> Tensor:
-    """Gradient of an output times the input of the first layer, summed over channels [N].
-
-    The entry of a node is the change of the output as its input is scaled,
-    d output((1 + s) input_i) / ds at s = 0; for a linear model the entries sum up to the
-    output. The virtual node is left out.
-    """
-    if model.level != "graph":
-        raise ValueError("only predictions of graphs can be explained")
-    inputs: list[Tensor] = []
-
-    def _record(module: nn.Module, arguments: tuple) -> tuple:
-        if inputs:  # a later run of the layers
-            return arguments
-        inputs.append(arguments[0].detach().requires_grad_())
-        return (inputs[0], *arguments[1:])
-
-    first = [model.encoder.layers[0]]
-    with hooked(first, _record, before=True), torch.enable_grad():
-        (gradient,) = torch.autograd.grad(model(batch)[0, output], inputs)
-    product = (gradient * inputs[0]).sum(-1).detach()
-    return model.nodes(model.encoder.padded(product, batch))[0]

@@ -30,7 +30,7 @@ from graphormer_plugin.estimators.prediction import (
     in_unit,
     names_and_unit,
 )
-from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
+from graphormer_plugin.inference.attribution import attention_maps
 from graphormer_plugin.inference.bfloat16 import multiply_in_bfloat16
 from graphormer_plugin.inference.extra_columns import Extra, extra_values
 from graphormer_plugin.inference.graphs import PerGraph
@@ -416,35 +416,3 @@ class Predictor:
             for batch in self.member.graphs(molecules).each()
         ]
         return molecules.to_source_order(maps, [2, 3], int(model.virtual_node))
-
-    def gradient_times_input(
-        self, inputs: Inputs, output: int = 0, extra: Extra = None
-    ) -> list[np.ndarray]:
-        """Gradient x input of an output for each atom of each molecule.
-
-        Args:
-            output: column of `predict`.
-            extra: see `predict`; by default the values of a typical molecule.
-
-        Returns:
-            an array [N] for each molecule: the derivative of the output with respect to a
-            factor on the atom's input of the first layer. For regression the output is
-            in the target's unit, else it is the logit.
-        """
-        if self.member.head is not None:
-            raise ValueError(
-                "a head on frozen vectors has no gradient x input; explain a model of "
-                "graphormer-train --model finetune"
-            )
-        std = (self.member.targets if any(self.scales) else self.targets).std
-        scale = std[output] if std else 1.0
-        molecules = self.read(inputs)
-        numbers = None
-        if extra is not None:
-            numbers = extra_values(self.extra_columns, extra, len(molecules))
-        gradients = [
-            gradient_times_input(self.model, batch, output)
-            for batch in self.member.graphs(molecules, numbers).each()
-        ]
-        values = [scale * gradient.double().numpy(force=True) for gradient in gradients]
-        return molecules.to_source_order(values, [0])

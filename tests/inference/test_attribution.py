@@ -1,10 +1,9 @@
-"""Attention maps and gradient x input of every architecture."""
+"""Attention maps of every architecture."""
 
 import pytest
 import torch
 
-from graphormer_plugin.data.targets import TargetSchema
-from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
+from graphormer_plugin.inference.attribution import attention_maps
 from graphormer_plugin.modules import ChromaticAttention, PairVectors
 from graphormer_plugin.modules.attention.biased import BiasedAttention
 from graphormer_plugin.modules.attention.edge import EdgeAttention
@@ -27,41 +26,6 @@ def model(request):
         if weight.dim() > 1:
             torch.nn.init.normal_(weight, std=0.3)
     return model.double().eval()
-
-
-def scaled(model, batch, output, node, factor):
-    """The output with what enters the first layer for a node times a factor."""
-
-    def scale(module, arguments):
-        handle.remove()  # Graphormer-3D runs its layers several times
-        x = arguments[0].clone()
-        x.reshape(-1, x.shape[-1])[node] *= factor  # a view: one graph
-        return (x, *arguments[1:])
-
-    handle = model.encoder.layers[0].register_forward_pre_hook(scale)
-    with torch.no_grad():
-        return float(model(batch)[0, output])
-
-
-def test_gradient_times_input_is_a_derivative(model):
-    batch = make_batch(model, [GRAPH])
-    found = gradient_times_input(model, batch, 1)
-    nodes = batch["x"].shape[1]
-    assert found.shape == (nodes,) and found.abs().max() > 1e-5
-    first, step = int(model.virtual_node), 1e-6
-    for node in range(nodes):
-        above, below = (
-            scaled(model, batch, 1, first + node, 1 + sign * step) for sign in (1, -1)
-        )
-        expected = (above - below) / (2 * step)
-        torch.testing.assert_close(float(found[node]), expected, rtol=1e-4, atol=1e-8)
-
-
-def test_gradients_of_nodes_are_refused():
-    targets = TargetSchema.of(["class"], kind="multiclass", level="node", num_classes=3)
-    model = tiny_model("gcn", targets)
-    with pytest.raises(ValueError, match="only predictions of graphs"):
-        gradient_times_input(model, make_batch(model, [GRAPH]))
 
 
 def test_attention_maps_are_weights(model):

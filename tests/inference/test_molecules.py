@@ -99,7 +99,6 @@ def test_values_of_atoms_have_the_order_of_the_source(salt):
     assert MOL.GetNumAtoms() == 17
     first, *others = model.embed(inputs, nodes=True)
     attention = model.attention(inputs)
-    gradient = model.gradient_times_input(inputs)
     mols = [Chem.MolFromSmiles(text) for text in SPELLINGS] + [inputs[-1]]
     for at, other in enumerate(others, 1):
         # Atoms of the first spelling, in their order, are these of another.
@@ -110,7 +109,6 @@ def test_values_of_atoms_have_the_order_of_the_source(salt):
         kept = [n for n in range(17) if n not in ring]  # the ring is symmetric
         places = np.array(match)[kept]
         assert other[places] == pytest.approx(first[kept])
-        assert gradient[at][places] == pytest.approx(gradient[0][kept])
         maps = attention[at][:, :, places + 1][..., places + 1]
         found = attention[0][:, :, np.array(kept) + 1][..., np.array(kept) + 1]
         assert maps == pytest.approx(found)

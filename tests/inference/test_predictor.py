@@ -400,8 +400,8 @@ class TestMolecules:
         one = predictor()
         mol = Chem.MolFromSmiles("CC(=O)Oc1ccccc1C(=O)O")
         order = np.random.default_rng(1).permutation(mol.GetNumAtoms()).tolist()
-        (expected,) = one.gradient_times_input([mol])
-        (found,) = one.gradient_times_input([Chem.RenumberAtoms(mol, order)])
+        (expected,) = one.embed([mol], nodes=True)
+        (found,) = one.embed([Chem.RenumberAtoms(mol, order)], nodes=True)
         np.testing.assert_allclose(found, expected[order], atol=1e-12)
 
     def test_largest_fragment(self):
@@ -410,7 +410,7 @@ class TestMolecules:
         (expected,) = one.predict([acid])
         for item in (salt, Chem.MolFromSmiles(salt)):
             np.testing.assert_array_equal(one.predict([item]), [expected])
-            assert [len(values) for values in one.gradient_times_input([item])] == [4]
+            assert [len(values) for values in one.embed([item], nodes=True)] == [4]
         assert not np.allclose(predictor().predict([salt]), [expected])
 
     def test_a_refused_one_is_named(self):

@@ -1,6 +1,7 @@
 """Explanations of a prediction for a molecule, as panels to draw."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.graphs.sources import FORMATS
 from graphormer_plugin.data.tables.cells import number_in
+from graphormer_plugin.estimators.gp import GPEstimator
 from graphormer_plugin.inference.molecules import Molecules
 from graphormer_plugin.inference.prediction_columns import describe
 from graphormer_plugin.inference.predictor import Predictor
@@ -28,8 +30,10 @@ from graphormer_plugin.workbench.explain.masking import (
     PARTS,
     Contribution,
     contributions,
+    shares,
 )
 from graphormer_plugin.workbench.explain.neighbours import TrainingMolecules
+from graphormer_plugin.workbench.explain.sums import prediction_sum
 
 NAMED = 3  # fragments with the largest contributions, beside the prediction
 
@@ -43,11 +47,13 @@ class Explainer:
 
     Args:
         checkpoints: files of the models, for `TrainingMolecules`.
-        attention: whether to draw gradient x input and attention maps, too, of a single
+        attention: whether to draw attention maps, too, of a single
             network without head. So do a layer, channels or atoms, counted from 1.
         layer: draw each head or channel of this layer.
         channels: heads or channels of that layer to draw; empty for all.
         atoms: atoms whose attention is drawn on the molecule.
+        sums: whether to draw the `prediction_sum` by training molecules.
+        myerson: parts whose `shares` are drawn, a key of `PARTS`; None: none.
     """
 
     def __init__(
@@ -59,6 +65,8 @@ class Explainer:
         layer: int | None = None,
         channels: Sequence[int] = (),
         atoms: Sequence[int] = (),
+        sums: bool = False,
+        myerson: str | None = None,
     ) -> None:
         self.predictor = predictor
         level = predictor.targets.level
@@ -74,8 +82,7 @@ class Explainer:
         if predictor.featuriser.reads is not str:
             raise ValueError(
                 f"the model reads {reads}, and explanations are of "
-                "SMILES; in Python, gradient_times_input and attention of hub.load(CKPT) "
-                "take graphs"
+                "SMILES; in Python, attention of hub.load(CKPT) takes graphs"
             )
         self.name = target or names[0]
         self.target = names.index(self.name)
@@ -84,6 +91,14 @@ class Explainer:
         self.layer = layer
         self.channels = channels
         self.atoms = atoms
+        self.sums = sums
+        self.myerson = myerson
+        heads = [member.head for member in predictor.members]
+        if sums and not all(isinstance(head, GPEstimator) for head in heads):
+            raise ValueError(
+                "--sum is of Gaussian processes; name a model of graphormer-train --model "
+                "head"
+            )
         if not self.attention:
             return
         if len(predictor.members) > 1 or predictor.members[0].head is not None:
@@ -110,6 +125,8 @@ class Explainer:
             "contributions do not add up to it. An environment is an atom with its "
             "neighbours. Atoms are numbered in the order of the SMILES."
         )
+        if self.myerson:
+            text += " Myerson values add up to the prediction."
         if self.predictor.extra_columns:
             text += (
                 f" Predictions are at {self.numbers(self.predictor.typical_extra)}, means "
@@ -121,8 +138,7 @@ class Explainer:
             return text
         first = f" {VIRTUAL} is the virtual node." if self.virtual else ""
         return (
-            f"{text} Gradient x input leaves out numbers that the output layer reads beside "
-            "the graph. Attention maps: row i has the weights with which i sums over all "
+            f"{text} Attention maps: row i has the weights with which i sums over all "
             f"columns; of a layer, the mean over its {self.unit}s.{first}"
         )
 
@@ -166,8 +182,27 @@ class Explainer:
         if not is_number:  # less than a percent is white, not the end of a scale
             parts = [part._replace(value=round(part.value, 2)) for part in parts]
         text += largest(parts)
-        of_parts = contribution_panels(mol, parts, unit if is_number else "probability")
-        groups: list[Group] = [("", of_parts)]
+        of_value = unit if is_number else "probability"
+        groups: list[Group] = [("", contribution_panels(mol, parts, of_value))]
+        if self.myerson:
+            values, errors = shares(predictor, molecules, self.myerson, output, extra)
+            *_, panel = contribution_panels(mol, values, of_value)
+            title = f"Myerson values of {self.myerson}"
+            if errors.any():
+                title += f", ± {errors.max():.2g} at most"
+            groups.append((titled(title, of_value), [replace(panel, title="")]))
+        if self.sums:
+            found = prediction_sum(predictor, molecules, output, extra[None])
+            of_blocks = (f" {x:+.4g} {name}" for name, x in found.of_block.items())
+            learned = predictor.members[0].targets.names[self.target]
+            learned = learned if is_number else f"logit of {learned}"
+            text += f"; {learned} {found.total:.4g} = {found.constant:.4g}"
+            text += "".join(of_blocks)
+            pushes = self.training.addends(found.of_molecule, unit)
+            for way, panels in zip(("raise", "lower"), pushes, strict=True):
+                if panels:
+                    heading = f"training molecules that {way} {learned} most"
+                    groups.append((heading, panels))
         nearest = "nearest training molecules"
         for heading, among in (
             (nearest, None),
@@ -176,12 +211,9 @@ class Explainer:
             if near := self.training.nearest(mol, unit, among):
                 groups.append((heading, near))
         if self.attention:
-            (gradient,) = predictor.gradient_times_input(molecules, output, extra[None])
             (maps,) = predictor.attention(molecules)
             panels = [received(mol, maps, self.virtual)]
-            title = titled("gradient x input", unit if is_number else "logit")
-            panels.append(Molecule(title, mol, gradient, signed=True))
-            groups.append(("attention and gradient", panels))
+            groups.append(("attention", panels))
             groups += self.maps(mol, maps, smiles)
         return Section(smiles, text, groups)
 

@@ -7,7 +7,7 @@ Wu et al. 2023 (doi:10.1038/s41467-023-38192-3). That hydrogens close the open v
 our choice: the rest is a molecule like others, which every model can read.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +16,10 @@ from rdkit.Chem import BRICS
 
 from graphormer_plugin.data.graphs.smiles import captured_rdkit_log
 from graphormer_plugin.data.store.featurise import RowReader
+from graphormer_plugin.estimators.kernels import Floats
 from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.inference.predictor import Predictor
+from graphormer_plugin.workbench.explain.myerson import myerson_values
 
 Atoms = tuple[int, ...]
 
@@ -47,8 +49,66 @@ def contributions(
     mol = molecules.mol(0)
     parts = [(kind, atoms) for kind, split in PARTS.items() for atoms in split(mol)]
     rests = [without(mol, atoms) for _, atoms in parts]
-    # Equal rests are predicted once. A rest may be several fragments, which all count.
-    smiles = [molecules.texts[0], *sorted({*rests} - {""})]
+    whole = molecules.texts[0]
+    value_of = _predicted(predictor, molecules, [whole, *rests], output, extra)
+    return [
+        Contribution(
+            kind,
+            atoms,
+            Chem.MolFragmentToSmiles(mol, atoms),
+            value_of[whole] - value_of[rest],
+        )
+        for (kind, atoms), rest in zip(parts, rests, strict=True)
+    ]
+
+
+def shares(
+    predictor: Predictor,
+    molecules: Molecules,
+    kind: str,
+    output: int = 0,
+    extra: np.ndarray | None = None,
+) -> tuple[list[Contribution], Floats]:
+    """Myerson values of the parts of a molecule of a ``kind``, a key of `PARTS` whose parts
+    have no common atoms, and their standard errors; see `myerson_values`. A set of parts is worth
+    the prediction for it with hydrogens in place of the others, or 0 if the model does not
+    read that."""
+    mol = molecules.mol(0)
+    parts = PARTS[kind](mol)
+    part_of = {atom: number for number, atoms in enumerate(parts) for atom in atoms}
+    neighbours = [0] * len(parts)
+    for bond in mol.GetBonds():
+        ends = [part_of[bond.GetBeginAtomIdx()], part_of[bond.GetEndAtomIdx()]]
+        for one, other in (ends, ends[::-1]):
+            neighbours[one] |= (1 << other) & ~(1 << one)
+
+    def worth(sets: Sequence[int]) -> Floats:
+        rests = [
+            without(mol, [a for a in part_of if not members >> part_of[a] & 1])
+            for members in sets
+        ]
+        value_of = _predicted(predictor, molecules, rests, output, extra)
+        return np.nan_to_num([value_of[rest] for rest in rests])
+
+    values, errors = myerson_values(neighbours, worth)
+    named = [
+        Contribution(kind, atoms, Chem.MolFragmentToSmiles(mol, atoms), value)
+        for atoms, value in zip(parts, values.tolist(), strict=True)
+    ]
+    return named, errors
+
+
+def _predicted(
+    predictor: Predictor,
+    molecules: Molecules,
+    rests: Iterable[str],
+    output: int,
+    extra: np.ndarray | None,
+) -> dict[str, float]:
+    """Predictions by SMILES, each once, with all fragments; NaN for an empty one, and for one
+    that the model does not read."""
+    smiles = sorted({*rests} - {""})
+    mol = molecules.mol(0)
     featuriser = molecules.featuriser.with_all_fragments()
     schemas = [member.schema for member in predictor.members]
     reader = RowReader(featuriser.read, mol.GetNumAtoms(), schemas, featuriser)
@@ -58,16 +118,7 @@ def contributions(
     values[read.chunk.row] = predictor.predict(
         read, extra=np.tile(numbers, (len(read), 1))
     )[:, output]
-    value_of = {"": np.nan, **dict(zip(smiles, values.tolist(), strict=True))}
-    return [
-        Contribution(
-            kind,
-            atoms,
-            Chem.MolFragmentToSmiles(mol, atoms),
-            value_of[smiles[0]] - value_of[rest],
-        )
-        for (kind, atoms), rest in zip(parts, rests, strict=True)
-    ]
+    return {"": np.nan, **dict(zip(smiles, values.tolist(), strict=True))}
 
 
 def without(mol: Chem.Mol, atoms: Iterable[int]) -> str:

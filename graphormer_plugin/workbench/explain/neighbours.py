@@ -1,7 +1,7 @@
 """Training molecules that resemble a molecule, with their labels."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from graphormer_plugin.inference.molecules import smiles_of
 from graphormer_plugin.workbench.explain.drawing import Molecule
 
 SHOWN = 4  # panels of each kind, our choice
+ADDENDS = 10
 
 
 class TrainingMolecules:
@@ -68,12 +69,32 @@ class TrainingMolecules:
         (counts,) = raw_features("fingerprint", None, [mol])
         panels = []
         for place, likeness in most_similar(counts, self.counts[rows], SHOWN):
-            row = rows[place]
-            name = f"{self.names[row][:20]}: " if self.names[row] else ""
-            label = f"{self.labels[row]} {unit}".rstrip()
-            title = f"{name}{label}, similarity {likeness:.2f}"
-            panels.append(Molecule(title, self.mols[row], None, notes={}))
+            text = f"similarity {likeness:.2f}"
+            panels.append(self._panel(rows[place], unit, text))
         return panels
+
+    def addends(
+        self, addends: Mapping[bytes, float], unit: str
+    ) -> list[list[Molecule]]:
+        """Panels of the molecules of the highest and of the lowest addends, at most `ADDENDS`
+        each, by the bytes of their Morgan counts."""
+        row_of = {x.tobytes(): row for row, x in [*enumerate(self.counts)][::-1]}
+        known = [
+            (value, row_of[key]) for key, value in addends.items() if key in row_of
+        ]
+        known.sort(key=lambda pair: -pair[0])
+        highest = [pair for pair in known if pair[0] > 0][:ADDENDS]
+        lowest = [pair for pair in known[::-1] if pair[0] < 0][:ADDENDS]
+        return [
+            [self._panel(row, unit, f"{value:+.3g}") for value, row in pairs]
+            for pairs in (highest, lowest)
+        ]
+
+    def _panel(self, row: int, unit: str, text: str) -> Molecule:
+        """The molecule of a row, with name, label and a text above."""
+        name = f"{self.names[row][:20]}: " if self.names[row] else ""
+        label = f"{self.labels[row]} {unit}".rstrip()
+        return Molecule(f"{name}{label}, {text}", self.mols[row], None, notes={})
 
     def other_outcome(self, predicted: str | float) -> np.ndarray:
         """Whether the label of each molecule [n] is another class, or differs from the

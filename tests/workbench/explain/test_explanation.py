@@ -12,6 +12,7 @@ from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.inference.checkpoint import checkpoint_path
 from graphormer_plugin.inference.member import Member
+from graphormer_plugin.inference.model_folder import write_folder
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.models import build_model
 from graphormer_plugin.workbench.explain.explanation import Explainer, largest
@@ -20,7 +21,9 @@ from graphormer_plugin.workbench.explain.masking import (
     BRICS_FRAGMENTS,
     Contribution,
     contributions,
+    shares,
 )
+from graphormer_plugin.workbench.explain.sums import prediction_sum
 from graphormer_plugin.workbench.fitting.fit_gp import fit_gp
 
 START = "grpe_minimol"
@@ -65,6 +68,60 @@ def test_classes(checkpoint, smiles, predicted, other):
     else:  # nothing that matters is drawn, or named
         assert np.abs(atoms.values).max() < 0.2
         assert " +0," not in section.text and not section.text.endswith(" +0")
+
+
+def test_sums(checkpoint):
+    """The blocks and the training molecules each add up to the logit, and Myerson values to the
+    probability."""
+    predictor = hub.load(checkpoint)
+    molecules = predictor.read(["ClCCCCc1ccccc1"])
+    explain = Explainer(predictor, None, [checkpoint], sums=True, myerson=ATOMS)
+    section = explain(molecules, {})
+    found = prediction_sum(predictor, molecules, 0, np.empty((1, 0)))
+    p = predictor.predict(molecules)[0, 0]
+    assert found.total == pytest.approx(np.log(p / (1 - p)), abs=1e-9)
+    assert sum(found.of_molecule.values()) + found.constant == pytest.approx(
+        found.total, abs=1e-9
+    )
+    assert f"logit of y {found.total:.4g} = {found.constant:.4g} " in section.text
+    groups = dict(section.groups)
+    highest, lowest = (
+        groups[f"training molecules that {way} logit of y most"]
+        for way in ("raise", "lower")
+    )
+    assert 0 < len(highest) <= 10 == len(lowest)
+    assert f", {max(found.of_molecule.values()):+.3g}" in highest[0].title
+    assert f", {min(found.of_molecule.values()):+.3g}" in lowest[0].title
+    (panel,) = groups["Myerson values of atoms, probability"]
+    values, errors = shares(predictor, molecules, ATOMS)
+    assert sum(part.value for part in values) == pytest.approx(p, abs=1e-6)
+    assert panel.values.argmax() == 0 and not errors.any()
+    few, _ = shares(predictor, molecules, BRICS_FRAGMENTS)
+    assert len(few) < len(values)
+    assert sum(part.value for part in few) == pytest.approx(p, abs=1e-6)
+
+
+def test_sum_of_several_heads(tmp_path):
+    """On logarithms, with a first stage for two targets."""
+    paths = []
+    for number in range(2):
+        (tmp_path / f"m{number}").mkdir()
+        paths.append(f"m{number}/best.pt")
+        shutil.copy(checkpoint_path(START), tmp_path / paths[-1])
+        y = np.array([[len(smiles), smiles.count("C") + number] for smiles in TRAIN])
+        head = fit_gp(tmp_path / paths[-1], TRAIN, y, names=["y", "log10 z"])
+        head.save(tmp_path / f"m{number}/head.npz")
+    write_folder(tmp_path, paths, log_targets=["log10 z"])
+    predictor = hub.load(tmp_path)
+    molecules = predictor.read(["FCCCCCO"])
+    found = prediction_sum(predictor, molecules, 1, np.empty((1, 0)))
+    assert 10**found.total == pytest.approx(predictor.predict(molecules)[0, 1])
+    assert [*found.of_block] == ["vectors", "fingerprint", "descriptors", "scores"]
+    section = Explainer(predictor, "z", [], sums=True)(molecules, {})
+    assert f"; log10 z {found.total:.4g} = " in section.text
+    plain = hub.load(tmp_path / paths[0], head=None)
+    with pytest.raises(ValueError, match="--sum is of Gaussian processes"):
+        Explainer(plain, None, [], sums=True)
 
 
 def test_a_target_of_a_mixed_panel(tmp_path):
