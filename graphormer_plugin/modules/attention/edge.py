@@ -83,13 +83,12 @@ class EdgeAttention(nn.Module):
             [S, D], and with ``channels`` the terms of the scores [E, D], the new features of
             edges (Eq. 10).
         """
-        keep = None
-        if self.training and self.dropout.p:
-            keep = qkv.new_ones(edge_index.shape[1], self.num_heads, dtype=_wide(qkv))
-            keep = self.dropout(keep)
-        run = edge_messages
+        run, keep = edge_messages, self.dropout
         if all(one is None or compiled_fits(one) for one in (qkv, factor)):
-            run = partial(compiled_edges, edge_messages)
+            run, keep = partial(compiled_edges, edge_messages), None
+            if self.training and self.dropout.p:
+                ones = qkv.new_ones(edge_index.shape[1], self.num_heads)
+                keep = self.dropout(ones)
             if kind is not None and len(factor) * PARTS > len(kind):
                 factor, kind = factor.index_select(0, kind), None  # sums of parts: many
         options = {"heads": self.num_heads, "epsilon": self.epsilon}
@@ -183,17 +182,20 @@ def edge_messages(
     factor: Tensor | None,
     edge_index: Tensor,
     kind: Tensor | None,
-    keep: Tensor | None,
+    keep: Tensor | Dropout | None,
     *,
     heads: int,
     epsilon: float,
     channels: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """`EdgeAttention.messages` in plain operations; keep [E, H] multiplies the weights."""
+    """`EdgeAttention.messages` in plain operations; keep, also [E, H], multiplies the weights."""
     target = edge_index[1]
     scores, value, terms = edge_scores(qkv, factor, edge_index, kind, heads)
     weight = edge_weights(scores, target, qkv.shape[0], epsilon)
-    weight = weight if keep is None else weight * keep
+    if isinstance(keep, Dropout):
+        weight = keep(weight)
+    elif keep is not None:
+        weight = weight * keep
     # The product is as wide as the weights, as the sum has to be.
     message = value.unflatten(1, (heads, -1)) * weight.unsqueeze(-1)
     mixed = scatter_sum(message.flatten(1), target, qkv.shape[0]).to(value.dtype)
