@@ -14,6 +14,7 @@ from graphormer_plugin.data.scales import Scale
 from graphormer_plugin.data.targets import Kind, Target, TargetSchema
 from graphormer_plugin.estimators.kernels import Floats
 
+ROUNDING = 1e-9  # 50 * 0.9 is 45
 IN_DOMAIN = "in_domain"  # column of `Prediction.in_domain`
 
 

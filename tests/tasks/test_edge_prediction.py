@@ -78,7 +78,7 @@ def test_batches_and_models_of_pyg():
     linked = [triangle(edge_label_index=pairs, edge_label=labels)] * 2
     learner = build_model("gt_zinc", linked, level="link")
     loss_of = GraphLoss(learner.targets)
-    optimiser = torch.optim.Adam(learner.parameters(), lr=1e-2)
+    optimiser = torch.optim.Adam(learner.parameters(), lr=3e-3)
     losses = []
     for _ in range(20):
         ((batch, target),) = graph_loader(linked, learner, batch_size=2)

@@ -13,7 +13,7 @@ from sklearn.metrics import auc, roc_curve
 
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.kernels import Floats
-from graphormer_plugin.estimators.prediction import QUANTILE, SpreadScale
+from graphormer_plugin.estimators.prediction import QUANTILE, ROUNDING, SpreadScale
 from graphormer_plugin.workbench.fitting.figure_style import figure_style
 
 LEAST_LABELS = 10  # a target with fewer labels keeps its spread
@@ -23,7 +23,6 @@ SHARE = 1.0  # scale of the prior of the variance that factor and floor add
 # Limits of the logarithms of the squares of factor and floor, over typical squares.
 LOGARITHMS = -20.0, 5.0
 LEVELS = np.linspace(0, 1, 41)  # coverages of intervals around a prediction
-ROUNDING = 1e-9  # 50 * 0.9 is 45
 BINS = 10  # groups of molecules of equal size, by probability or spread
 SPREAD_SCORES = ("coverage90", "miscalibration", "ence", "nll", "rank_of_error")
 MOST_TARGETS = 6  # a figure has a panel for each of the first

@@ -5,14 +5,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import false_discovery_control
 
 from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.kernels import Floats
+from graphormer_plugin.estimators.prediction import ROUNDING
 from graphormer_plugin.inference.model_folder import ModelFolder
 from graphormer_plugin.inference.prediction_columns import OutputColumn, number_cells
-from graphormer_plugin.workbench.fitting.calibration import ROUNDING
 
 P_VALUE, SELECTED = "p_value", "selected"  # new columns
 
@@ -90,6 +89,8 @@ class Shortlist(NamedTuple):
 def selected(p_values: Floats, false_share: float) -> np.ndarray:
     """Which hypotheses the procedure of Benjamini & Hochberg (1995) rejects, bool [q]; none with
     NaN."""
+    from scipy.stats import false_discovery_control  # late: most predictions need none
+
     chosen = ~np.isnan(p_values)
     if chosen.any():
         adjusted = false_discovery_control(p_values[chosen])
