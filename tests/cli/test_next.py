@@ -57,6 +57,7 @@ def test_copies_and_known_molecules_are_no_picks(model, capsys, monkeypatch):
     assert main([model, *BATCH]) == 0
     out = capsys.readouterr().out
     assert "5 of 441 rows; size: best so far" in out and "40 rows are left out" in out
+    assert "; 1 row without prediction" in out
     found = rows()
     names = "size size_std noise noise_std in_domain rank probability_better".split()
     assert [*found[0]] == [

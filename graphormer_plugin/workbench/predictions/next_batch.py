@@ -40,6 +40,7 @@ from graphormer_plugin.workbench.predictions.table_run import TableRun
 
 SURVIVORS = 2000  # candidates of the joint distribution; our choice
 LEARN, LOWEST = "learn", "lowest"
+FAILED = "failed"  # rows without a prediction
 Kept = dict[bytes, tuple[float, Row]]  # bound and row by molecule and numbers beside it
 
 
@@ -180,8 +181,8 @@ def choose_batch(
         if wish.size > len(rows):
             raise ValueError(
                 f"--size {wish.size}: {table.path} has {counted(len(rows), 'molecule')} to "
-                "choose from; copies, and molecules that the model was fitted to, do not "
-                "count"
+                "choose from; copies, rows without prediction, and molecules that the model "
+                "was fitted to, do not count"
             )
         written, text = batch(run, rows, wish, best, costs)
         summary = f"{output}: {wish.size} of {counted(len(costs), 'row')}; {text}"
@@ -189,6 +190,8 @@ def choose_batch(
             summary += (
                 f"; {counted(fitted, 'row', 'are')} left out, as the model knows them"
             )
+        if failed := outside.pop(FAILED, 0):
+            summary += f"; {counted(failed, 'row')} without prediction"
         begun.parts.join(0, 0, lambda _: write_csv(output, written), summary)
         lines.result(summary)
         for line in run.lines_about(outside, len(costs)):
@@ -204,7 +207,7 @@ def survivors(
     maximum of any batch. To learn, a random sample stands for the table.
 
     Args:
-        outside: gets the sum of `PredictedRows.outside`.
+        outside: gets the sum of `PredictedRows.outside`, and the number of rows `FAILED`.
     """
     run, table = begun.run, begun.run.table
     place = table.places[run.options.smiles_column]
@@ -212,7 +215,7 @@ def survivors(
     kept: Kept = {}
     least, first = -np.inf, 0
     for part in begun:
-        outside += part.outside
+        outside += part.outside + Counter({FAILED: part.failed})
         mean, std = part.values.T
         above = wish.sign * mean - best
         z = above / np.maximum(std, np.finfo(float).tiny)
