@@ -52,13 +52,14 @@ def test_rare_classes(rng):
         "f1": metrics.f1_score(labels, found),
         "balanced_accuracy": metrics.balanced_accuracy_score(labels, found),
     }
-    ranked = sorted(zip(-predicted, labels), key=lambda pair: pair[0])
+    ranked = sorted(zip(-predicted, labels))  # ties count against the model
     expected["bedroc"] = Scoring.CalcBEDROC(ranked, 1, 20)
     (expected["enrichment"],) = Scoring.CalcEnrichment(ranked, 1, [0.01])
     values = {name: score(name, predicted, labels, 0.3) for name in expected}
     assert values == pytest.approx(expected) and values["mcc"] > 0
     assert score("mcc", predicted, labels) != values["mcc"]
     assert math.isnan(score("bedroc", predicted, 0 * labels))
+    assert score("enrichment", np.ones(4), np.array([1.0, 0, 0, 1])) == 0
 
 
 def test_several_classes():
