@@ -90,6 +90,7 @@ predict --max-atoms=0 | --max-atoms: 0, expected a whole number, 1 or more
 predict --batch-size=0 | --batch-size: 0, expected a whole number
 predict --batch-size=x | --batch-size: x, expected a whole number, 1 or more
 predict --cut-off=-1 | --cut-off: -1, expected a number
+predict --cut-off=30 | --cut-off: 30, expected a number, 0 or more, 1 or less
 predict --layers=x | --layers: x, expected a whole number
 predict --workers=x | --workers: x, expected a whole number
 predict MODEL in.csv out.txt | out.txt: expected a name

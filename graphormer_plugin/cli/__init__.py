@@ -48,15 +48,18 @@ def not_empty(text: str) -> str:
     return text
 
 
-def number(kind: type[float], least: float = -math.inf) -> Callable[[str], float]:
-    """Type of an argument that is a number from ``least`` on, a whole one for int."""
+def number(
+    kind: type[float], least: float = -math.inf, most: float = math.inf
+) -> Callable[[str], float]:
+    """Type of an argument that is a number from ``least`` to ``most``, a whole one for int."""
 
     def _number(text: str) -> float:
         with contextlib.suppress(ValueError):
-            if kind(text) >= least:
+            if least <= kind(text) <= most:
                 return kind(text)
         words = "a whole number" if kind is int else "a number"
         bound = f", {at_least(least)}" if least > -math.inf else ""
+        bound += f", {most:g} or less" if most < math.inf else ""
         raise argparse.ArgumentTypeError(f"{text}, expected {words}{bound}")
 
     return _number

@@ -73,7 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add(
         "--cut-off",
-        type=number(float, 0),
+        type=number(float, 0, 1),
         metavar="P",
         help="probability above which class 1 of two is predicted (default: that with the "
         "highest MCC on the validation molecules of a folder, else 0.5)",
