@@ -440,7 +440,8 @@ def test_what_the_start_has_seen(sixty):
         "no",
     ]
     assert (
-        "1 of 3 rows were training molecules of the start, 0 with" in shown.getvalue()
+        "1 of 3 rows were training molecules of the start, 0 with labels: metrics of"
+        in shown.getvalue()
     )
     assert "other, new  2 " in shown.getvalue()
 

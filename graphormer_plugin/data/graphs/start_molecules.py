@@ -62,5 +62,5 @@ def seen_text(words: Counter[str], total: int, what: str) -> str:
     count = sum(words[word] for word in SEEN)
     return (
         f"{count:,} of {total:,} {what} were training molecules of the start, "
-        f"{words['label']:,} with labels: these metrics flatter"
+        f"{words['label']:,} with labels: metrics of these flatter"
     )
