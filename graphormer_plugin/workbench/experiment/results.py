@@ -170,16 +170,16 @@ def worse_than_baselines(
     than `difference_error`, a line for each of both, and what to try."""
     lines = []
     advice = {TITLES[TREES]: f"; try --model {TREES}"}
-    if any((runs[0].learned or runs[0]).labels.table.scales):
-        advice[MEAN] = (
-            "; it predicts medians: graphormer-predict --mean gives means, and --log-targets "
-            "none learns the labels as they are"
-        )
+    scales = (runs[0].learned or runs[0]).labels.table.scales
+    medians = (
+        "; it predicts medians: graphormer-predict --mean gives means, and --log-targets "
+        "none learns the labels as they are"
+    )
     metrics = [*(MAIN[kind] for kind in table.targets.kinds), "spearman"]
     for metric in dict.fromkeys(metrics):
         *baselines, model = by_target[""]
         for baseline in reversed(baselines):
-            worse = []
+            worse, are_medians = [], False
             for target, name in enumerate(table.targets.names):
                 models = by_target.get(name, by_target[""])
                 if metric not in models[baseline]:
@@ -191,8 +191,11 @@ def worse_than_baselines(
                     error = difference_error(table, runs, baseline, target, metric)
                     if gain > error:
                         worse.append(f"{name} ({texts[0]}, {texts[1]})")
+                        are_medians |= bool(scales and scales[target])
             if worse:
                 text = f"the model is worse than the {baseline} in {metric}: {listed(worse)}"
+                if baseline == MEAN and are_medians:
+                    text += medians
                 lines.append(text + advice.get(baseline, ""))
     return lines
 

@@ -1,5 +1,6 @@
 """Predictions, metrics, figures and report of runs whose predictions are known."""
 
+import dataclasses
 import html
 import re
 import shlex
@@ -250,6 +251,16 @@ def test_worse_is_beyond_the_standard_error(size, rows, said):
         f"the model is worse than the boosted trees in rmse: y ({size:.3f}, 1.061); "
         "try --model trees"
     ]
+
+
+@pytest.mark.parametrize("scales, said", [(("log10 ", ""), 0), (("", "log10 "), 1)])
+def test_medians_are_told_of_a_target_that_has_them(scales, said):
+    labels = np.hstack([LABELS, LABELS])
+    table = dataclasses.replace(molecules_of(labels, names=["y", "z"]), scales=scales)
+    runs = [run_of(table, labels + WAVE * [0, 99], mean=[9.5, 9.5])]
+    found = held_out_metrics(all_results(table, runs))
+    (line,) = worse_than_baselines(table, runs, found)
+    assert "mean in rmse: z (" in line and ("medians" in line) == said
 
 
 def test_many_endpoints_have_a_file_of_their_own(endpoints):
