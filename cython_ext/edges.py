@@ -108,7 +108,8 @@ def _run(
     threads = team(num_threads)
 
     parts = min(nodes, PARTS)
-    qkv, factor = padded(qkv.reshape(nodes, 3, width), LANES), padded(factor, LANES)
+    qkv = padded(qkv.reshape(nodes, 3, width), LANES)
+    factor = padded(factor, LANES)
     P = qkv.shape[2]
     results: list[Any] = [None] * 4
     if grad is None:

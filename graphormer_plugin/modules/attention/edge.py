@@ -83,14 +83,17 @@ class EdgeAttention(nn.Module):
             [S, D], and with ``channels`` the terms of the scores [E, D], the new features of
             edges (Eq. 10).
         """
-        run, keep = edge_messages, self.dropout
+        run = edge_messages
+        keep = self.dropout
         if all(one is None or compiled_fits(one) for one in (qkv, factor)):
-            run, keep = partial(compiled_edges, edge_messages), None
+            run = partial(compiled_edges, edge_messages)
+            keep = None
             if self.training and self.dropout.p:
                 ones = qkv.new_ones(edge_index.shape[1], self.num_heads)
                 keep = self.dropout(ones)
             if kind is not None and len(factor) * PARTS > len(kind):
-                factor, kind = factor.index_select(0, kind), None  # sums of parts: many
+                factor = factor.index_select(0, kind)
+                kind = None  # sums of parts: many
         options = {"heads": self.num_heads, "epsilon": self.epsilon}
         tensors = (qkv, factor, edge_index, kind, keep)
         return run(*tensors, **options, channels=channels)
@@ -118,7 +121,8 @@ class EdgeAttention(nn.Module):
     ) -> Tensor:
         """Weights [1, H, N, N] of `messages` with the same arguments for a single graph,
         without dropout; row i has the weights of the sum for node i."""
-        N, (source, target) = len(qkv), edge_index
+        N = len(qkv)
+        source, target = edge_index
         scores, _, _ = edge_scores(qkv, factor, edge_index, kind, self.num_heads)
         weight = edge_weights(scores, target, N, self.epsilon)
         maps = weight.new_zeros(N, N, self.num_heads)

@@ -53,7 +53,8 @@ def myerson_values(
     for members, own in zip(sets, worth(sets).tolist(), strict=True):
         inside = bits(members)
         outside = bits(_around(neighbours, members))
-        c, b = len(inside), len(outside)
+        c = len(inside)
+        b = len(outside)
         values[inside] += own / (c * math.comb(c + b, c))
         values[outside] -= own / (max(b, 1) * math.comb(c + b, c))
     return values, np.zeros(count)

@@ -39,7 +39,8 @@ from graphormer_plugin.workbench.predictions.table_columns import free_names
 from graphormer_plugin.workbench.predictions.table_run import TableRun
 
 SURVIVORS = 2000  # candidates of the joint distribution; our choice
-LEARN, LOWEST = "learn", "lowest"
+LEARN = "learn"
+LOWEST = "lowest"
 FAILED = "failed"  # rows without a prediction
 Kept = dict[bytes, tuple[float, Row]]  # bound and row by molecule and numbers beside it
 
@@ -209,11 +210,13 @@ def survivors(
     Args:
         outside: gets the sum of `PredictedRows.outside`, and the number of rows `FAILED`.
     """
-    run, table = begun.run, begun.run.table
+    run = begun.run
+    table = begun.run.table
     place = table.places[run.options.smiles_column]
     rng = np.random.default_rng(1)
     kept: Kept = {}
-    least, first = -np.inf, 0
+    least = -np.inf
+    first = 0
     for part in begun:
         outside += part.outside + Counter({FAILED: part.failed})
         mean, std = part.values.T

@@ -135,7 +135,8 @@ class Started:
 
     def __iter__(self) -> Iterator[PredictedRows]:
         """Yield the parts that are there, then predict and write the others."""
-        total, count = self.rows.total, self.parts.count
+        total = self.rows.total
+        count = self.parts.count
         done = min(count * self.rows.size, total)
         new = _predicted(self.run, self.rows.after(done), self.settings)
         with tqdm(total=total, unit="mol", disable=not self.settings.progress) as bar:
@@ -202,7 +203,9 @@ def _write(
     begun: Started, scores: TableScores, shortlist: Shortlist | None, lines: Lines
 ) -> None:
     """Predict the parts that are missing, write the outputs, and show the summary."""
-    run, rows, parts = begun.run, begun.rows, begun.parts
+    run = begun.run
+    rows = begun.rows
+    parts = begun.parts
     table = run.table
     column = run.options.smiles_column
     output = parts.outputs[0]

@@ -13,7 +13,8 @@ from graphormer_plugin.estimators.prediction import ROUNDING
 from graphormer_plugin.inference.model_folder import ModelFolder
 from graphormer_plugin.inference.prediction_columns import OutputColumn, number_cells
 
-P_VALUE, SELECTED = "p_value", "selected"  # new columns
+P_VALUE = "p_value"
+SELECTED = "selected"  # new columns
 
 
 class Wanted(NamedTuple):
@@ -115,7 +116,8 @@ def shortlist_of(
     predicted, low, high = (np.array(x) for x in models.calibration[name])
     index = targets.names.index(name)
     target = targets.targets[index]
-    number, sign = 0, 1 if flag == "--above" else -1
+    number = 0
+    sign = 1 if flag == "--above" else -1
     if target.kind.is_number:
         try:
             value = float(limit)
