@@ -144,7 +144,17 @@ def build_batch(
         job.num_bond_types = num_bond_types
         _allocate_edge_fields(job, fields, max_dist, max_hop, path_length)
     seen = _run(job, ids, num_threads)
+    return _completed(job, stored, ids, fields, seen)
 
+
+def _completed(
+    job: BatchJob,
+    stored: dict[str, np.ndarray],
+    ids: np.ndarray,
+    fields: frozenset[str],
+    seen: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """The fields of a job that has run, with relations numbered by those that were ``seen``."""
     out = job.out
     if "ring" in fields:
         out["ring"] = _fill_rings(stored, ids, job.node_count, job.width)

@@ -65,19 +65,7 @@ def chordless_cycles(
         np.cumsum([0, *extents(name, stored[name], ids)[1]])
         for name in ("node_offset", "edge_offset")
     ]
-    # Numbered within each graph. A copy, which no other thread can change.
-    base = int(stored["edge_offset"][first])
-    edges = slice(base, base + int(offsets[1][-1]))
-    ends = [stored[name][edges].astype(np.int64) for name in ("edge_src", "edge_dst")]
-    size_of_edge = np.repeat(np.diff(offsets[0]), np.diff(offsets[1]))
-    for name, end in zip(("edge_src", "edge_dst"), ends):
-        outside = np.flatnonzero((end < 0) | (end >= size_of_edge))
-        if outside.size:
-            graph = first + np.searchsorted(offsets[1], outside[0], "right") - 1
-            raise ValueError(
-                f"{name} of graph {graph} holds {end[outside[0]]}, expected a node in "
-                f"[0, {size_of_edge[outside[0]]})"
-            )
+    ends = _checked_ends(stored, first, *offsets)
     count = np.zeros(last - first, dtype=np.int64)
     wrong, sizes, nodes = _cycles.find_cycles(
         *offsets, *ends, max_size, max_steps, count
@@ -89,3 +77,28 @@ def chordless_cycles(
             "smaller size"
         )
     return count, sizes, nodes
+
+
+def _checked_ends(
+    stored: Mapping[str, np.ndarray],
+    first: int,
+    node_offset: np.ndarray,
+    edge_offset: np.ndarray,
+) -> list[np.ndarray]:
+    """Both ends of all edges, int64, numbered within each graph: a copy, which no other thread
+    can change. Graphs begin with ``first``, offsets with 0."""
+    base = int(stored["edge_offset"][first])
+    edges = slice(base, base + int(edge_offset[-1]))
+    size_of_edge = np.repeat(np.diff(node_offset), np.diff(edge_offset))
+    ends = []
+    for name in ("edge_src", "edge_dst"):
+        end = stored[name][edges].astype(np.int64)
+        outside = np.flatnonzero((end < 0) | (end >= size_of_edge))
+        if outside.size:
+            graph = first + np.searchsorted(edge_offset, outside[0], "right") - 1
+            raise ValueError(
+                f"{name} of graph {graph} holds {end[outside[0]]}, expected a node in "
+                f"[0, {size_of_edge[outside[0]]})"
+            )
+        ends.append(end)
+    return ends

@@ -102,17 +102,15 @@ def build_model(
     width = chunk.edge_attr.shape[1] if real else 0
     schema = bonds.schema(chunk.x.shape[1], x.vocabularies(), width)
     labels = chunk.target
-    names = default_names(labels.shape[1])
     counts = {Level.NODE: chunk.num_nodes, Level.EDGE: chunk.num_edges}
     if chunk.num_links is not None:
         counts[Level.LINK] = chunk.num_links
     columns = {part.offset: offsets_of(n) for part, n in counts.items()}
     columns["edge_dst"] = chunk.edge_index[1]
-    schema_of_labels = TargetSchema.of(names, "", label_kind, label_level, num_classes)
+    names = default_names(labels.shape[1])
+    unmeasured = TargetSchema.of(names, "", label_kind, label_level, num_classes)
     offset = columns[label_level.counted_by]
-    targets, _ = describe_targets(
-        labels, schema_of_labels, offset, {}, chunk.node_split
-    )
+    targets, _ = describe_targets(labels, unmeasured, offset, {}, chunk.node_split)
     total, count = sum_of_logs(columns, np.arange(len(chunk)))
     return models.build_model(arch, schema, targets, total / count, **options)
 

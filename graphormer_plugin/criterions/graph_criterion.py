@@ -112,6 +112,27 @@ class GraphCriterion(FairseqCriterion):
         labels, and the logging output."""
         return self.output_loss(model(**sample["net_input"]), sample)
 
+    def _label_weights(
+        self,
+        labels: Tensor,
+        present: Tensor,
+        entries: Tensor,
+        sample: dict[str, Any],
+    ) -> Tensor | None:
+        """Weights of classes times those of the rows of the table, in the shape of the losses;
+        None without either."""
+        weights = self.weights(labels, present)
+        if weights is not None and weights.shape != labels.shape:
+            raise ValueError(
+                f"weights of classes have shape {list(weights.shape)}, the labels "
+                f"{list(labels.shape)}"
+            )
+        if "weight" in sample:
+            rows = sample["weight"].to(entries.dtype)
+            rows = rows.view(-1, *[1] * (entries.dim() - 1)).expand_as(entries)
+            weights = rows if weights is None else weights * rows
+        return weights
+
     def output_loss(self, output: Tensor, sample: dict[str, Any]) -> Reported:
         """`forward` for the output of the model.
 
@@ -142,17 +163,8 @@ class GraphCriterion(FairseqCriterion):
             entries = entries.masked_fill(beyond, 0)
         if self.class_weights is not None:  # not a buffer, which would become half
             self.class_weights = self.class_weights.to(output.device)
-        weights = self.weights(labels, present)
+        weights = self._label_weights(labels, present, entries, sample)
         sample_size = present.sum()
-        if weights is not None and weights.shape != labels.shape:
-            raise ValueError(
-                f"weights of classes have shape {list(weights.shape)}, the labels "
-                f"{list(labels.shape)}"
-            )
-        if "weight" in sample:  # weights of the rows of the table
-            rows = sample["weight"].to(entries.dtype)
-            rows = rows.view(-1, *[1] * (entries.dim() - 1)).expand_as(entries)
-            weights = rows if weights is None else weights * rows
         if weights is not None:
             weights = weights.where(present, 0)
             entries = entries * weights

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import compress
+from itertools import chain, compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,21 +99,11 @@ def prediction_columns(
                 cells = number_cells(ends[:, outputs.start], target.deviation)
                 columns[end] = [OutputColumn(title, cells)]
         if interval is not None and name in interval.limits:
-            is_in = class_scores(target, own) <= interval.limits[name]
-            cells = ["|".join(compress(target.class_labels, row)) for row in is_in]
-            title = f"{name}_set{100 * interval.coverage:g}"
-            columns["set"] = [OutputColumn(title, cells, False)]
-        columns["member"] = [
-            column
-            for number, part in enumerate(each, 1)
-            for parts in by_kind[target.kind](
-                replace(target, name=f"{name}_member{number}"),
-                part[:, outputs],
-                None,
-                layout,
-            ).values()
-            for column in parts
-        ]
+            columns["set"] = [_set_column(target, own, interval)]
+        for number, part in enumerate(each, 1):
+            member = replace(target, name=f"{name}_member{number}")
+            parts = by_kind[target.kind](member, part[:, outputs], None, layout)
+            columns.setdefault("member", []).extend(chain(*parts.values()))
         if labels is not None:
             cells = label_cells(labels[:, index], target)
             columns["label"] = [OutputColumn(f"{name}_target", cells)]
@@ -124,13 +114,13 @@ def prediction_columns(
     if in_domain is not None and in_domain.ndim == 1:
         column = OutputColumn(IN_DOMAIN, number_cells(in_domain))
         of_targets[-1]["in_domain"] = [column]
-    return [
-        column
+    ordered = (
+        columns.get(kind, ())
         for group in layout.order
         for columns in of_targets
         for kind in group
-        for column in columns.get(kind, ())
-    ]
+    )
+    return [*chain.from_iterable(ordered)]
 
 
 def _number_columns(
@@ -172,6 +162,13 @@ def _multiclass_columns(
     if std is not None:
         std = np.take_along_axis(std, best[:, None], 1)[:, 0]
     return columns | _std_column(target, std)
+
+
+def _set_column(target: Target, values: NDArray, interval: Interval) -> OutputColumn:
+    """The classes that a conformal set has."""
+    is_in = class_scores(target, values) <= interval.limits[target.name]
+    cells = ["|".join(compress(target.class_labels, row)) for row in is_in]
+    return OutputColumn(f"{target.name}_set{100 * interval.coverage:g}", cells, False)
 
 
 def _std_column(target: Target, std: NDArray | None) -> ByKind:

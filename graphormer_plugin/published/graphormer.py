@@ -53,6 +53,7 @@ HUGGING_FACE = {
     "classifier.lm_output_learned_bias": "lm_output_learned_bias",
 }
 FIRST_ROW = {"microsoft": 2, "huggingface": 3}  # of the first node column's value 0
+NODES = "encoder.node_encoder.embedding.weight"
 DEGREES = "encoder.node_encoder.encodings.0.projection.tables.{}.weight"
 UNREACHABLE_ROW = UNREACHABLE_HOPS + 1  # row of the distance table
 
@@ -73,20 +74,8 @@ def import_graphormer(
         HUGGING_FACE.get(name, name): weight for name, weight in weights.state.items()
     }
     new = weights.new
-    features = "graph_encoder.graph_node_feature."
     schema = molecule_schema(config)
-    node_index = config.get("node_index", "microsoft")
-    check_choice("node_index", node_index, [*FIRST_ROW])
-
-    atoms = weights.take(features + "atom_encoder.weight")
-    new["encoder.node_encoder.embedding.weight"] = columns_of(
-        atoms, FIRST_ROW[node_index], schema.num_node_features
-    )
-    # Row degree + 1, 0 pads; here higher degrees share the last.
-    for index, end in enumerate(("in", "out")):
-        table = weights.take(f"{features}{end}_degree_encoder.weight")
-        table = torch.cat([table[1:], table[-1:]])
-        new[DEGREES.format(index)] = table
+    _move_nodes(weights, config, schema.num_node_features)
     weights.rename(MATRICES)
     max_steps = int(config.get("multi_hop_max_dist", 5))
     heads, multi_hop = _move_pair_bias(weights, schema, max_steps)
@@ -105,10 +94,9 @@ def import_graphormer(
         weights.drop(f"{unused}.weight", f"{unused}.bias")  # are never applied
     weights.finish()
 
-    width = atoms.shape[1]
     read = {
         "encoder_layers": layers,
-        "encoder_embed_dim": width,
+        "encoder_embed_dim": new[NODES].shape[1],
         "encoder_ffn_embed_dim": len(new["encoder.layers.0.fc1.weight"]),
         "encoder_attention_heads": heads,
         "edge_type": "multi_hop" if multi_hop else "single_hop",
@@ -117,10 +105,18 @@ def import_graphormer(
     }
     outputs = len(new["head.projection.weight"])
     check_config(config, {**read, "num_classes": outputs})
+    options = read | _released_options(config, new) | {"multi_hop_max_dist": max_steps}
+    # A switch that a preset sets cannot be taken back; without a preset all are given.
+    arch = "graphormer_base" if embed_norm else "graphormer"
+    return Imported(arch, options, schema, outputs, new)
+
+
+def _released_options(
+    config: Mapping[str, Any], new: Mapping[str, Tensor]
+) -> dict[str, Any]:
+    """Options of the released code's own, and sizes of tables."""
     activation = config.get("activation_fn", "gelu")
-    options = {
-        **read,
-        "multi_hop_max_dist": max_steps,
+    return {
         "spatial_pos_max": int(config.get("spatial_pos_max", 1024)),
         # fairseq's GELU and softmax, which the released code calls.
         "activation_fn": {"gelu": "gelu_float32"}.get(activation, activation),
@@ -131,12 +127,22 @@ def import_graphormer(
         "num_in_degree": len(new[DEGREES.format(0)]),
         "num_out_degree": len(new[DEGREES.format(1)]),
         "num_spatial": len(new["encoder.attn_bias.spatial.embedding.weight"]),
-        "num_edge_dis": len(new["encoder.attn_bias.edges.weight"]) if multi_hop else 0,
+        "num_edge_dis": len(new.get("encoder.attn_bias.edges.weight", ())),
         **dropout_rates(config),
     }
-    # A switch that a preset sets cannot be taken back; without a preset all are given.
-    arch = "graphormer_base" if embed_norm else "graphormer"
-    return Imported(arch, options, schema, outputs, new)
+
+
+def _move_nodes(weights: Weights, config: Mapping[str, Any], columns: int) -> None:
+    """Rename the weights of node features and degrees."""
+    node_index = config.get("node_index", "microsoft")
+    check_choice("node_index", node_index, [*FIRST_ROW])
+    features = "graph_encoder.graph_node_feature."
+    atoms = weights.take(features + "atom_encoder.weight")
+    weights.new[NODES] = columns_of(atoms, FIRST_ROW[node_index], columns)
+    # Row degree + 1, 0 pads; here higher degrees share the last.
+    for index, end in enumerate(("in", "out")):
+        table = weights.take(f"{features}{end}_degree_encoder.weight")
+        weights.new[DEGREES.format(index)] = torch.cat([table[1:], table[-1:]])
 
 
 def _move_pair_bias(

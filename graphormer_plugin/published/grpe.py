@@ -63,27 +63,14 @@ def import_grpe(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Impor
         schema = molecule_schema(config)
         nodes = weights.take("node_emb.weight")
         width = nodes.shape[1]
-        new["encoder.node_encoder.embedding.weight"] = columns_of(
-            nodes, 1, schema.num_node_features
-        )
+        rows = columns_of(nodes, 1, schema.num_node_features)
+        new["encoder.node_encoder.embedding.weight"] = rows
     weights.rename({"task_token": "encoder.virtual_node.embedding"})
 
     independent = "query_hop_emb.0.weight" in weights
     for encoding in range(weights.count("query_hop_emb.{}.weight") or 1):
         number = f".{encoding}" if independent else ""
-        hop, edge = (
-            [weights.take(f"{part}_{kind}_emb{number}.weight") for part in PARTS]
-            for kind in ("hop", "edge")
-        )
-        hop_rows, edge_rows = _grpe_rows(len(hop[0]), len(edge[0]), schema)
-        prefix = f"encoder.encodings.{encoding}."
-        for name, tables, rows in (
-            ("topology", hop, hop_rows),
-            ("edge", edge, edge_rows),
-        ):
-            scores = torch.cat(tables[:2], dim=1)  # query and key side by side
-            new[f"{prefix}{name}_attention.weight"] = scores[rows]
-            new[f"{prefix}{name}_value.weight"] = tables[2][rows]
+        hops, edges = _move_relations(weights, encoding, number, schema)
 
     layers = weights.count("layers.{}.ffn.layer1.weight")
     weights.move_layers(LAYER, layers)
@@ -95,11 +82,11 @@ def import_grpe(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Impor
     weights.move("linear", head)
     weights.finish()
 
-    max_hop = len(hop[0]) - 3
+    max_hop = hops - 3
     ffn_dim = len(new["encoder.layers.0.fc1.weight"])
     outputs = len(new[f"{head}.bias"])
     read = {"num_layer": layers, "d_model": width, "dim_feedforward": ffn_dim}
-    read |= {"max_hop": max_hop, "num_edge_type": len(edge[0]) - 4}
+    read |= {"max_hop": max_hop, "num_edge_type": edges - 4}
     read |= {"use_independent_token": independent, "num_task": outputs}
     check_config(config, read | {"num_last_mlp": hidden})
     options = {
@@ -116,6 +103,23 @@ def import_grpe(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Impor
         **dropout_rates(config),
     }
     return Imported("grpe_standard", options, schema, outputs, new)
+
+
+def _move_relations(
+    weights: Weights, encoding: int, number: str, schema: FeatureSchema
+) -> tuple[int, int]:
+    """Rename the tables of distances and bonds of an encoding; returns their numbers of rows."""
+    hop, edge = (
+        [weights.take(f"{part}_{kind}_emb{number}.weight") for part in PARTS]
+        for kind in ("hop", "edge")
+    )
+    rows_of = _grpe_rows(len(hop[0]), len(edge[0]), schema)
+    prefix = f"encoder.encodings.{encoding}."
+    for name, tables, rows in zip(("topology", "edge"), (hop, edge), rows_of):
+        scores = torch.cat(tables[:2], dim=1)  # query and key side by side
+        weights.new[f"{prefix}{name}_attention.weight"] = scores[rows]
+        weights.new[f"{prefix}{name}_value.weight"] = tables[2][rows]
+    return len(hop[0]), len(edge[0])
 
 
 def _grpe_rows(

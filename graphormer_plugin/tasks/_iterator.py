@@ -175,13 +175,12 @@ def batch_iterator(
         num_workers = cores
 
     def _batches(number: int) -> list[NDArray[np.int64]]:
-        """All batches of an epoch; those of an update, perhaps empty, follow each other."""
-        parts = update_freq(number) * num_shards if update_freq else 1
         indices = dataset.ordered_indices(number)
         for limit, flag in ((max_tokens, "--max-tokens"), (max_pairs, "--max-pairs")):
             if limit is not None:
                 indices = dataset.within(indices, limit, flag, ignore_invalid_inputs)
-        updates = cut_batches(
+        parts = update_freq(number) * num_shards if update_freq else 1
+        return _parts_of_updates(
             indices,
             dataset.sizes,
             max_graphs=max_sentences,
@@ -190,9 +189,6 @@ def batch_iterator(
             multiple=required_batch_size_multiple,
             parts=parts,
         )
-        # Empty batches first: fairseq's trainer drops the counts of an update of a process
-        # whose last batch is empty.
-        return [part for cut in updates for part in np.array_split(cut, parts)[::-1]]
 
     first = [_batches(epoch)]  # errors of the first epoch are raised here
 
@@ -212,3 +208,13 @@ def batch_iterator(
         errors=errors,
         **options,
     )
+
+
+def _parts_of_updates(
+    *order: Any, parts: int, **limits: Any
+) -> list[NDArray[np.int64]]:
+    """`cut_batches` of an epoch; those of an update, perhaps empty, follow each other."""
+    cuts = cut_batches(*order, parts=parts, **limits)
+    # Empty batches first: fairseq's trainer drops the counts of an update of a process
+    # whose last batch is empty.
+    return [part for cut in cuts for part in np.array_split(cut, parts)[::-1]]

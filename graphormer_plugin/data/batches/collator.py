@@ -4,7 +4,7 @@ No other code pads: models get ``node_mask`` and the padding values of ``data/ba
 everything else works with true sizes.
 """
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,13 @@ class GraphCollator:
             name: FIELDS[name].column for name in spec.fields if FIELDS[name].column
         }
 
+    def _release_pages(self, graphs: int) -> None:
+        """Release pages of memory maps, every `RELEASED_AFTER` graphs."""
+        self.unreleased += graphs
+        if self.unreleased >= RELEASED_AFTER:
+            release_pages(self.shards)
+            self.unreleased = 0
+
     def __call__(
         self, graph_ids: NDArray[np.int64], split: str = "", epoch: int = 0
     ) -> dict[str, Any]:
@@ -97,18 +104,14 @@ class GraphCollator:
             - ``edges`` int64 ``[B, E, 2]``, -1 at padding, in an evaluation of links that
               are edges (`Negatives`);
             - ``weight`` float64 ``[B]``, ``bound`` int8 ``[B, C]`` and `NODE_VECTORS`
-              float64 ``[B, N, 3]``, NaN where missing or padding, if the store has them.
-
-            An empty array gives an empty dict: fairseq fills uneven shards with such
-            samples, and its trainer replaces them by a dummy batch.
+              float64 ``[B, N, 3]``, NaN where missing or padding, if the store has them;
+            - an empty dict for no graphs: fairseq fills uneven shards with such samples, and
+              its trainer replaces them by a dummy batch.
         """
         graph_ids = np.asarray(graph_ids, dtype=np.int64)
         if graph_ids.size == 0:
             return {}
-        self.unreleased += graph_ids.size
-        if self.unreleased >= RELEASED_AFTER:
-            release_pages(self.shards)
-            self.unreleased = 0
+        self._release_pages(graph_ids.size)
         columns, ids = self.columns, graph_ids
         if isinstance(columns, ShardColumns):
             columns = columns.of_graphs(graph_ids)
@@ -120,11 +123,9 @@ class GraphCollator:
             labelled = self.negatives.added(columns, ids, graph_ids, epoch)
             rows = np.arange(len(ids))
         if "edge_label_index" in self.spec.fields:
-            padded = {
-                n: padded_rows(labelled, self.level, n, rows)
-                for n in EDGE_LABEL_COLUMNS
-            }
-            arrays["edge_label_index"] = edge_label_index_of(padded)
+            padded = partial(padded_rows, labelled, self.level, ids=rows)
+            ends = {name: padded(name) for name in EDGE_LABEL_COLUMNS}
+            arrays["edge_label_index"] = edge_label_index_of(ends)
         offsets = columns["node_offset"]
         labels = {"target": _labels(labelled, self.level, rows, split)}
         if "weight" in columns:

@@ -3,7 +3,7 @@
 import itertools
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -173,18 +173,9 @@ def _unread_attributes(data: Any, number: int) -> set[str]:
     return unread
 
 
-def _arrays(
-    data: Any,
-    number: int,
-    level: Level,
-    values: bool,
-    with_target: bool,
-    edge_kind: str,
-) -> Columns:
-    """Arrays of a graph in the shapes of a `GraphChunk`, which checks their values."""
+def _attributes(data: Any, number: int, needed: Sequence[str]) -> Columns:
+    """The ``needed`` attributes, and ``edge_attr`` if there is one."""
     arrays = {}
-    needed = ["x", "edge_index", *["edge_label_index"] * (level is Level.LINK)]
-    needed += [label_of(level)] * with_target
     for name in (*needed, "edge_attr"):
         value = getattr(data, name, None)
         if isinstance(value, tuple):
@@ -199,6 +190,20 @@ def _arrays(
             advice = "; for nodes without features, give zeros [nodes, 1] of integers"
             advice = advice if name == "x" else ""
             raise DatasetError(f"graph {number}: {kind} has no {name}{advice}")
+    return arrays
+
+
+def _arrays(
+    data: Any,
+    number: int,
+    level: Level,
+    values: bool,
+    with_target: bool,
+    edge_kind: str,
+) -> Columns:
+    """Arrays of a graph in the shapes of a `GraphChunk`, which checks their values."""
+    needed = ["x", "edge_index", *["edge_label_index"] * (level is Level.LINK)]
+    arrays = _attributes(data, number, [*needed, *[label_of(level)] * with_target])
 
     def _require(name: str, fits: bool, expected: str) -> None:
         _check_array(arrays[name], f"graph {number}: {name}", fits, expected)

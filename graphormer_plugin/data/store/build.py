@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rdkit import rdBase
@@ -169,6 +169,38 @@ def _with_defaults(
     return dataclasses.replace(source, **changed)
 
 
+class _Written(NamedTuple):
+    """The graphs of a store: the row of each, what its parser gives beside it, descriptors by
+    part; and the row, molecule and reason of each failure."""
+
+    row_of_graph: np.ndarray
+    extras: dict[str, list[Any]]
+    described: list[np.ndarray]
+    failures: list[tuple[int, str, str]]
+
+
+def _written(
+    writer: StoreWriter, source: DatasetSource, options: DatasetOptions
+) -> _Written:
+    """Featurise and write all molecules."""
+    rows = [np.zeros(0, np.int64)]
+    written = _Written(rows[0], {}, [], [])
+    for piece in _featurised(writer, source, options):
+        for row, text, reason in piece.failures:
+            written.failures.append((source.first_row + row, text, reason))
+        if piece.chunk is None or (written.failures and not options.skip_invalid):
+            continue  # the rest is parsed only to list all failures
+        if source.splits is None and "scaffold" not in piece.extras:
+            text = "--split scaffold, but the dataset's parser gives no extras"
+            raise ValueError(f'{text}["scaffold"]')
+        rows.append(piece.chunk.row)
+        for name, values in piece.extras.items():
+            written.extras.setdefault(name, []).extend(values)
+        if piece.descriptors is not None:
+            written.described.append(piece.descriptors)
+    return written._replace(row_of_graph=np.concatenate(rows))
+
+
 def _build_from_smiles(
     path: Path,
     source: DatasetSource,
@@ -180,28 +212,12 @@ def _build_from_smiles(
     label = source.label
     target = source.targets
     by_scaffold = source.splits is None
-    failures: list[tuple[int, str, str]] = []
-    extras: dict[str, list[Any]] = {}
-    rows_of_parts = [np.zeros(0, np.int64)]
-    described = []
     key = _key(source, options, identity)
     writer = StoreWriter(path, source.node_dims, source.bond_dims, key)
     if options.rebuild:
         shutil.rmtree(writer.folder, ignore_errors=True)
     with writer:
-        for piece in _featurised(writer, source, options):
-            for row, text, reason in piece.failures:
-                failures.append((source.first_row + row, text, reason))
-            if piece.chunk is None or (failures and not options.skip_invalid):
-                continue  # the rest is parsed only to list all failures
-            if by_scaffold and "scaffold" not in piece.extras:
-                text = "--split scaffold, but the dataset's parser gives no extras"
-                raise ValueError(f'{text}["scaffold"]')
-            rows_of_parts.append(piece.chunk.row)
-            for name, values in piece.extras.items():
-                extras.setdefault(name, []).extend(values)
-            if piece.descriptors is not None:
-                described.append(piece.descriptors)
+        row_of_graph, extras, described, failures = _written(writer, source, options)
         _report_invalid(path, failures, options.skip_invalid)
         if writer.num_graphs == 0:
             raise ValueError("no molecule could be parsed")
@@ -209,18 +225,15 @@ def _build_from_smiles(
             logger.warning("%s: %s", label, line)
         doubt = doubt_of_unit(likely_units(extras.get("nearest", ())))
 
-        row_of_graph = np.concatenate(rows_of_parts)  # the row of each graph
         molecules = extras.get("molecule")
         when = "after unparsable molecules were left out" if failures else ""
         if by_scaffold:
-            labels = (
-                np.zeros((len(row_of_graph), 1))
-                if callable(target)
-                else target[row_of_graph]
-            )
-            groups = extras["scaffold"]
+            no_labels = np.zeros((len(row_of_graph), 1))
             splits = scaffold_split(
-                groups, seed=options.seed, labels=labels, molecules=molecules
+                extras["scaffold"],
+                seed=options.seed,
+                labels=no_labels if callable(target) else target[row_of_graph],
+                molecules=molecules,
             )
             if not (len(splits["train"]) and len(splits["valid"])):
                 when = "(each scaffold goes to one split); give another --split"

@@ -174,35 +174,8 @@ class StoreWriter:
         """
         if target is None and self._labels:
             target = np.concatenate(self._labels)
-        arrays = {f"split_{name}": numbers for name, numbers in splits.items()}
-        if target is not None:
-            arrays["target"] = stored_labels(target)
-        if source.weights is not None:
-            arrays["weight"] = checked_weights(source.weights, self.num_graphs)
-        if source.bounds is not None:
-            arrays["bound"] = np.asarray(source.bounds, np.int8)
-        if source.graph_features:
-            arrays["graph_features"] = as_float32(np.asarray(source.graph_values))
-        if molecules is not None:
-            arrays["molecule"] = np.array(molecules, np.uint64)
-        schema = self._schema(source.graph_features, arrays, splits)
-        with named_in_errors(self._store):
-            self._write_graphs(schema)
-            for name, array in arrays.items():
-                file = self._create(name, array.dtype.str, array.shape)
-                self._close(name, file, array)
-        names = list(source.target_names)
-        classes = source.num_classes
-        targets, missing = describe_targets(
-            as_rows(self._array("target")),
-            TargetSchema.of(names, source.unit, source.kind, self.level, classes),
-            self._array(self.level.counted_by),
-            splits,
-            self._array("node_split"),
-            source.bounds,
-        )
-        if any(source.class_names):
-            targets = targets.with_classes(source.class_names)
+        schema = self._write_columns(source, splits, target, molecules)
+        targets, missing = self._targets(source, splits)
         counted = {"rows": rows or self.num_graphs, "skipped": skipped}
         counted["missing_labels"] = missing
         manifest = {
@@ -221,14 +194,10 @@ class StoreWriter:
             beside = np.array(molecules if texts is None else texts, float)[:, None]
             if source.graph_values is not None:
                 beside = np.hstack([beside, np.asarray(source.graph_values)])
+            drawn = source.featuriser != AtomsFeaturiser.name
+            facts = targets, target, splits, molecules, beside
             manifest["warnings"] += warnings_about(
-                targets,
-                target,
-                splits,
-                molecules,
-                beside,
-                drawn=source.featuriser != AtomsFeaturiser.name,
-                unread=source.unread,
+                *facts, drawn=drawn, unread=source.unread
             )
         manifest["fingerprint"] = fingerprint_of(manifest)
         with atomic_write(self._store / MANIFEST, "w", encoding="utf-8") as file:
@@ -236,6 +205,51 @@ class StoreWriter:
         if self.path.exists():
             os.rename(self.path, self.folder / "earlier")
         os.rename(self._store, self.path)
+
+    def _write_columns(
+        self,
+        source: DatasetSource,
+        splits: Split,
+        target: np.ndarray | None,
+        molecules: Sequence[int] | None,
+    ) -> FeatureSchema:
+        """Write all columns; returns their schema."""
+        arrays = {f"split_{name}": numbers for name, numbers in splits.items()}
+        if target is not None:
+            arrays["target"] = stored_labels(target)
+        if source.weights is not None:
+            arrays["weight"] = checked_weights(source.weights, self.num_graphs)
+        if source.bounds is not None:
+            arrays["bound"] = np.asarray(source.bounds, np.int8)
+        if source.graph_features:
+            arrays["graph_features"] = as_float32(np.asarray(source.graph_values))
+        if molecules is not None:
+            arrays["molecule"] = np.array(molecules, np.uint64)
+        schema = self._schema(source.graph_features, arrays, splits)
+        with named_in_errors(self._store):
+            self._write_graphs(schema)
+            for name, array in arrays.items():
+                file = self._create(name, array.dtype.str, array.shape)
+                self._close(name, file, array)
+        return schema
+
+    def _targets(
+        self, source: DatasetSource, splits: Split
+    ) -> tuple[TargetSchema, int]:
+        """Targets of the labels that are written, and the number of missing labels."""
+        names = list(source.target_names)
+        classes = source.num_classes
+        targets, missing = describe_targets(
+            as_rows(self._array("target")),
+            TargetSchema.of(names, source.unit, source.kind, self.level, classes),
+            self._array(self.level.counted_by),
+            splits,
+            self._array("node_split"),
+            source.bounds,
+        )
+        if any(source.class_names):
+            targets = targets.with_classes(source.class_names)
+        return targets, missing
 
     def _counts(self, splits: Split) -> dict[str, int]:
         """Numbers of graphs, nodes and edges, and of graphs, or nodes, by split."""

@@ -184,7 +184,6 @@ class GPSEncoder(SparseEncoder):
         check_choice("norm", config.norm, NORM_NAMES)
         check_choice("activation_fn", config.activation_fn, ACTIVATION_NAMES)
         embed_dim = config.encoder_embed_dim
-        num_heads = config.encoder_attention_heads
         owner = CONVOLUTIONS[config.local_part].bonds
         self.sparse = config.attention == "edges"
         self.edge_sets = edge_set_fields(config)
@@ -209,6 +208,25 @@ class GPSEncoder(SparseEncoder):
                 vocabularies, embed_dim, combine="sum", num_kernels=kernels
             )
 
+        self._add_pair_terms(vocabularies, config)
+        if self.sparse:
+            virtual = config.virtual_nodes
+            self.virtual = nn.Parameter(torch.randn(virtual, embed_dim))
+            # Edge sets, and edges into and out of each virtual node.
+            kinds = len(self.edge_sets) + 2 * virtual
+            self.edge_kinds = nn.Parameter(torch.randn(kinds, embed_dim))
+        options = _convolution_options(config, mean_log_degree)
+        last = config.encoder_layers - 1
+        self.layers = nn.ModuleList(
+            self._layer(config, index == last, options)
+            for index in range(config.encoder_layers)
+        )
+
+    def _add_pair_terms(
+        self, vocabularies: Vocabularies, config: GPSEncoderConfig
+    ) -> None:
+        """Make the terms of pairs that the attention reads."""
+        num_heads = config.encoder_attention_heads
         spatial = paths = None
         self.relations = None
         if config.attention == "bias":
@@ -220,36 +238,13 @@ class GPSEncoder(SparseEncoder):
             self.relations = RelationEncoding(
                 config.max_hop,
                 vocabularies.num_bond_types,
-                embed_dim,
+                self.embed_dim,
                 num_heads,
                 num_edge_features=vocabularies.num_edge_features,
             )
         further = make_pair_terms(config, vocabularies, num_heads)
         self.attn_bias = AttnBias(
             num_heads, spatial, paths, virtual_node=False, further=further
-        )
-        if self.sparse:
-            virtual = config.virtual_nodes
-            self.virtual = nn.Parameter(torch.randn(virtual, embed_dim))
-            # Edge sets, and edges into and out of each virtual node.
-            kinds = len(self.edge_sets) + 2 * virtual
-            self.edge_kinds = nn.Parameter(torch.randn(kinds, embed_dim))
-        options: dict[str, Any] = {
-            "hidden_dim": embed_dim,
-            "learned_share": False,
-            "num_heads": num_heads,
-            "attention_dropout": config.attention_dropout,
-            "edge_dim": embed_dim,
-            "num_towers": config.towers,
-        }
-        names = CONVOLUTIONS[config.local_part].options
-        if "mean_log_degree" in names:
-            options["mean_log_degree"] = mean_log_degree() or 1.0
-        options = {name: options[name] for name in names}
-        last = config.encoder_layers - 1
-        self.layers = nn.ModuleList(
-            self._layer(config, index == last, options)
-            for index in range(config.encoder_layers)
         )
 
     def _layer(
@@ -366,6 +361,22 @@ class GPSEncoder(SparseEncoder):
         vectors = torch.cat([vectors, self.edge_kinds])
         given = GivenEdges(torch.cat(parts, 1), torch.cat(kinds), vectors, S)
         return edges._replace(virtual=self.virtual.repeat_interleave(B, 0)), given
+
+
+def _convolution_options(
+    config: GPSEncoderConfig, mean_log_degree: Callable[[], float | None]
+) -> dict[str, Any]:
+    """Options of the local part's own."""
+    makers: dict[str, Callable[[], Any]] = {
+        "hidden_dim": lambda: config.encoder_embed_dim,
+        "learned_share": lambda: False,
+        "num_heads": lambda: config.encoder_attention_heads,
+        "attention_dropout": lambda: config.attention_dropout,
+        "edge_dim": lambda: config.encoder_embed_dim,
+        "num_towers": lambda: config.towers,
+        "mean_log_degree": lambda: mean_log_degree() or 1.0,
+    }
+    return {name: makers[name]() for name in CONVOLUTIONS[config.local_part].options}
 
 
 def edge_set_fields(config: GPSEncoderConfig) -> list[str]:

@@ -1,6 +1,6 @@
 """Encoder of Graphormer (Ying et al. 2021, arXiv:2106.05234)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Optional
@@ -158,8 +158,8 @@ class GraphormerEncoder(Encoder):
         check_layers(config)
         check_choice("node_relation", config.node_relation, NODE_RELATIONS)
         check_choice("edge_type", config.edge_type, EDGE_TYPES)
-        embed_dim, num_heads = config.encoder_embed_dim, config.encoder_attention_heads
-        edge_type, num_layers = config.edge_type, config.encoder_layers
+        embed_dim = config.encoder_embed_dim
+        num_heads = config.encoder_attention_heads
         self.embed_dim = embed_dim
         self.multi_hop_max_dist = config.multi_hop_max_dist
         node_rows = config.num_atoms // (len(vocabularies.node_dims or ()) or 1)
@@ -174,7 +174,7 @@ class GraphormerEncoder(Encoder):
         self.virtual_node = None if config.no_virtual_node else VirtualNode(embed_dim)
 
         bonds = partial(edge_encoder, vocabularies, table_size=bond_rows)
-        sums_bonds = edge_type == "aggregation"
+        sums_bonds = config.edge_type == "aggregation"
         self.number_edges = bool(vocabularies.num_edge_features)
         if self.number_edges and sums_bonds:
             raise ValueError(
@@ -182,30 +182,14 @@ class GraphormerEncoder(Encoder):
                 "expected multi_hop|single_hop|node|none"
             )
 
-        self.incident = None
-        if edge_type == "node":
-            self.incident = IncidentBonds(bonds(embed_dim))
+        is_node = config.edge_type == "node"
+        self.incident = IncidentBonds(bonds(embed_dim)) if is_node else None
 
-        spatial = edges = None
-        if edge_type == "multi_hop":
-            edges = PathEncoding(
-                bonds(num_heads), config.multi_hop_max_dist, config.num_edge_dis or None
-            )
-        elif edge_type == "single_hop":
-            edges = EdgeBias(bonds(num_heads))
-        if config.node_relation == "spatial":
-            spatial = SpatialEncoding(num_heads, config.num_spatial)
-        self.attn_bias = AttnBias(
-            num_heads,
-            spatial,
-            edges,
-            config.spatial_pos_max,
-            not config.no_virtual_node,
-            make_pair_terms(config, vocabularies, num_heads),
-        )
+        self.attn_bias = _attn_bias(vocabularies, config, partial(bonds, num_heads))
         self.bond_messages = bonds(embed_dim) if sums_bonds else None
 
-        embed_norm, dropout = config.encoder_normalize_before, config.input_dropout
+        embed_norm = config.encoder_normalize_before
+        dropout = config.input_dropout
         self.embed_norm = nn.LayerNorm(embed_dim) if embed_norm else nn.Identity()
         self.input_dropout = Dropout(config.dropout if dropout is None else dropout)
         self.layers = encoder_layers(
@@ -221,7 +205,7 @@ class GraphormerEncoder(Encoder):
         )
         final_norm = config.pre_layernorm if final_norm is None else final_norm
         self.final_norm = nn.LayerNorm(embed_dim) if final_norm else nn.Identity()
-        depth = 1 if config.apply_graphormer_init else num_layers
+        depth = 1 if config.apply_graphormer_init else config.encoder_layers
         self.initialise = partial(init_transformer, num_layers=depth)  # heads use it
         self.apply(self.initialise)
 
@@ -235,7 +219,8 @@ class GraphormerEncoder(Encoder):
     @property
     def options(self) -> dict[str, Any]:
         """See `Encoder`."""
-        fields, options = self.required_fields, {}
+        fields = self.required_fields
+        options = {}
         if "dist" in fields:
             options["max_dist"] = MAX_HOPS
         if "path_bond" in fields:
@@ -273,3 +258,28 @@ class GraphormerEncoder(Encoder):
             bond = F.pad(bond, (1, 0, 1, 0))
         types, position = torch.unique(bond, return_inverse=True)
         return position, self.bond_messages()[types]
+
+
+def _attn_bias(
+    vocabularies: Vocabularies,
+    config: GraphormerEncoderConfig,
+    bonds: Callable[[], nn.Module],
+) -> AttnBias:
+    """Bias of pairs; ``bonds`` makes an encoder of edges with a column per head."""
+    num_heads = config.encoder_attention_heads
+    spatial = edges = None
+    if config.edge_type == "multi_hop":
+        steps = config.num_edge_dis or None
+        edges = PathEncoding(bonds(), config.multi_hop_max_dist, steps)
+    elif config.edge_type == "single_hop":
+        edges = EdgeBias(bonds())
+    if config.node_relation == "spatial":
+        spatial = SpatialEncoding(num_heads, config.num_spatial)
+    return AttnBias(
+        num_heads,
+        spatial,
+        edges,
+        config.spatial_pos_max,
+        not config.no_virtual_node,
+        make_pair_terms(config, vocabularies, num_heads),
+    )

@@ -93,17 +93,7 @@ class PairEncoder(nn.Module):
             )
         widths = {"bond": pair_dim, "spde": pair_dim, "rwse": pair_dim}
         if combine == "concat":
-            both = walks and distances
-            total = pair_dim // 2 if encoding_dim is None else encoding_dim
-            total *= walks or distances
-            widths["spde"] = total // 2 if both else total
-            widths["rwse"] = total - total // 2 if both else total
-            widths["bond"] = pair_dim - total
-            if widths["bond"] < 1 or total < walks + distances:
-                raise ValueError(
-                    f"width {total} of the relative encoding, expected at least 1 for "
-                    f"each, and less than the width {pair_dim} of the pair features"
-                )
+            widths = _shares(pair_dim, encoding_dim, walks, distances)
         kinds = 2 if rings == "categorical" else 1  # without and with a shared ring
         self.bonds = nn.ModuleList(
             BondEncoder(vocabularies, widths["bond"]) for _ in range(kinds)
@@ -121,19 +111,9 @@ class PairEncoder(nn.Module):
         self.ring = nn.Embedding(2, widths["bond"]) if rings == "additive" else None
         self.further = PairTerms() if further is None else further
 
-        # Relation -> row of "self, no bond, bond types" and of "self, 1 .. p, beyond".
-        beyond = self.max_hop + 1
-        rows = dict.fromkeys(
-            (RELATION_VIRTUAL, RELATION_UNREACHABLE, RELATION_FAR), (1, beyond)
-        )
-        rows[RELATION_SELF] = 0, 0
-        for hop in range(2, self.max_hop + 1):
-            rows[hop_relation(hop)] = 1, hop
-        for bond in range(1, self.bonds[0].num_bond_types + 1):
-            rows[bond_relation(bond, self.max_hop)] = bond + 1, 1
-        table = torch.tensor([rows[relation] for relation in range(len(rows))])
+        table = _relation_rows(self.max_hop, self.bonds[0].num_bond_types)
         self.register_buffer("rows", table.T.contiguous(), persistent=False)
-        forbidden = torch.zeros(len(rows), dtype=torch.bool)
+        forbidden = torch.zeros(len(table), dtype=torch.bool)
         forbidden[RELATION_VIRTUAL] = True  # padding; there is no virtual node
         if neighbours_only:
             first_bond = bond_relation(1, self.max_hop)
@@ -243,3 +223,34 @@ class PairProjection(nn.Module):
         """Results of `PairEncoder` -> vectors of the pairs."""
         att = self.att(basis).masked_fill(forbidden.unsqueeze(-1), FORBIDDEN)
         return PairVectors(features, att, None if self.val is None else self.val(basis))
+
+
+def _shares(
+    pair_dim: int, encoding_dim: int | None, walks: bool, distances: bool
+) -> dict[str, int]:
+    """Widths of concatenated pair features."""
+    both = walks and distances
+    total = pair_dim // 2 if encoding_dim is None else encoding_dim
+    total *= walks or distances
+    first = total // 2 if both else total
+    if pair_dim <= total or total < walks + distances:
+        raise ValueError(
+            f"width {total} of the relative encoding, expected at least 1 for each, and "
+            f"less than the width {pair_dim} of the pair features"
+        )
+    rest = total - first if both else total
+    return {"bond": pair_dim - total, "spde": first, "rwse": rest}
+
+
+def _relation_rows(max_hop: int, num_bond_types: int) -> Tensor:
+    """Rows of each relation [relations, 2], in "self, no bond, bond types" and in "self, 1 ..
+    p, beyond"."""
+    rows = dict.fromkeys(
+        (RELATION_VIRTUAL, RELATION_UNREACHABLE, RELATION_FAR), (1, max_hop + 1)
+    )
+    rows[RELATION_SELF] = 0, 0
+    for hop in range(2, max_hop + 1):
+        rows[hop_relation(hop)] = 1, hop
+    for bond in range(1, num_bond_types + 1):
+        rows[bond_relation(bond, max_hop)] = bond + 1, 1
+    return torch.tensor([rows[relation] for relation in range(len(rows))])

@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -208,8 +209,7 @@ def fitted_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     save_dir = experiment.folder / member.save_dir
     seed = settings.seed + member.run
     state = start_state(experiment.start if is_head else None)
-    task_state = state["task_state"]
-    task_state["featuriser"] = settings.featuriser.name
+    state["task_state"]["featuriser"] = settings.featuriser.name
     state["cfg"]["task"]["max_atoms"] = settings.max_atoms
     save_dir.mkdir(parents=True, exist_ok=True)
     write_file(state, save_dir / BEST)
@@ -224,47 +224,58 @@ def fitted_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
             {"vectors": (len(table), None)},
         )
 
-    def _fit(rows: np.ndarray) -> GPEstimator | TreesEstimator:
-        rows = table.without_copies(rows)
-        weights = experiment.label_weights(rows)
-        if is_head:
-            of_rows = None if weights is None else weights[rows]
-            rows = rows[training_sample(table.labels[rows], seed, of_rows)]
-        data = (
-            {name: values[rows] for name, values in raw.items()},
-            experiment.facts[rows],
-            table.labels[rows],
-            table.targets,
-            weights_digest(state["model"]),
-        )
-        options = {
-            "seed": seed,
-            "weights": None if weights is None else weights[rows],
-            "extra_columns": settings.extra_columns,
-        }
-        if not is_head:
-            return fit_trees(*data, trees=settings.trees, **options)
-        return fit_on_features(
-            *data,
-            layers=0 if task_state.get("vectors") else 1,
-            bounds=None if table.bounds is None else table.bounds[rows],
-            blocks=[*BLOCKS, "extra"] if settings.extra_columns else BLOCKS,
-            **options,
-        )
-
+    fit = functools.partial(_fit_rows, experiment, is_head, seed, state, raw)
     train_rows = split.rows["train"]
     valid = split.rows["valid"]
     holds_out_valid = settings.interval == CONFORMAL
-    head = _fit(train_rows if holds_out_valid else split.fitted)
+    head = fit(train_rows if holds_out_valid else split.fitted)
     predicted = head.predict_features(raw)
     if len(valid) and not holds_out_valid:
         features = {name: values[valid] for name, values in raw.items()}
-        unseen = _fit(train_rows).predict_features(features)
+        unseen = fit(train_rows).predict_features(features)
         predicted = _with_rows(predicted, valid, unseen)
     for line in limit_warnings(head) if is_head and member.run == 0 else ():
         experiment.warn(line)
     head.save(save_dir / HEAD_FILE)
     return predicted
+
+
+def _fit_rows(
+    experiment: Experiment,
+    is_head: bool,
+    seed: int,
+    state: dict[str, Any],
+    raw: dict[str, np.ndarray],
+    rows: np.ndarray,
+) -> GPEstimator | TreesEstimator:
+    """Fit a head, or trees, to some molecules by their features; ``state`` is the start's."""
+    table, settings = experiment.table, experiment.settings
+    rows = table.without_copies(rows)
+    weights = experiment.label_weights(rows)
+    if is_head:
+        of_rows = None if weights is None else weights[rows]
+        rows = rows[training_sample(table.labels[rows], seed, of_rows)]
+    data = (
+        {name: values[rows] for name, values in raw.items()},
+        experiment.facts[rows],
+        table.labels[rows],
+        table.targets,
+        weights_digest(state["model"]),
+    )
+    options = {
+        "seed": seed,
+        "weights": None if weights is None else weights[rows],
+        "extra_columns": settings.extra_columns,
+    }
+    if not is_head:
+        return fit_trees(*data, trees=settings.trees, **options)
+    return fit_on_features(
+        *data,
+        layers=0 if state["task_state"].get("vectors") else 1,
+        bounds=None if table.bounds is None else table.bounds[rows],
+        blocks=[*BLOCKS, "extra"] if settings.extra_columns else BLOCKS,
+        **options,
+    )
 
 
 def _with_rows(

@@ -96,22 +96,8 @@ def run_experiment(
         )
     ):
         claim(folder, experiment_identity(settings, table, experiment.start))
-        names = table.targets.names
-        targets = f"target{'s' if len(names) > 1 else ''} {listed(names)}"
-        print_line(
-            f"{', '.join([settings.table, *settings.part_files.values()])}: "
-            f"{molecules_text(table)}, SMILES in column "
-            f"{table.smiles_column}, {targets} ({table.targets.kinds_text})"
-        )
-        rows = splits[0].rows
-        print_line(f"split {split_text(settings, rows)}")
-        print_line(text_table(label_table(table, rows)[: MOST_LISTED + 1]))
-        for text in table.scaled:
+        for text in _first_lines(experiment.in_unit):
             print_line(text)
-        if experiment.start is not None:
-            print_line(
-                f"start {experiment.start.name}, sha256 {experiment.start.sha256}"
-            )
         warnings = experiment_warnings(table, splits, settings) + experiment.warnings()
         for text in warnings:
             warn(text)
@@ -129,6 +115,23 @@ def run_experiment(
         print_line("\n" + read_text(folder / SUMMARY_FILE).rstrip())
         if not finished:
             print_line(f"\n{folder / REPORT_FILE}")
+
+
+def _first_lines(experiment: Experiment) -> list[str]:
+    """Lines about the table, the split, the labels and the start."""
+    settings, table, start = experiment.settings, experiment.table, experiment.start
+    names = table.targets.names
+    targets = f"target{'s' if len(names) > 1 else ''} {listed(names)}"
+    rows = experiment.splits[0].rows
+    return [
+        f"{', '.join([settings.table, *settings.part_files.values()])}: "
+        f"{molecules_text(table)}, SMILES in column "
+        f"{table.smiles_column}, {targets} ({table.targets.kinds_text})",
+        f"split {split_text(settings, rows)}",
+        text_table(label_table(table, rows)[: MOST_LISTED + 1]),
+        *table.scaled,
+        *([] if start is None else [f"start {start.name}, sha256 {start.sha256}"]),
+    ]
 
 
 def prepare(

@@ -43,8 +43,7 @@ def search(experiment: Experiment) -> Training:
     optuna = optuna_module()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     settings = experiment.settings
-    metric = experiment.metric(0)
-    rises = metric in RISING
+    rises = experiment.metric(0) in RISING
     base = experiment.training
     folder = experiment.folder / TRIALS_FOLDER
     folder.mkdir(exist_ok=True)
@@ -61,21 +60,7 @@ def search(experiment: Experiment) -> Training:
         return dataclasses.replace(base, **varied)
 
     def _objective(trial) -> float:
-        name = f"trial{done + 1}"
-        tried = dataclasses.replace(experiment, tuned_training=_options(trial))
-        line = fairseq_arguments(tried, ModelRun(0, experiment.model))
-        line["save_dir"] = f"{TRIALS_FOLDER}/{name}"
-        values: list[float] = []
-        try:
-            with experiment.progress(f"{TRIALS_FOLDER}, {name}", base.epochs):
-                train(experiment, line)
-            curves = read_curves(folder / name / LOG_FILE)
-            points = curves.get((metric, "valid"), {})
-            values = [y for y in points.values() if math.isfinite(y)]
-        except DatasetError as error:
-            experiment.warn(f"{TRIALS_FOLDER}/{name} failed: {error}")
-        for checkpoint in (folder / name).glob("*.pt"):
-            checkpoint.unlink()
+        values = _learned(experiment, f"trial{done + 1}", _options(trial))
         return (max if rises else min)(values, default=worst)
 
     # A module of Optuna's; as text, a name with ? or % would be another one.
@@ -99,3 +84,22 @@ def search(experiment: Experiment) -> Training:
             f"remove {folder} to search again"
         )
     return _options(optuna.trial.FixedTrial(study.best_params))
+
+
+def _learned(experiment: Experiment, name: str, options: Training) -> list[float]:
+    """Finite validation metrics of the epochs of a trial."""
+    tried = dataclasses.replace(experiment, tuned_training=options)
+    line = fairseq_arguments(tried, ModelRun(0, experiment.model))
+    line["save_dir"] = f"{TRIALS_FOLDER}/{name}"
+    folder = experiment.folder / TRIALS_FOLDER / name
+    values: list[float] = []
+    try:
+        with experiment.progress(f"{TRIALS_FOLDER}, {name}", options.epochs):
+            train(experiment, line)
+        points = read_curves(folder / LOG_FILE).get((experiment.metric(0), "valid"), {})
+        values = [y for y in points.values() if math.isfinite(y)]
+    except DatasetError as error:
+        experiment.warn(f"{TRIALS_FOLDER}/{name} failed: {error}")
+    for checkpoint in folder.glob("*.pt"):
+        checkpoint.unlink()
+    return values

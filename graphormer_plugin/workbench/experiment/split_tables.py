@@ -38,6 +38,8 @@ from graphormer_plugin.workbench.experiment.settings import Settings
 from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 
 INVALID_FILE = "invalid.csv"
+_FIRST = RATIOS[0] / RATIOS[1] / (RATIOS[0] / RATIOS[1] + 1)
+_FIXED_TEST = _FIRST, 1 - _FIRST, 0.0  # without rounding, their sum is 1
 FEWEST_VALID = 0.5  # of the share of valid, which groups may leave it (our choice)
 
 
@@ -48,7 +50,6 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
     seeds = range(settings.seed, settings.seed + settings.runs)
     order = molecule_order(table.keys, table.labels)
     fixed = dict[str, np.ndarray]()
-    splits = list[Split]()
     if table.given_split is not None:
         fixed = dict(table.given_split)
         train = fixed.pop("train")
@@ -78,40 +79,43 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
         unit, _ = pd.factorize(np.array(parents, np.uint64))
     count = len({*unit.tolist()})
     if "valid" in fixed:
-        splits = [{"train": train, **fixed} for _ in seeds]
-    elif table.folds:
+        return [{"train": train, **fixed} for _ in seeds]
+    if table.folds:
         members = [order[np.isin(order, fold)] for fold in table.folds]
-        splits = splits_of_folds(members) * settings.replicates
-    elif settings.folds:
-        drawn = [
-            split
+        return splits_of_folds(members) * settings.replicates
+    if settings.folds:
+        return [
+            _rows_of(split, order, unit)
             for seed in seeds[: settings.replicates]
             for split in folds(count, settings.folds, seed, groups)
         ]
-        splits = [_rows_of(split, order, unit) for split in drawn]
-    else:
-        labels = table.labels[order]
-        shares = settings.ratios or RATIOS
-        if fixed:
-            ratio = RATIOS[0] / RATIOS[1]
-            first = ratio / (ratio + 1)
-            shares = first, 1 - first, 0.0  # without rounding, their sum is 1
-        for seed in seeds:
-            if times is not None:
-                split = time_split(times[order], labels, shares)
-            elif groups is not None:
-                split = scaffold_split(groups, shares, seed, labels, keys)
-                least = FEWEST_VALID * shares[1] * len(order)
-                if len(split["valid"]) < least and not (fixed or table.groups):
-                    rows = np.sort(np.concatenate([split["train"], split["valid"]]))
-                    ratio = shares[0] / (shares[0] + shares[1])
-                    units = [parents[row] for row in rows]
-                    part = scaffold_split(units, (ratio, 1 - ratio, 0.0), seed)
-                    split |= {name: rows[part[name]] for name in FIT_SPLITS}
-            else:
-                split = random_split(count, seed, shares)
-            splits.append({**_rows_of(split, order, unit), **fixed})
+    splits = []
+    labels = table.labels[order]
+    shares = _FIXED_TEST if fixed else settings.ratios or RATIOS
+    for seed in seeds:
+        if times is not None:
+            split = time_split(times[order], labels, shares)
+        elif groups is not None:
+            split = scaffold_split(groups, shares, seed, labels, keys)
+            if not (fixed or table.groups):
+                _fill_valid(split, parents, shares, seed)
+        else:
+            split = random_split(count, seed, shares)
+        splits.append({**_rows_of(split, order, unit), **fixed})
     return splits
+
+
+def _fill_valid(
+    split: Split, parents: Sequence[int], shares: Sequence[float], seed: int
+) -> None:
+    """Divide train and valid anew, by molecule, if groups leave valid few."""
+    if len(split["valid"]) >= FEWEST_VALID * shares[1] * len(parents):
+        return
+    rows = np.sort(np.concatenate([split["train"], split["valid"]]))
+    ratio = shares[0] / (shares[0] + shares[1])
+    units = [parents[row] for row in rows]
+    part = scaffold_split(units, (ratio, 1 - ratio, 0.0), seed)
+    split |= {name: rows[part[name]] for name in FIT_SPLITS}
 
 
 def _rows_of(split: Split, order: np.ndarray, unit: np.ndarray) -> Split:
