@@ -130,7 +130,9 @@ def _run(
     """Check all arguments and call the kernel; without ``grad`` the forward pass."""
     _check(dropout)
     batch, nodes, width = checked_array("qkv", qkv, FLOAT, (None,) * 3).shape
-    heads, rows, d = 0, 1, 0
+    heads = 0
+    rows = 1
+    d = 0
     if relations is not None:
         heads, rows, d = np.shape(relations.query_table)
         for name, table in zip(Relations._fields[:3], relations[:3]):

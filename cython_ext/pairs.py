@@ -98,8 +98,10 @@ def _run(
         raise ValueError(f"score {heads} x {width}, expected a multiple of {LANES}")
     starts = [np.append(0, np.cumsum(number)) for number in (sizes, sizes**2)]
     nodes, pairs = (int(start[-1]) for start in starts)
-    of_node, of_pair = (nodes, heads * width), (pairs, heads * width)
-    of_maps, of_keep = (pairs, 2 * heads * width), (pairs, heads)
+    of_node = (nodes, heads * width)
+    of_pair = (pairs, heads * width)
+    of_maps = (pairs, 2 * heads * width)
+    of_keep = (pairs, heads)
     names = ["q", "k", "v", "maps", "keep", "grad of t", "of mixed", "of states", "t"]
     shapes = [*[of_node] * 3, of_maps, of_keep, of_pair, of_node, of_node, of_pair]
     arrays = [q, k, v, maps, keep, *(grads or [None] * 3), t]

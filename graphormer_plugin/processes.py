@@ -39,7 +39,8 @@ def filler_batch() -> Iterator[None]:
     their computation only because the others wait for it.
     """
     global _filler
-    before, _filler = _filler, True
+    before = _filler
+    _filler = True
     try:
         yield
     finally:

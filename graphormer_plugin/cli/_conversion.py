@@ -73,7 +73,8 @@ def describe(path: PathName) -> dict[str, Any]:
         weight.numel() for weight in hub.load(path, head=None).model.parameters()
     )
     checkpoint = read_checkpoint(path)
-    state, targets = checkpoint.state, checkpoint.targets
+    state = checkpoint.state
+    targets = checkpoint.targets
     cfg = state["cfg"]
     task_state = state["task_state"]
     extra = state["extra_state"]

@@ -98,7 +98,8 @@ def read_molecules(
     written: Iterable[WrittenMolecule], reader: RowReader, most: int
 ) -> tuple[list[tuple[WrittenMolecule, Molecules]], list[Section]]:
     """Read molecules, each by itself."""
-    molecules, refused = [], []
+    molecules = []
+    refused = []
     for molecule in written:
         read, reasons = read_rows(reader, [molecule.smiles])
         if reasons:

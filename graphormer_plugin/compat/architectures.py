@@ -19,7 +19,8 @@ def register_with_fairseq(name: str, arch: Architecture) -> None:
     The flags have the defaults of the family's config: a default of True would make a flag
     that turns the option off.
     """
-    model, config = arch.model, arch.config
+    model = arch.model
+    config = arch.config
     named = _named_like(config)
     bases = (config, FairseqDataclass)
     family = dataclasses.dataclass(type(config.__name__, bases, dict(named)))

@@ -154,7 +154,8 @@ def check_paths(arguments: argparse.Namespace) -> None:
     path = value_of("path")
     if hasattr(arguments, "arch"):
         folders += [] if arguments.no_save else [arguments.save_dir]
-        flag, path = "--restore-file", arguments.restore_file
+        flag = "--restore-file"
+        path = arguments.restore_file
         # Without a file fairseq trains from scratch, as meant with its default only.
         path = None if path == "checkpoint_last.pt" else path
     elif path:

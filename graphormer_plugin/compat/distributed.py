@@ -33,7 +33,8 @@ def call_main(cfg: DictConfig, main: Callable[..., None], **options: Any) -> Non
     The processes of torchrun train together without ``--distributed-world-size``. A process
     that ends with a code, after a line of its own, gives that code to the command.
     """
-    group, tpu = cfg.distributed_training, cfg.common.tpu
+    group = cfg.distributed_training
+    tpu = cfg.common.tpu
     named = group.distributed_init_method is not None
     launched = {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"} <= {*os.environ}
     if launched and not named and not tpu:

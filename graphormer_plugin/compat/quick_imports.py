@@ -53,7 +53,8 @@ def quick_imports() -> Iterator[None]:
     """Import fairseq quickly, then run its body; neither changes what the program logs,
     though fairseq's tasks give the root logger a level and a handler."""
     root = logging.getLogger()
-    level, handlers = root.level, [*root.handlers]
+    level = root.level
+    handlers = [*root.handlers]
     try:
         with paused_collector():
             with deferred_modules():

@@ -50,7 +50,8 @@ class Evaluation:
     def take(self) -> "Evaluation":
         """Graphs that all processes have collected since the last call; every process must
         call it at the same point."""
-        batches, self.batches = self.batches, []
+        batches = self.batches
+        self.batches = []
         if several_processes():
             batches = [batch for part in gather_objects(batches) for batch in part]
         return Evaluation(batches)

@@ -16,7 +16,8 @@ from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.scales import Scale
 
 _FLOAT32 = np.finfo(np.float32)
-LARGEST, SMALLEST = float(_FLOAT32.max), float(_FLOAT32.tiny)  # with all its digits
+LARGEST = float(_FLOAT32.max)
+SMALLEST = float(_FLOAT32.tiny)  # with all its digits
 
 
 def beyond_float32(values: Any) -> Any:
@@ -465,7 +466,8 @@ def pooled_statistics(
     width: int, labels: Callable[[int], Iterable[np.ndarray]]
 ) -> tuple[list[float], list[float]]:
     """`target_statistics` of ``width`` columns, whose training ``labels`` come in parts."""
-    means, stds = [], []
+    means = []
+    stds = []
     for column in range(width):
         count = total = squares = 0.0
         eps = 0.0  # resolution of the type in which the labels are kept

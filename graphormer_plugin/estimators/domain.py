@@ -26,7 +26,9 @@ CHUNK = 512  # molecules whose distances are in memory at a time
 NEAR = 64  # nearest molecules that are searched for a label before all are
 OUTSIDE_QUANTILE = 0.05  # a molecule with a lower score is outside of the domain
 # Keys of `outside_domain`, beside what no training molecule has.
-OUTSIDE, SIZE, FITTED = "outside", "size", "fitted"
+OUTSIDE = "outside"
+SIZE = "size"
+FITTED = "fitted"
 # Distance below which two vectors belong to the same molecule: float32 rounds differently
 # from batch to batch.
 DUPLICATE_DISTANCE = 1e-4

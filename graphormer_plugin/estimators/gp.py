@@ -176,7 +176,8 @@ class GPEstimator:
         """Prediction from `_pieces` of the molecules."""
         parts = zip(*map(self._latent, compared), strict=True)
         mean, variance, in_domain = map(np.concatenate, parts)
-        values, std = np.empty_like(mean), np.empty_like(mean)
+        values = np.empty_like(mean)
+        std = np.empty_like(mean)
         is_number = self.targets.is_number_of_output
         for outputs, predict in (
             (np.flatnonzero(is_number), self._measured),
@@ -229,7 +230,8 @@ class GPEstimator:
         """
         own = self.weights[output], self.lengths[output]
         spread = self.spread_of_target[output]
-        rows, factor = self.spread_rows[spread], self.spread_factor[spread]
+        rows = self.spread_rows[spread]
+        factor = self.spread_factor[spread]
         parts = []
         for of_block in self._pieces(raw):
             compared, scores = self._with_scores(of_block)
@@ -397,7 +399,8 @@ def _gp_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> GPEstimator:
         first = FirstStage(
             *(arrays[f"first_{part.name}"] for part in fields(FirstStage))
         )
-    spread_rows, spread_factor = [], []
+    spread_rows = []
+    spread_factor = []
     for number in range(int(arrays["spread_of_target"].max()) + 1):
         spread_rows.append(rows := arrays[f"spread_rows_{number}"])
         spread_factor.append(np.zeros((len(rows), len(rows))))

@@ -71,7 +71,8 @@ class StartingPoint:
 def claim_save_dir(cfg: Any) -> None:
     """Lock ``--save-dir`` of a task's config for this training, see `claim_folder`;
     ValueError if another training writes there."""
-    folder, no_save = cfg.save_dir, cfg.no_save
+    folder = cfg.save_dir
+    no_save = cfg.no_save
     # Without fairseq's command line, interpolations are not resolved.
     if no_save is not False or not os.path.isdir(folder) or not is_first_process():
         return

@@ -55,7 +55,9 @@ def resolve_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) -
     preset = here.options() if here else dict.fromkeys(SIZES)
     fields = dataclasses.fields(here.config) if here else ()
     run_only = {field.name for field in fields if field.metadata.get("run_only")}
-    adopted, chosen, different = [], [], []
+    adopted = []
+    chosen = []
+    different = []
     for name in sorted(preset.keys() - run_only):
         if name not in cfg or name not in saved or cfg[name] == saved[name]:
             continue
@@ -110,7 +112,10 @@ def translate(
     own_labels = model_row_labels(model, schema, here)
     outputs = model.output_names
     head_kept = _keeps_head(start, targets, keep_head)
-    result, loaded, anew, notes = {}, 0, [], []
+    result = {}
+    loaded = 0
+    anew = []
+    notes = []
     for name, tensor in here.items():
         source = weights.get(name)
         if name in outputs and not head_kept:

@@ -21,7 +21,9 @@ from graphormer_plugin.inference.checkpoint import (
 MODELS_FILE = "models.json"
 START = "start.pt"  # in a folder, `seen_beside` it alone
 # Files of graphormer-train: its table, and the split beside the models of a run.
-MOLECULES_FILE, SMILES_COLUMN, SPLIT_FILE = "molecules.csv", "smiles", "split.json"
+MOLECULES_FILE = "molecules.csv"
+SMILES_COLUMN = "smiles"
+SPLIT_FILE = "split.json"
 
 
 @dataclass(frozen=True)

@@ -182,7 +182,8 @@ def read(
     if hasattr(inputs, "edge_index"):
         give = "batch.to_data_list()" if hasattr(inputs, "to_data_list") else "[graph]"
         raise ValueError(f"expected a list of graphs, got one: give {give}")
-    graphs, parsed = [], []
+    graphs = []
+    parsed = []
     with captured_rdkit_log() as messages:
         for index, item in enumerate(inputs):
             mol = None
@@ -200,7 +201,8 @@ def read(
                     kind = f"molecule {index}"
                     graph = graph_of_molecule(item, featuriser, messages)
                 elif hasattr(item, "edge_index"):
-                    kind, graph = f"graph {index}", item
+                    kind = f"graph {index}"
+                    graph = item
                     check_vocabulary(item, featuriser, messages)
                 else:
                     kind = f"input {index}, {item!r}"

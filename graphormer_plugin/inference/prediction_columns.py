@@ -90,7 +90,8 @@ def prediction_columns(
         each = np.split(members, members.shape[1] // values.shape[1], 1)
     of_targets: list[ByKind] = []
     for index, (target, outputs) in enumerate(zip(targets.targets, targets.outputs)):
-        name, own = target.name, values[:, outputs]
+        name = target.name
+        own = values[:, outputs]
         spread = None if std is None else std[:, outputs]
         columns = by_kind[target.kind](target, own, spread, layout)
         if interval is not None and interval.factor[outputs.start]:

@@ -13,7 +13,8 @@ def apply_layerwise_options(model: GraphModel, cfg: EncoderConfig) -> None:
     activation checkpointing."""
     if getattr(cfg, "checkpoint_activations", False):
         model.encoder.checkpoint_activations = True
-    frozen, decay = cfg.freeze_encoder_layers, cfg.layerwise_lr_decay
+    frozen = cfg.freeze_encoder_layers
+    decay = cfg.layerwise_lr_decay
     check_least("--freeze-encoder-layers", frozen, 0)
     if not 0 < decay <= 1:
         raise ValueError(f"--layerwise-lr-decay {decay}: expected above 0, at most 1")

@@ -113,7 +113,8 @@ class CGTModel(GraphModel):
     def build_model(cls, cfg: CGTConfig, task) -> "CGTModel":
         """The model of a config, for a task's schema and targets (see `ModelTask`)."""
         encoder = CGTEncoder(task.schema, cfg)
-        width, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
+        width = cfg.encoder_embed_dim
+        outputs = task.targets.num_outputs
         level = task.targets.level
         if level != "graph":
             widths = [width, width, width, outputs]

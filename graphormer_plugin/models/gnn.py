@@ -128,7 +128,8 @@ class MessagePassingModel(GraphModel):
         if "mean_log_degree" in names:
             options["mean_log_degree"] = task.mean_log_degree() or 1.0
         encoder = MessagePassingEncoder(conv, task.schema, cfg, **options)
-        dim, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
+        dim = cfg.encoder_embed_dim
+        outputs = task.targets.num_outputs
         head: nn.Module = LinearHead(dim, outputs)
         if cfg.head_style == "mlp":
             head = MLPHead.halving(dim, 2, outputs)

@@ -130,7 +130,8 @@ class GPSModel(GraphModel):
         encoder = GPSEncoder(task.schema, cfg, task.mean_log_degree)
         check_choice("head_style", cfg.head_style, ("mlp", "wide"))
         check_least("head_layers", cfg.head_layers, 0)
-        dim, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
+        dim = cfg.encoder_embed_dim
+        outputs = task.targets.num_outputs
         activation = "silu" if cfg.activation_fn == "silu" else "relu"
         head = MLPHead.halving(dim, 2, outputs, activation)
         if cfg.head_style == "wide":

@@ -83,7 +83,8 @@ class Graphormer3DModel(GraphModel):
                 schema, node_dims=dims, num_node_features=len(dims)
             )
         encoder = Graphormer3DEncoder(schema, cfg)
-        width, outputs = cfg.encoder_embed_dim, targets.num_outputs
+        width = cfg.encoder_embed_dim
+        outputs = targets.num_outputs
         head: nn.Module = AtomHead(width, outputs, cfg.head_dropout)
         if targets.level in LINK_LEVELS:
             head = MLPHead([width, width, outputs], "gelu")

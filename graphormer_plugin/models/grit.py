@@ -62,7 +62,8 @@ class GRITModel(GraphModel):
         """The model of a config, for a task's schema and targets (see `ModelTask`)."""
         check_choice("head_style", cfg.head_style, ("mlp", "linear"))
         encoder = GRITEncoder(task.schema, cfg)
-        dim, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
+        dim = cfg.encoder_embed_dim
+        outputs = task.targets.num_outputs
         if cfg.head_style == "linear":
             head = LinearHead(dim, outputs)
         else:

@@ -61,7 +61,8 @@ class GRPEModel(GraphModel):
     def build_model(cls, cfg: GRPEConfig, task) -> "GRPEModel":
         """The model of a config, for a task's schema and targets (see `ModelTask`)."""
         encoder = GRPEEncoder(task.schema, cfg)
-        width, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
+        width = cfg.encoder_embed_dim
+        outputs = task.targets.num_outputs
         head = LinearHead(width, outputs)
         if cfg.head_layers:
             head = MLPHead([width] * (cfg.head_layers + 1) + [outputs], "gelu")

@@ -38,7 +38,8 @@ from graphormer_plugin.published._shared import (
 
 POOLING = {"add": "sum", "mean": "mean", "max": "max"}
 WALKS = "encoder.node_encoder.encodings.0"
-NODES, EDGES = "encoder.node_encoder.", "encoder.edge_encoder."
+NODES = "encoder.node_encoder."
+EDGES = "encoder.edge_encoder."
 LAYER = {
     "linear_attn": "attention.out_proj",
     "norm1_attn": "attention_norm",
@@ -132,7 +133,8 @@ def _pairs(
     The released features are [type, relative encoding] side by side. Here both are as
     wide as the whole and summed.
     """
-    types, new = f"{EDGES}type_encoder.", weights.new
+    types = f"{EDGES}type_encoder."
+    new = weights.new
     bonds = _tables(weights, f"{types}0.encoder", f"{types}0.bond_embedding_list")
     no_bonds = weights.take(f"{types}1.encoder.weight")[1:]  # row 0 pads
     rings = f"{types}2.encoder.weight" in weights
@@ -189,7 +191,8 @@ def _shared_maps(weights: Weights) -> Tensor | None:
 
 def _move_layer(weights: Weights, number: int, value_bias: Tensor | None) -> None:
     """Rename the weights of a layer."""
-    old, layer = f"layers.{number}.", f"encoder.layers.{number}."
+    old = f"layers.{number}."
+    layer = f"encoder.layers.{number}."
     maps = [weights.take(f"{old}self_attn.{part}.weight") for part in "QKV"]
     weights.new[f"{layer}attention.qkv_proj.weight"] = torch.cat(maps)
     for theirs, ours in LAYER.items():
@@ -199,7 +202,8 @@ def _move_layer(weights: Weights, number: int, value_bias: Tensor | None) -> Non
             name = f"encoder.projections.{number}.{ours}"
             weights.rename({f"{old}self_attn.{theirs}": name})
     else:
-        out, new = f"{layer}attention.out_proj.", weights.new
+        out = f"{layer}attention.out_proj."
+        new = weights.new
         new[f"{out}bias"] = new[f"{out}bias"] + new[f"{out}weight"] @ value_bias
     # Options of the local model, which CSA does not have.
     kinds = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")

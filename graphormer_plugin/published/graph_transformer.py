@@ -96,7 +96,8 @@ def import_graph_transformer(
 
 def _move_layer(weights: Weights, number: int, norm: str, edges: bool) -> None:
     """Rename the weights of a layer."""
-    old, layer = f"layers.{number}.", f"encoder.layers.{number}."
+    old = f"layers.{number}."
+    layer = f"encoder.layers.{number}."
     parts = [weights.take(f"{old}attention.{name}.weight") for name in "QKV"]
     weights.new[f"{layer}scores.qkv_proj.weight"] = torch.cat(parts)
     if edges:

@@ -150,7 +150,8 @@ def _move_pair_bias(
 ) -> tuple[int, bool]:
     """Rename the weights of the bias of pairs; returns the number of heads, and whether the
     edges of paths count."""
-    new, bias = weights.new, "graph_encoder.graph_attn_bias."
+    new = weights.new
+    bias = "graph_encoder.graph_attn_bias."
     distance = weights.take(bias + "spatial_pos_encoder.weight")
     edges = weights.take(bias + "edge_encoder.weight")
     heads = distance.shape[1]

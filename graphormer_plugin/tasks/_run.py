@@ -151,7 +151,8 @@ def why_finished(run: DictConfig, start: Pretrained) -> str:
         return ""
     if limits.max_epoch and done.next_epoch > limits.max_epoch:
         return f"{done.next_epoch - 1} epochs, --max-epoch {limits.max_epoch}"
-    patience, waited = run.checkpoint.patience, done.validations_without_gain
+    patience = run.checkpoint.patience
+    waited = done.validations_without_gain
     if 0 < patience <= waited:
         return f"{waited} validations without a better metric, --patience {patience}"
     return ""

@@ -150,7 +150,8 @@ class GraphPredictionTask(FairseqTask):
             if not self.cfg.dataset_name:
                 raise ValueError("no dataset: give --dataset-name")
             store = open_stores(self.dataset_options())
-            name, level = self.cfg.dataset_name, store.targets.level
+            name = self.cfg.dataset_name
+            level = store.targets.level
             if level not in self.levels:
                 raise ValueError(
                     f"{name} has labels of {level}s; use --task {level.task}"
@@ -210,7 +211,8 @@ class GraphPredictionTask(FairseqTask):
 
     def check_num_classes(self) -> None:
         """Raise ValueError if ``--num-classes`` contradicts the targets."""
-        expected, outputs = self.cfg.num_classes, self.targets.num_outputs
+        expected = self.cfg.num_classes
+        outputs = self.targets.num_outputs
         if expected is not None and expected != outputs:
             names = ", ".join(self.targets.names)
             raise ValueError(
@@ -282,7 +284,8 @@ class GraphPredictionTask(FairseqTask):
 
     def warn_of_other_data(self) -> None:
         """Warn if the checkpoint was trained on other data."""
-        store, trained_on = self.store, self._trained_on
+        store = self.store
+        trained_on = self._trained_on
         if trained_on and trained_on["fingerprint"] != store.fingerprint:
             logger.warning(
                 "the checkpoint was trained on %s (fingerprint %s), other data than "

@@ -66,7 +66,8 @@ def cut_batches(
     """
     indices = np.asarray(indices, dtype=np.int64)
     sizes = np.asarray(sizes)[indices].astype(np.int64)
-    batches, start = [], 0
+    batches = []
+    start = 0
     while start < len(indices):
         window = sizes[start : start + (max_graphs or len(indices)) * parts]
         for limit, power in ((max_nodes, 1), (max_pairs, 2)):

@@ -112,13 +112,13 @@ class GraphCollator:
         if graph_ids.size == 0:
             return {}
         self._release_pages(graph_ids.size)
-        columns, ids = self.columns, graph_ids
+        columns = self.columns
+        ids = graph_ids
         if isinstance(columns, ShardColumns):
             columns = columns.of_graphs(graph_ids)
             ids = np.arange(len(graph_ids))
         arrays = self._fields(columns, ids)
-        labelled = columns
-        rows = ids
+        labelled, rows = columns, ids
         if self.negatives is not None:
             labelled = self.negatives.added(columns, ids, graph_ids, epoch)
             rows = np.arange(len(ids))

@@ -53,7 +53,8 @@ class Negatives:
         edge_offset, edge_rows = ranges_of_graphs(columns[Level.EDGE.offset], ids)
         edges = edges_of(columns, edge_rows)
         sizes = columns["node_offset"][ids + 1] - columns["node_offset"][ids]
-        all_ends, all_targets = [], []
+        all_ends = []
+        all_targets = []
         for index, graph in enumerate(graph_ids.tolist()):
             part = slice(*offset[index : index + 2])
             positive = ends[part][target[part, 0] == 1]

@@ -28,7 +28,8 @@ from graphormer_plugin.data.sources.registry import DatasetSource, register_data
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.options import DatasetOptions
 
-BONDS, ANGSTROM = 5, 3.5
+BONDS = 5
+ANGSTROM = 3.5
 MOST_BONDS = 10**6  # RDKit has 10^8 between fragments
 
 logger = logging.getLogger(__name__)

@@ -174,7 +174,8 @@ class BenchmarkFiles:
             source = self.url
             remedy = f"put {self.archive} into {root} by hand"
         damage = "the archive is damaged, incomplete or of another version"
-        text, keep = f"{source}: {damage}; {remedy}", (OSError, MemoryError)
+        text = f"{source}: {damage}; {remedy}"
+        keep = (OSError, MemoryError)
         with named_damage(text, DatasetError, keep):
             self._unpack(archive, scratch / "files")
         return source

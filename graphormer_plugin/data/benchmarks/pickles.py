@@ -91,7 +91,8 @@ def _tensor(
 ) -> np.ndarray:
     """The array of a tensor, which has each of the ``values`` at most once."""
     values = values.ravel()
-    size, stride = _whole(size), _whole(stride)
+    size = _whole(size)
+    stride = _whole(stride)
     count = math.prod(size)
     ends = ((number - 1) * step for number, step in zip(size, stride, strict=True))
     end = offset + sum(ends) + 1 if count else offset

@@ -24,7 +24,8 @@ LENGTH_UNITS = {"angstrom": 1.0, "bohr": 0.529177210903, "nm": 10.0}  # in angst
 ATTEMPTS = 20  # our choice; most molecules need one or two
 CARBON = 6
 # Relative ranges of lengths that are equal, and of sums of radii that are not; our choice.
-EQUAL, UNEQUAL = 0.03, 0.1
+EQUAL = 0.03
+UNEQUAL = 0.1
 
 
 @functools.cache

@@ -62,7 +62,8 @@ def graph_of_system(
     Raises:
         ValueError: the vectors of the cell span none, or very small ones.
     """
-    pos, tags = system.pos, system.tags
+    pos = system.pos
+    tags = system.tags
     vectors = system.cell if every_cell else system.cell[:2]
     if np.linalg.matrix_rank(vectors) < len(vectors):
         raise ValueError(f"vectors {vectors.tolist()} span no cell")

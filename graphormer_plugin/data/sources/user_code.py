@@ -35,7 +35,8 @@ def import_user_data(folder: Path) -> None:
     package.graphormer_code_hash = code
     sys.modules[name] = package
     # Python takes cached bytecode for current if the file has its size and second.
-    cached, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    cached = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
     importlib.invalidate_caches()
     try:
         with _names_of_v2():

@@ -310,7 +310,8 @@ def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSour
     hours of work; without splits for a split by scaffold."""
     rows = len(source.smiles)
     target = source.targets
-    splits, weights = source.splits, source.weights
+    splits = source.splits
+    weights = source.weights
     if splits is None and options.split.startswith(("column:", "time:")):
         raise ValueError(f"only a CSV can be split by {options.split!r}")
     if splits is None and options.split != "scaffold":
@@ -334,7 +335,8 @@ def _featurised(
     writer: StoreWriter, source: DatasetSource, options: DatasetOptions
 ) -> Iterator[FeaturisedRows]:
     """Yield all rows, in parts that the writer has: first the parts of a stopped build."""
-    first, describe = 0, None
+    first = 0
+    describe = None
     for piece in writer.finished():
         first = piece.end
         yield piece
@@ -383,7 +385,8 @@ def _build_from_graphs(
     options: DatasetOptions,
     identity: Mapping[str, Any],
 ) -> None:
-    splits, label = source.splits, source.label
+    splits = source.splits
+    label = source.label
     if splits is None and options.split not in ("", "random"):
         raise ValueError(f"graphs cannot be split by {options.split!r}")
     if [*source.exclude]:

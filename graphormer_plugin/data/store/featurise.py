@@ -160,7 +160,8 @@ def read_sources(
     sources: Mapping[int, Source], parser: Parser
 ) -> tuple[dict[int, MoleculeGraph], dict[int, str]]:
     """Graphs of sources by their rows, and for each other row the reason why it has none."""
-    graphs, reasons = {}, {}
+    graphs = {}
+    reasons = {}
     with captured_rdkit_log() as messages, user_code_errors("the parser"):
         for row, source in sources.items():
             try:

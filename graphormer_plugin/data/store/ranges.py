@@ -8,7 +8,8 @@ import numpy as np
 from graphormer_plugin.data.schema import MAX_BOND_TYPES, MAX_RADIX_TYPES, FeatureSchema
 
 # Categories of a column that get a line, and that are refused (our choices).
-MANY_CATEGORIES, MAX_CATEGORIES = 1000, 1_000_000
+MANY_CATEGORIES = 1000
+MAX_CATEGORIES = 1_000_000
 
 logger = logging.getLogger(__name__)
 

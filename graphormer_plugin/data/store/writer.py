@@ -287,7 +287,9 @@ class StoreWriter:
 
     def _write_graphs(self, schema: FeatureSchema) -> None:
         """Write the columns of the graphs from their parts."""
-        graphs, edges, measured = self.num_graphs, self._num_edges, self._columns
+        graphs = self.num_graphs
+        edges = self._num_edges
+        measured = self._columns
         ends = measured["edge_src"].dtype(column_type("edge_src").dtypes)
         bond_type = np.dtype(bond_dtype(schema.num_bond_types)).str
         files = {

@@ -149,7 +149,8 @@ class ParsedColumn:
 
     def add(self, cell: str) -> None:
         """Read the next cell."""
-        value, bound = math.nan, 0
+        value = math.nan
+        bound = 0
         if "." in cell and self.pointed != "":
             fits = POINTS.fullmatch(cell.strip())
             self.pointed = (self.pointed or cell.strip()) if fits else ""

@@ -38,7 +38,8 @@ class ExcelTable(Table):
                 merged = [*book.book.worksheets[0].merged_cells.ranges]
         sheet = sheet.fillna("")  # an error, such as #DIV/0!, is missing in any case
         for area in merged:  # a title may be as wide as the table
-            top, left = area.min_row - 1, area.min_col - 1
+            top = area.min_row - 1
+            left = area.min_col - 1
             sheet.iloc[top : area.max_row, left] = sheet.iat[top, left]
         used = (sheet != "").to_numpy()
         filled = sheet.index[used.any(1)]
@@ -49,7 +50,8 @@ class ExcelTable(Table):
         place = filled[above]
         below = [area for area in merged if area.max_row > place]
         for area in below:
-            top, left = area.min_row - 1, area.min_col - 1
+            top = area.min_row - 1
+            left = area.min_col - 1
             sheet.iloc[top : area.max_row, left : area.max_col] = sheet.iat[top, left]
         if below:
             cells = counted(len(below), "merged cell", "count")

@@ -153,7 +153,8 @@ def strange_label(values: np.ndarray) -> tuple[int, str] | None:
         rest = labels[labels != label]
         if len(rest) < FEWEST_LABELS:
             continue
-        y, x = rest, label
+        y = rest
+        x = label
         if x > 0 and (positive := rest > 0).mean() > MOSTLY_POSITIVE:
             y = np.log(rest[positive])
             x = np.log(label)

@@ -116,7 +116,8 @@ class Marks:
         factors = [unit_factors(columns[unit], "M") for unit in self.owners[UNIT]]
         for amount in (amounts, *(amounts * factor for factor in factors)):
             rows = (amount > 0) & ~np.isnan(logarithm)
-            x, y = amount[rows], logarithm[rows]
+            x = amount[rows]
+            y = logarithm[rows]
             if len(np.unique(x)) < 3 or len(np.unique(y)) < 3:
                 continue
             straight, same = (np.corrcoef(f, y)[0, 1] for f in (x, np.log(x)))

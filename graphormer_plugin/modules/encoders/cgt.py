@@ -150,7 +150,7 @@ class CGTEncoder(Encoder):
     def __init__(self, vocabularies: Vocabularies, config: CGTEncoderConfig) -> None:
         super().__init__()
         check_layers(config)
-        embed_dim, num_layers = config.encoder_embed_dim, config.encoder_layers
+        embed_dim = config.encoder_embed_dim
         check_choice("attention memory", config.attention_memory, MEMORY)
         self.embed_dim = embed_dim
         self.max_ring_size = config.max_ring_size
@@ -183,9 +183,9 @@ class CGTEncoder(Encoder):
                 config.encoder_attention_heads if mono else embed_dim,
                 0 if config.no_edge_values else embed_dim,
             )
-            for _ in range(1 if shared else num_layers)
+            for _ in range(1 if shared else config.encoder_layers)
         )
-        dropout, act_dropout = config.dropout, config.act_dropout
+        act_dropout = config.act_dropout
         self.layers = nn.ModuleList(
             EncoderLayer(
                 ChromaticAttention(
@@ -199,13 +199,13 @@ class CGTEncoder(Encoder):
                 ),
                 embed_dim,
                 config.encoder_ffn_embed_dim or 2 * embed_dim,
-                dropout,
-                dropout if act_dropout is None else act_dropout,
+                config.dropout,
+                config.dropout if act_dropout is None else act_dropout,
                 config.activation_fn,
                 pre_layernorm=False,
                 norm=MaskedBatchNorm,
             )
-            for _ in range(num_layers)
+            for _ in range(config.encoder_layers)
         )
 
     @property

@@ -347,9 +347,12 @@ class GPSEncoder(SparseEncoder):
         self, batch: Batch, edges: Edges, layout: NodeLayout
     ) -> tuple[Edges, GivenEdges]:
         """Edges with the first states of virtual nodes, and what the attention runs along."""
-        graph, vectors = layout.node_graph, self.bonds(*edges.features)
+        graph = layout.node_graph
+        vectors = self.bonds(*edges.features)
         # Exported programs have any number of nodes and edges, unlike `len`.
-        S, R, B = graph.shape[0], vectors.shape[0], layout.num_graphs
+        S = graph.shape[0]
+        R = vectors.shape[0]
+        B = layout.num_graphs
         parts = [edges.index, *(batch[f"{name}_index"] for name in self.edge_sets)]
         nodes = torch.arange(S, device=graph.device)
         for number in range(len(self.virtual)):

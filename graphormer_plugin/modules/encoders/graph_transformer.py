@@ -187,7 +187,8 @@ class GraphTransformerEncoder(SparseEncoder):
         super().__init__()
         check_layers(config)
         check_choice("norm", config.norm, NORM_NAMES)
-        embed_dim, full_graph = config.encoder_embed_dim, config.full_graph
+        embed_dim = config.encoder_embed_dim
+        full_graph = config.full_graph
         self.real = bool(vocabularies.num_edge_features)
         kernels = config.length_kernels
         edge_features = bool(vocabularies.bond_dims or self.real or kernels)
@@ -238,7 +239,8 @@ class GraphTransformerEncoder(SparseEncoder):
                 state = self.bonds()[1].expand(index.shape[1], -1)
         else:
             edges = self.edge_input(batch, self.bonds)
-            index, state = edges.index, edges.state
+            index = edges.index
+            state = edges.state
         if self.bonds is not None:
             return layout.pad(self.run_with_edges(x, index, state))
         form = {}

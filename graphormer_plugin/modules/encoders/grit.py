@@ -146,7 +146,8 @@ class PairStateAttention(nn.Module):
         sender, receiver = pairs
         vectors = (self.query(x), self.key(x), self.pair(e))
         weights = pair_weights(pairs, *vectors, self.score)[1]
-        B, N = layout.num_graphs, layout.max_nodes
+        B = layout.num_graphs
+        N = layout.max_nodes
         row = layout.flat_index[receiver] * N + layout.local_index[sender]
         padded = weights.new_zeros(B * N * N, self.num_heads)
         padded = padded.index_copy(0, row, weights)
@@ -160,7 +161,8 @@ class GRITLayer(nn.Module):
 
     def __init__(self, config: GRITEncoderConfig, last: bool) -> None:
         super().__init__()
-        width, dropout = config.encoder_embed_dim, config.dropout
+        width = config.encoder_embed_dim
+        dropout = config.dropout
         self.attention = PairStateAttention(
             width, config.encoder_attention_heads, config.attention_dropout
         )

@@ -129,7 +129,8 @@ class RelationEncoding(VocabularyModule):
     def maps(self, scale: Tensor) -> list[Tensor | None]:
         """Linear maps of real features that were divided by a scale [C], for queries, keys
         and values, [C, H, D / H] each; None if the features do not enter."""
-        attention, value = self.feature_attention, self.feature_value
+        attention = self.feature_attention
+        value = self.feature_value
         maps = [None, None] if attention is None else [*attention.weight.chunk(2)]
         maps.append(None if value is None else value.weight)
         scaled = (
@@ -234,7 +235,8 @@ class GRPEEncoder(Encoder):
     def __init__(self, vocabularies: Vocabularies, config: GRPEEncoderConfig) -> None:
         super().__init__()
         check_layers(config)
-        noise, embed_dim = config.perturb_noise, config.encoder_embed_dim
+        noise = config.perturb_noise
+        embed_dim = config.encoder_embed_dim
         check_least("perturb_noise", noise, 0)
         if config.virtual_is_self and config.no_virtual_node:
             raise ValueError("virtual_is_self needs a virtual node")

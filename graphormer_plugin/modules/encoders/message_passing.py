@@ -201,7 +201,8 @@ class MessagePassingEncoder(SparseEncoder):
         check_choice("norm", config.norm, NORMS)
         check_layers(config)
         check_least("hidden_dim", conv_options.get("hidden_dim", 1), 1)
-        embed_dim, num_layers = config.encoder_embed_dim, config.encoder_layers
+        embed_dim = config.encoder_embed_dim
+        num_layers = config.encoder_layers
         self.embed_dim = embed_dim
         self.node_encoder = NodeEncoder(vocabularies, config)
         self.virtual_node = None

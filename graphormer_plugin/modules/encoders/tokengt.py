@@ -25,7 +25,9 @@ from graphormer_plugin.modules.layers.init import init_transformer
 from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout
 
 SPECIAL = 2  # tokens of no node and no edge: of the graph, and null
-EDGE, NODE = 0, 1  # rows of the type identifiers
+# Rows of the type identifiers.
+EDGE = 0
+NODE = 1
 DEEPEST_DROP = 0.1  # rate of stochastic depth in the last layer
 
 
@@ -171,7 +173,8 @@ class TokenGTEncoder(Encoder):
         [B, T]. Their order changes nothing."""
         x = perturbed(self.node_encoder(batch), perturb)
         layout = NodeLayout.of(batch)
-        nodes, edges = layout.flatten(x), self.edges(batch).to(x.dtype)
+        nodes = layout.flatten(x)
+        edges = self.edges(batch).to(x.dtype)
         source, target = batch["edge_index"]
         if self.identifiers is not None:
             chosen = layout.flatten(self.identifiers(batch).to(x.dtype))

@@ -103,7 +103,8 @@ class NodeEncoder(VocabularyModule):
 def project_wide(projection: nn.Linear, x: Tensor) -> Tensor:
     """A linear map of raw features, in float32 at least: in half precision 70,000 is
     infinite, and 1.001 is 1. The result has the type of the weights."""
-    weight, bias = projection.weight, projection.bias
+    weight = projection.weight
+    bias = projection.bias
     wide = torch.promote_types(weight.dtype, torch.float32)
     with torch.autocast(x.device.type, enabled=False):
         projected = F.linear(x.to(wide), weight.to(wide), bias.to(wide))

@@ -10,7 +10,9 @@ from torch.nn import functional as F
 from graphormer_plugin.modules.layers.derivatives import differentiable_by
 from graphormer_plugin.processes import gathered, is_filler_batch, several_processes
 
-EPSILON, MOMENTUM = 1e-5, 0.1  # torch's defaults
+# torch's defaults.
+EPSILON = 1e-5
+MOMENTUM = 0.1
 _keeps_statistics = False
 
 
@@ -19,7 +21,8 @@ def running_statistics_kept() -> Iterator[None]:
     """Keep the running statistics during training passes, e.g. the second pass over a
     batch in activation checkpointing."""
     global _keeps_statistics
-    before, _keeps_statistics = _keeps_statistics, True
+    before = _keeps_statistics
+    _keeps_statistics = True
     try:
         yield
     finally:

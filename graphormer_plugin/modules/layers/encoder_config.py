@@ -136,6 +136,7 @@ class VirtualNodeConfig(PairTransformerConfig):
 
 def check_layers(config: LayersConfig) -> None:
     """Raise ValueError if a config has no layer or no width."""
-    layers, embed_dim = config.encoder_layers, config.encoder_embed_dim
+    layers = config.encoder_layers
+    embed_dim = config.encoder_embed_dim
     check_least("encoder_layers", layers, 1)
     check_least("encoder_embed_dim", embed_dim, 1)

@@ -6,7 +6,10 @@ from torch import Tensor
 from cython_ext.codes import GOLDEN, MIXING
 
 # One stream of numbers for each purpose.
-FLAG, SIGNS, NOISE, IDENTIFIERS = 1, 2, 3, 4
+FLAG = 1
+SIGNS = 2
+NOISE = 3
+IDENTIFIERS = 4
 
 _GOLDEN = GOLDEN - 2**64
 

@@ -82,7 +82,8 @@ def scaled_pair_features(batch: Batch, dtype: torch.dtype) -> tuple[Tensor, Tens
     there it is a power of two, which changes no digit.
     """
     layout = NodeLayout.of(batch)
-    (source, target), attr = batch["edge_index"], batch["edge_attr"]
+    source, target = batch["edge_index"]
+    attr = batch["edge_attr"]
     B, N = batch["node_mask"].shape
     row = layout.flat_index[source] * N + layout.local_index[target]
     attr = attr * (source != target).unsqueeze(1)

@@ -254,7 +254,8 @@ class Experiment:
     def label_weights(self, rows: np.ndarray) -> np.ndarray | None:
         """Weights of all labels [n, T]: the weight of the molecule times that of its class,
         which ``balanced`` takes from some rows. None for equal weights."""
-        table, option = self.table, self.settings.class_weights
+        table = self.table
+        option = self.settings.class_weights
         if table.weights is None and not option:
             return None
         weights = np.ones(table.labels.shape)

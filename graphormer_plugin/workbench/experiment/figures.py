@@ -38,7 +38,8 @@ def figures(
     """Title and PNG file of each figure of `predicted_labels`, by the name of its file; those
     that are the ``worst`` are numbered."""
     tested = tested.assign(mark=pd.Series(range(1, len(worst) + 1), worst.index))
-    table, folder = experiment.table, experiment.folder
+    table = experiment.table
+    folder = experiment.folder
     curves = {
         member.save_dir: read_curves(folder / member.save_dir / LOG_FILE)
         for member in experiment.trainings()

@@ -65,7 +65,8 @@ PREDICTIONS = "predictions.npz"
 def fit_all(experiment: Experiment) -> tuple[list[Run], Experiment]:
     """Write the lines of fairseq-train that run, and fit and predict every model that is not
     in the folder yet; the experiment has the options that a search has found."""
-    splits, folder = experiment.splits, experiment.folder
+    splits = experiment.splits
+    folder = experiment.folder
     kinds = dict.fromkeys((experiment.model, TREES))
     experiment.bar.total = sum(
         experiment.cost(kind) * len(experiment.model_runs(kind)) for kind in kinds
@@ -203,7 +204,8 @@ def fitted_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     if the latter are for conformal intervals. A model of the training molecules predicts the
     validation molecules.
     """
-    table, settings = experiment.table, experiment.settings
+    table = experiment.table
+    settings = experiment.settings
     split = experiment.splits[member.run]
     is_head = member.model == HEAD
     save_dir = experiment.folder / member.save_dir
@@ -249,7 +251,8 @@ def _fit_rows(
     rows: np.ndarray,
 ) -> GPEstimator | TreesEstimator:
     """Fit a head, or trees, to some molecules by their features; ``state`` is the start's."""
-    table, settings = experiment.table, experiment.settings
+    table = experiment.table
+    settings = experiment.settings
     rows = table.without_copies(rows)
     weights = experiment.label_weights(rows)
     if is_head:

@@ -40,7 +40,9 @@ from graphormer_plugin.workbench.predictions.scores import IN_UNIT
 TEMPLATE = "report.html.jinja"
 # Settings that are paths; a page shows the name of the file.
 PATHS = (*TABLES, "folder", "start")
-WORST, NEIGHBOURS = 10, 3  # numbers of molecules on the page
+# Numbers of molecules on the page.
+WORST = 10
+NEIGHBOURS = 3
 
 
 def report(
@@ -54,7 +56,8 @@ def report(
     lines: Sequence[str],
 ) -> str:
     """The page, without references to other files; ``lines`` stand below its tables."""
-    settings, table = experiment.settings, experiment.table
+    settings = experiment.settings
+    table = experiment.table
     by_target = held_out_metrics(results)
     templates = PackageLoader("graphormer_plugin.workbench.experiment", ".")
     pages = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)

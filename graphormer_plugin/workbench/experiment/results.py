@@ -47,11 +47,14 @@ BESIDE = {
 }
 # The target is empty for the mean over the targets that have a value.
 COLUMNS = ("replicate", "model", "chosen", "split", "target", "metric", "value")
-TESTED, SPREAD = "Test molecules", "Spread of the predictions"  # titles of tables
+# Titles of tables.
+TESTED = "Test molecules"
+SPREAD = "Spread of the predictions"
 MOST_ENDPOINTS = 20  # a text with more has no rows for each
 RESAMPLES = 100  # of the test molecules, for the error of a difference; our choice
 
-MEAN, MAJORITY = "mean", "majority"
+MEAN = "mean"
+MAJORITY = "majority"
 
 
 def all_results(table: LabelledMolecules, runs: Sequence[Run]) -> pd.DataFrame:
@@ -86,7 +89,8 @@ def _metrics(
     table: LabelledMolecules, run: Run, predicted: Prediction, split: str
 ) -> list[tuple[str, str, float]]:
     """Target, metric and value of a model on a part of a split."""
-    names, is_number = table.targets.names, table.targets.is_number
+    names = table.targets.names
+    is_number = table.targets.is_number
     labels = run.labels.scored(split)
     rows = run.labels.rows[split]
     values = predicted.values[rows]
@@ -179,7 +183,8 @@ def worse_than_baselines(
     for metric in dict.fromkeys(metrics):
         *baselines, model = by_target[""]
         for baseline in reversed(baselines):
-            worse, are_medians = [], False
+            worse = []
+            are_medians = False
             for target, name in enumerate(table.targets.names):
                 models = by_target.get(name, by_target[""])
                 if metric not in models[baseline]:

@@ -119,7 +119,9 @@ def run_experiment(
 
 def _first_lines(experiment: Experiment) -> list[str]:
     """Lines about the table, the split, the labels and the start."""
-    settings, table, start = experiment.settings, experiment.table, experiment.start
+    settings = experiment.settings
+    table = experiment.table
+    start = experiment.start
     names = table.targets.names
     targets = f"target{'s' if len(names) > 1 else ''} {listed(names)}"
     rows = experiment.splits[0].rows
@@ -191,7 +193,8 @@ def finish(
 ) -> None:
     """Write predictions, figures, the list of models, the report, and last the names of
     all files."""
-    folder, settings = experiment.folder, experiment.settings
+    folder = experiment.folder
+    settings = experiment.settings
     coverage = settings.coverage if settings.interval == CONFORMAL else 0.0
     learned = experiment.table
     predictions.write_models(folder, learned, runs, settings.missing_labels, coverage)

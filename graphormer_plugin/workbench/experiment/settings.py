@@ -22,9 +22,14 @@ from graphormer_plugin.data.tables.options import (
 from graphormer_plugin.data.targets import Kind
 from graphormer_plugin.estimators import MAX_ROWS
 
-HEAD, TREES, FINETUNE, SCRATCH, AUTO = "head", "trees", "finetune", "scratch", "auto"
+HEAD = "head"
+TREES = "trees"
+FINETUNE = "finetune"
+SCRATCH = "scratch"
+AUTO = "auto"
 NONE = "none"  # of --log-targets, which takes AUTO, too
-NORMAL, CONFORMAL = "normal", "conformal"
+NORMAL = "normal"
+CONFORMAL = "conformal"
 MODELS = (AUTO, HEAD, TREES, FINETUNE, SCRATCH)
 FITTED = (HEAD, TREES)  # models that graphormer-train fits itself
 TRAINING_OPTIONS = ("epochs", "patience", "lr", "batch_size")

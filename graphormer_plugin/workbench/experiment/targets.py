@@ -70,7 +70,8 @@ def on_scales(
     scales = [Scale.LOG if name in named else Scale.IDENTITY for name in names]
     taken = {*names, *settings.extra_columns, settings.weight_column}
     for target in np.flatnonzero(table.targets.is_number).tolist():
-        name, learned = names[target], split.trained[:, target]
+        name = names[target]
+        learned = split.trained[:, target]
         if settings.log_targets == (AUTO,):
             scale, line = chosen_scale(name, learned, table.labels[:, target])
             if not scale or scale + name not in taken:
@@ -95,13 +96,15 @@ def chosen_scale(
     """The scale of a target by its exact ``learned`` labels, on which all of its ``labels``
     are, and a line about it if it is another than theirs, or nearly would be."""
     learned = learned[~np.isnan(learned)]
-    best, most = Scale.IDENTITY, 0.0
+    best = Scale.IDENTITY
+    most = 0.0
     for scale in [*Scale][1:]:
         y = learned[scale.has(learned)]
         if len(y) >= max(FEWEST_LABELS, (1 - FEW) * len(learned)) and np.ptp(y) > 0:
             gain = scale.likelihood(y) - Scale.IDENTITY.likelihood(y)
             if gain > most + LEAST_GAIN:
-                best, most = scale, gain
+                best = scale
+                most = gain
     refused = labels[~best.has(labels)]
     if len(refused):
         return Scale.IDENTITY, (

@@ -23,7 +23,9 @@ try:
 except ImportError as error:  # bare systems lack a library of X11
     raise ImportError(f"{error}; apt-get install libxrender1 libxext6") from error
 
-WIDE, TALL = 4.2, 4.3  # inches of a panel
+# Inches of a panel.
+WIDE = 4.2
+TALL = 4.3
 LINE = 0.4  # inches of a line of a heading
 COLUMNS = 4
 LETTERS = 27  # width of a heading above a panel

@@ -150,7 +150,8 @@ class Explainer:
     def __call__(self, molecules: Molecules, cells: Mapping[str, str]) -> Section:
         """Explain the prediction for a single molecule, at the numbers in cells of extra
         columns. A column without a number has its mean over the training molecules."""
-        predictor, targets = self.predictor, self.predictor.targets
+        predictor = self.predictor
+        targets = self.predictor.targets
         (smiles,) = molecules.sources
         extra = predictor.typical_extra
         for index, name in enumerate(predictor.extra_columns):
@@ -163,7 +164,8 @@ class Explainer:
         (row,) = prediction.values
         if not np.isfinite(row).all():
             raise NoPredictionError(f"{smiles}: the prediction is not finite")
-        target, outputs = targets.targets[self.target], targets.outputs[self.target]
+        target = targets.targets[self.target]
+        outputs = targets.outputs[self.target]
         output = outputs.start
         unit = target.label_unit.replace("dimensionless", "")
         std = None if prediction.std is None else prediction.std[0, outputs]

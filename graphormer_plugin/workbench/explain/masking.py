@@ -199,8 +199,10 @@ def _pieces(mol: Chem.Mol, bonds: list[int]) -> list[Atoms]:
     return list(Chem.GetMolFrags(mol))
 
 
-ATOMS, BRICS_FRAGMENTS = "atoms", "BRICS fragments"
-MURCKO_PARTS, ENVIRONMENTS = "rings, linkers, side chains", "environments"
+ATOMS = "atoms"
+BRICS_FRAGMENTS = "BRICS fragments"
+MURCKO_PARTS = "rings, linkers, side chains"
+ENVIRONMENTS = "environments"
 FRAGMENTS = (BRICS_FRAGMENTS, MURCKO_PARTS)
 PARTS: dict[str, Callable[[Chem.Mol], list[Atoms]]] = {
     ATOMS: lambda mol: [(atom,) for atom in range(mol.GetNumAtoms())],

@@ -8,7 +8,9 @@ from scipy.special import erfcx
 from graphormer_plugin.estimators.kernels import Floats
 from graphormer_plugin.workbench.fitting.marginal_likelihood import JITTER
 
-SWEEPS, DAMPING = 100, 0.7  # updates of all bounds; our choice
+# Updates of all bounds (our choice).
+SWEEPS = 100
+DAMPING = 0.7
 CONVERGED = 1e-4  # change of a mean, of labels with variance 1
 # Below so many standard deviations a series is closer than floating point.
 BOUND_SIGMAS = -50.0

@@ -19,7 +19,9 @@ from graphormer_plugin.workbench.fitting.solver import Solver, between, sample
 RARE = 0.2  # a class of a smaller share is rare
 CLASS_NOISE = 3.0  # noise of a fixed kernel, for classes that weigh the same
 LENGTH = 0.5  # length of a fixed kernel, over the median distance of molecules
-SCORES_WEIGHT, SCORES_LENGTH = 0.5, 2.0  # kernel of the block of scores
+# Kernel of the block of scores.
+SCORES_WEIGHT = 0.5
+SCORES_LENGTH = 2.0
 SAMPLE = 500  # molecules whose distances give the lengths
 
 

@@ -30,7 +30,8 @@ HYPER_ROWS = 1000  # molecules that the hyper-parameters of a target are fitted 
 MAX_OWN_KERNELS = (
     16  # more targets share the kernel of a sample of targets and molecules
 )
-SHARED_TARGETS, SHARED_ROWS = 6, 500
+SHARED_TARGETS = 6
+SHARED_ROWS = 500
 
 
 class GaussianProcesses:
@@ -136,7 +137,8 @@ class GaussianProcesses:
         compared = [
             between(self.references[name], self.raw[name], rows) for name in blocks
         ]
-        labels, signs = [], []
+        labels = []
+        signs = []
         for target in targets:
             present = self._one_of_each(rows, exact_of[:, target], target)
             if not exact_of[rows[present], target].any():

@@ -16,7 +16,9 @@ from graphormer_plugin.estimators.kernels import KERNELS, Floats, kernel
 
 JITTER = 1e-8  # added to the diagonal, relative to the labels' variance
 # Units: variance of standardised labels, mean difference of standardised features.
-WEIGHT, LENGTH, NOISE = (1e-3, 1e3), (0.05, 50.0), (1e-4, 10.0)
+WEIGHT = (1e-3, 1e3)
+LENGTH = (0.05, 50.0)
+NOISE = (1e-4, 10.0)
 MAX_STEPS = 60
 TOLERANCE = 1e-6  # relative change of the sum that ends the search
 

@@ -105,7 +105,8 @@ class TableScores:
     ) -> np.ndarray:
         """Labels of a target [n], classes by number; NaN where a cell is missing, or is
         not a label."""
-        path, schema = self.table.path, self.targets.targets[target]
+        path = self.table.path
+        schema = self.targets.targets[target]
         if note := column.read_commas(self.table.decimal_comma):
             warn(f"{path}: {note}")
         labels = np.array(column.values)

@@ -14,7 +14,8 @@ def mean_log_degree(store: Stores) -> float:
     delta of Eq. 5 of Corso et al. 2020 (arXiv:2004.05718). It is 1 where no node has an edge,
     to divide by.
     """
-    total, count = 0.0, 0
+    total = 0.0
+    count = 0
     for part in store.stores:
         train = part.graphs_in("train")
         logs, nodes = sum_of_logs(part.columns, train)
@@ -28,7 +29,8 @@ def sum_of_logs(columns: Columns, graph_ids: np.ndarray) -> tuple[float, int]:
     graph_ids = np.sort(graph_ids)
     names = ("node_offset", "edge_offset", "edge_dst")
     stored = {name: columns[name] for name in names}
-    total, count = 0.0, 0
+    total = 0.0
+    count = 0
     for start in range(0, len(graph_ids), GRAPHS_AT_ONCE):
         part = columns_of_graphs(stored, graph_ids[start : start + GRAPHS_AT_ONCE])
         nodes = part["node_offset"]

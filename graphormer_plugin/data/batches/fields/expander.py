@@ -48,7 +48,8 @@ def expander_edges(
             "at most as many"
         )
     wanted = max(0.0, 2 * degree - 2 * (2 * degree - 1) ** 0.5 - SLACK)
-    best, largest = None, -1.0
+    best = None
+    largest = -1.0
     for _ in range(DRAWS):
         order = np.stack([generator.permutation(num_nodes) for _ in range(degree)])
         source = np.arange(num_nodes) + 0 * order
@@ -58,7 +59,8 @@ def expander_edges(
         edges = np.concatenate([forth, forth[::-1]], 1)
         gap = spectral_gap(num_nodes, edges)
         if gap > largest:
-            best, largest = edges, gap
+            best = edges
+            largest = gap
         if gap >= wanted:
             break
     return best

@@ -128,7 +128,8 @@ def _compute(
     brings = level is Level.SET
     dimensions = 1 if brings else list(_SHAPES).index(level)
     offset = offsets_of(np.diff(columns["node_offset"]) ** dimensions)
-    rows, sets = None, []
+    rows = None
+    sets = []
     if lacking := [read for read in reads if attribute_column(read) not in columns]:
         raise DatasetError(
             f"the field {field} reads {lacking[0]}, which these graphs do not have; data that "
