@@ -14,8 +14,8 @@ from concurrent.futures.process import BrokenProcessPool
 from pickle import loads
 from typing import Any, TypeVar
 
-from joblib.externals.loky import get_reusable_executor
-from joblib.externals.loky.backend.reduction import dumps
+from loky import get_reusable_executor
+from loky.backend.reduction import dumps
 
 Result = TypeVar("Result")
 
@@ -31,7 +31,7 @@ def in_workers(
 ) -> Iterator[Result]:
     """Yield the results of calls in their order.
 
-    Workers are processes of joblib's pool. They do not import the main script, and take
+    Workers are processes of loky's pool. They do not import the main script, and take
     functions that are defined in a notebook. The function goes to each worker once.
 
     Args:
@@ -39,7 +39,7 @@ def in_workers(
         calls: arguments of each call.
         start: called once in each worker, before the function is read there.
         fork: workers are copies of this process, on one thread each. They start at once,
-            with the models in memory; joblib's take seconds, which were 9 % of the time of
+            with the models in memory; loky's take seconds, which were 9 % of the time of
             20,000 predictions.
 
     Raises:

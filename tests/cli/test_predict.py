@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from joblib.externals.loky.backend.reduction import dumps
+from loky.backend.reduction import dumps
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import _prediction, predict
@@ -246,7 +246,7 @@ def test_out_of_memory(checkpoint, inputs, monkeypatch, refused, error):
 def test_processes(checkpoint, many, tmp_path, monkeypatch, capsys):
     """Processes that predict, or read SMILES for a GPU, write what one process does."""
 
-    def forked(workers, function, *rest):  # joblib's processes take seconds to start
+    def forked(workers, function, *rest):  # loky's processes take seconds to start
         return in_workers(workers, loads(bytes(dumps(function))), *rest[:2], fork=True)
 
     monkeypatch.setattr(run, "in_workers", forked)
