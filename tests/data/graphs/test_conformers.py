@@ -137,6 +137,19 @@ def test_distances_of_nearest_atoms():
     )
 
 
+def test_atoms_are_told_apart():
+    """By element, tag and position; forces are labels."""
+    numbers = np.array([8, 1, 1])
+    first = Atoms.of(numbers, WATER)
+    others = [
+        Atoms.of(numbers[::-1], WATER),
+        Atoms.of(numbers, WATER, np.array([0, 1, 2])),
+        Atoms.of(numbers, WATER / 2),
+    ]
+    assert {source.text for source in others}.isdisjoint({first.text})
+    assert first.text == Atoms.of(numbers, WATER, forces=WATER).text
+
+
 @pytest.mark.parametrize("unit", ["bohr", "nm"])
 def test_a_block_in_another_unit(unit):
     text, positions = block_of("CCO", 1 / conformers.LENGTH_UNITS[unit])

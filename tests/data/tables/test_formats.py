@@ -7,7 +7,7 @@ import numpy as np
 import pandas
 import pytest
 from rdkit import Chem
-from rdkit.Chem import rdDepictor
+from rdkit.Chem import rdDepictor, rdDistGeom
 
 from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
 from graphormer_plugin.data.row_ranges import Shard
@@ -390,3 +390,12 @@ class TestWriting:
         assert [values["IC50 (nM)"] for values in read] == [long, long]
         columns = open_table(output)
         assert [c for *_, (c,) in columns.rows(["IC50 (nM)"])] == [long, long]
+
+
+def test_blocks_keep_their_hydrogens(tmp_path):
+    mol = Chem.AddHs(Chem.MolFromSmiles("CCO"))
+    rdDistGeom.EmbedMolecule(mol, randomSeed=1)
+    records = [f"{Chem.MolToMolBlock(mol)}>  <y>\n{y}\n\n$$$$\n" for y in range(9)]
+    path = write_file(tmp_path / "ethanol.sdf", "".join(records))
+    store = prepared(path, positions="file", progress=False)
+    assert store.sizes.tolist() == [9] * 9
