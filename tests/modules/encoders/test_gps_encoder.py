@@ -118,8 +118,9 @@ def test_agrees_with_the_released_code(released):
         if weight.grad is not None
     }
     assert found.keys() == gradients.keys()
-    for name, gradient in gradients.items():
-        assert (found[name] - gradient).abs().max() < 1e-10, name
+    size = max(gradient.abs().max() for gradient in gradients.values())
+    for name, gradient in gradients.items():  # sums of products of that size
+        assert (found[name] - gradient).abs().max() < 1e-12 * size, name
 
 
 def test_agrees_with_the_released_code_in_training(released):
