@@ -105,6 +105,7 @@ def test_pairs_of_smiles_are_predicted(tmp_path, monkeypatch, capsys):
     predict.main([checkpoint, str(tmp_path / "in.csv"), str(output), "--quiet"])
     rows = tables.rows(output)
     assert list(rows[0]) == ["smiles", "contact", "links", "reason"]
+    assert rows[0]["links"].startswith("[[0, 1, ")  # numbers of atoms are integers
     links = json.loads(rows[0]["links"])
     assert [pair[:2] for pair in links] == [[0, 1], [0, 2], [1, 2]]
     np.testing.assert_allclose([pair[2:] for pair in links], one, atol=1e-6)
