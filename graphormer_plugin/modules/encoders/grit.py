@@ -166,8 +166,8 @@ class GRITLayer(nn.Module):
         self.attention = PairStateAttention(
             width, config.encoder_attention_heads, config.attention_dropout
         )
-        self.degree_scale = nn.Parameter(torch.empty(2, width))
-        nn.init.xavier_normal_(self.degree_scale)
+        # Xavier-normal of the released shape [1, D, 2].
+        self.degree_scale = nn.Parameter(torch.randn(2, width) * (width + 1) ** -0.5)
         self.out_proj = nn.Linear(width, width)
         self.attention_norm = MaskedBatchNorm(width)
         self.pair_proj = None if last else nn.Linear(width, width)
@@ -198,7 +198,7 @@ class GRITLayer(nn.Module):
         if self.pair_norm is not None:
             e = self.pair_norm(e + self.pair_proj(self.dropout(t)))
         hidden = self.act_dropout(self.activation(self.fc1(x)))
-        return self.ffn_norm(x + self.dropout(self.fc2(hidden))), e
+        return self.ffn_norm(x + self.fc2(hidden)), e
 
 
 class GRITEncoder(SparseEncoder):

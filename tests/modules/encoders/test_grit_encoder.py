@@ -9,7 +9,12 @@ from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules import plain_attention
-from graphormer_plugin.modules.encoders.grit import PairStateAttention, signed_root
+from graphormer_plugin.modules.encoders.grit import (
+    GRITEncoderConfig,
+    GRITLayer,
+    PairStateAttention,
+    signed_root,
+)
 from graphormer_plugin.modules.layers.sparse import NodeLayout
 from support.architectures import OGB, ZINC, num_weights, tiny_model
 from support.golden import GOLDEN, golden_state, load_golden
@@ -189,6 +194,26 @@ def test_number_of_weights():
     assert num_weights("grit_peptides_func", OGB, targets) + unused == pytest.approx(
         443_434, abs=600  # OGB's tables have more rows than its vocabularies
     )
+
+
+def test_starts_and_dropout_are_the_released_ones():
+    """Xavier-normal in the shapes there; no dropout behind the feed-forward network."""
+    torch.manual_seed(0)
+    config = GRITEncoderConfig(encoder_embed_dim=512, dropout=0.9)
+    layer = GRITLayer(config, last=True)
+    for start, fans in (
+        (layer.attention.score, 8 + 64),
+        (layer.attention.pair_value, 8 * 64 + 64 * 64),
+        (layer.degree_scale, 2 + 2 * 512),
+    ):
+        assert start.std().item() == pytest.approx((2 / fans) ** 0.5, rel=0.1)
+    layer.attention_norm = layer.ffn_norm = torch.nn.Identity()
+    for part in (layer.out_proj, layer.fc1, layer.fc2):
+        torch.nn.init.zeros_(part.weight)
+        torch.nn.init.constant_(part.bias, part is layer.fc2)
+    one = NodeLayout(torch.tensor([[True]]), torch.tensor([0]))
+    x, pairs = torch.zeros(1, 512), torch.zeros(2, 1, dtype=torch.long)
+    assert (layer(x, x, pairs, one, torch.zeros(1, 1))[0] == 1).all()
 
 
 def test_the_root_has_a_finite_gradient_at_zero():
