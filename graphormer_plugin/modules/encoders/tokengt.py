@@ -127,6 +127,7 @@ class TokenGTEncoder(Encoder):
             self.identify = nn.Linear(size, width, bias=False)
         self.types = nn.Embedding(2, width) if config.type_id else None
         self.embed_norm = nn.LayerNorm(width)
+        self.dropout = Dropout(config.dropout)
         self.layers = encoder_layers(
             config,
             lambda: BiasedAttention(
@@ -162,7 +163,7 @@ class TokenGTEncoder(Encoder):
         attn_bias = tokens.new_zeros(B, 1, 1, T)
         attn_bias = attn_bias.masked_fill_(~mask.view(B, 1, 1, T), float("-inf"))
         attn_bias = attn_bias.expand(B, heads, 1, T)
-        x = self.embed_norm(tokens)
+        x = self.dropout(self.embed_norm(tokens))
         for layer in self.layers:
             x = self.run_layer(layer, x, attn_bias)
         nodes = F.pad(batch["node_mask"], (1, 0), value=True)

@@ -275,6 +275,14 @@ def test_stochastic_depth():
     assert torch.equal(depth.eval()(found), found)
 
 
+def test_tokens_are_dropped_out_before_the_first_layer():
+    model = tiny_model("tokengt_base", dropout=0.5).train()
+    seen = []
+    model.encoder.layers[0].register_forward_pre_hook(lambda _, args: seen.append(args))
+    model(make_batch(model, [0]))
+    assert 0.4 < (seen[0][0] == 0).float().mean() < 0.6
+
+
 def test_identifiers_tell_edges_from_non_edges():
     """Without identifiers a graph is a bag of atoms and bonds."""
     for options, differs in (({"lap_node_id": True}, True), ({}, False)):
