@@ -105,6 +105,8 @@ def starting_point(cfg: Any) -> StartingPoint | None:
         raise ValueError(
             "--finetune-from-model and --pretrained-model-name cannot be combined"
         )
+    if cfg.node_index and not name:
+        raise ValueError("--node-index only works with --pretrained-model-name")
     if restore == "checkpoint_last.pt":  # fairseq's default, in the save folder
         restore = os.path.join(save_dir, f"checkpoint_last{suffix or ''}.pt")
         if os.path.exists(restore):
@@ -114,7 +116,8 @@ def starting_point(cfg: Any) -> StartingPoint | None:
     if not (path or name):
         return None
     if name:
-        checkpoint = load_pretrained(name, cfg.pretrained_dir, cfg.data_root)
+        places = cfg.pretrained_dir, cfg.data_root
+        checkpoint = load_pretrained(name, *places, cfg.node_index)
     else:
         checkpoint = read_pretrained(path)
     keep_head = cfg.load_pretrained_model_output_layer

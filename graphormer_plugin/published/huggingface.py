@@ -69,13 +69,14 @@ def read_folder(
     options = {ours: config[name] for name, ours in OPTIONS.items() if name in config}
     options |= chosen
     if "node_index" not in options:
+        # Of the Hub's cache: models--OWNER--NAME/snapshots/REVISION.
+        names = {part.split("--")[-1] for part in folder.resolve().parts[-3:]}
         is_published = (
-            folder.resolve().name in MICROSOFTS
-            or file_sha256(files[0]) == PCQM4MV2_SHA256
+            bool(names & {*MICROSOFTS}) or file_sha256(files[0]) == PCQM4MV2_SHA256
         )
         options["node_index"] = "microsoft" if is_published else "huggingface"
         logger.warning(
-            "%s: node index of %s; graphormer-convert --node-index chooses",
+            "%s: node index of %s; --node-index chooses",
             folder,
             options["node_index"],
         )

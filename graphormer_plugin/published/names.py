@@ -90,7 +90,10 @@ PUBLISHED = {
 
 
 def load_pretrained(
-    name: str, folder: str | None = None, data_root: str | None = None
+    name: str,
+    folder: str | None = None,
+    data_root: str | None = None,
+    node_index: str | None = None,
 ) -> Pretrained:
     """Weights and vocabularies of a published model, or of a user's, by name.
 
@@ -99,18 +102,26 @@ def load_pretrained(
     ``$GRAPHORMER_PRETRAINED_DIR`` and in ``pretrained`` below the data root, and a model of
     `PUBLISHED` is downloaded. The file is a checkpoint of this package or, for a model of
     `PUBLISHED`, of its authors' code. A folder with ``config.json`` is one of Hugging
-    Face's. Nothing in a file is executed.
+    Face's; ``node_index`` chooses the preprocessing of a Graphormer. Nothing in a file is
+    executed.
     """
+    chosen = {"node_index": node_index} if node_index else {}
     if is_folder(home_path(name)):
-        return _converted(home_path(name), "huggingface", {})
+        return _converted(home_path(name), "huggingface", chosen)
+    published = PUBLISHED.get(name)
+    if chosen and (published is None or published.source != Published.source):
+        raise ValueError(
+            f"--node-index {node_index} only works with a published Graphormer or a folder "
+            f"with config.json, got {name}"
+        )
     path = find_file(name, folder, data_root) or download(name, folder, data_root)
     logger.info("%s: %s", name, path)
     try:
         return read_pretrained(path)
     except ValueError:
-        if name not in PUBLISHED:
+        if published is None:
             raise
-    return _converted(path, PUBLISHED[name].source, PUBLISHED[name].config)
+    return _converted(path, published.source, {**published.config, **chosen})
 
 
 def _converted(path: Path, source: str, config: Mapping[str, Any]) -> Pretrained:

@@ -59,8 +59,14 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
     pretrained_model_name: str = option(
         NONE,
         "published model to start from (examples/published), grpe_minimol, which comes "
-        "with the package, or NAME of a file NAME.pt in --pretrained-dir; none starts "
-        "from random weights",
+        "with the package, NAME of a file NAME.pt in --pretrained-dir, or a folder of "
+        "Hugging Face's; none starts from random weights",
+    )
+    node_index: Optional[str] = option(
+        None,
+        "preprocessing that this published Graphormer was trained with: microsoft or "
+        "huggingface (default: microsoft; in folders of Hugging Face that only for the two "
+        "published models)",
     )
     pretrained_dir: Optional[str] = option(
         None,

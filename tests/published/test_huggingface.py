@@ -8,11 +8,13 @@ import torch
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
+from graphormer_plugin.finetune.start import starting_point
 from graphormer_plugin.models import build_model
 from graphormer_plugin.published import names
 from graphormer_plugin.published.graphormer import import_graphormer
 from graphormer_plugin.published.huggingface import read_folder
 from graphormer_plugin.published.names import Published, load_pretrained
+from graphormer_plugin.tasks._config import GraphPredictionConfig
 from support.golden import GOLDEN, load_golden, write_huggingface
 
 OUTPUT = {"huggingface": "output", "microsoft": "output_microsoft_index"}
@@ -61,7 +63,8 @@ def test_both_files_and_molecules_that_its_preprocessing_refuses(tmp_path):
 def test_the_node_index_is_that_of_the_training(tmp_path, caplog):
     for name, index in {
         "graphormer-base-pcqm4mv2": "microsoft",
-        "fine-tuned": "huggingface",
+        "models--clefourrier--graphormer-base-pcqm4mv1/snapshots/3ea386d": "microsoft",
+        "my-graphormer-base-pcqm4mv2": "huggingface",
     }.items():
         folder = write_huggingface(tmp_path / name)
         assert read_folder(folder, {})[1]["node_index"] == index
@@ -76,6 +79,14 @@ def test_a_folder_starts_a_training(tmp_path):
     assert start.options["_name"] == "graphormer_base"
     assert start.options["encoder_layers"] == 2
     assert start.options["encoder_ffn_embed_dim"] == 48
+    table = "encoder.node_encoder.embedding.weight"
+    options = {"pretrained_model_name": str(folder), "node_index": "microsoft"}
+    other = starting_point(GraphPredictionConfig(**options)).checkpoint
+    assert torch.equal(start.weights[table][:-1], other.weights[table][1:])
+    for name in ("grpe_minimol", "none"):
+        options["pretrained_model_name"] = name
+        with pytest.raises(ValueError, match="--node-index .*only works with"):
+            starting_point(GraphPredictionConfig(**options))
 
 
 @pytest.mark.parametrize(
