@@ -7,6 +7,7 @@ from typing import Any
 
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin import hub
+from graphormer_plugin.choices import check_least
 from graphormer_plugin.cli import print_line
 from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import PathName, read_text
@@ -137,6 +138,7 @@ def target_schema(
         )
     kind = Kind(arguments.target_kind or Kind.REGRESSION)
     if not kind.has_one_output:
+        check_least("outputs of IN as classes of a target", num_outputs, 2)
         name = arguments.target_names or "y"
         return TargetSchema.of([name], kind=kind, num_classes=num_outputs)
     names = ["y"] if num_outputs == 1 else [f"y{i}" for i in range(num_outputs)]

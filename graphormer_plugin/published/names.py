@@ -24,6 +24,7 @@ from graphormer_plugin.published.huggingface import (
     PCQM4MV2_SHA256,
     WEIGHTS,
     is_folder,
+    read_folder,
 )
 
 logger = logging.getLogger(__name__)
@@ -106,15 +107,18 @@ def load_pretrained(
     executed.
     """
     chosen = {"node_index": node_index} if node_index else {}
-    if is_folder(home_path(name)):
-        return _converted(home_path(name), "huggingface", chosen)
-    published = PUBLISHED.get(name)
+    place, published = home_path(name), PUBLISHED.get(name)
+    if is_folder(place):
+        return _converted(place, "huggingface", chosen)
     if chosen and (published is None or published.source != Published.source):
         raise ValueError(
             f"--node-index {node_index} only works with a published Graphormer or a folder "
             f"with config.json, got {name}"
         )
-    path = find_file(name, folder, data_root) or download(name, folder, data_root)
+    path = find_file(name, folder, data_root)
+    if path is None and published is None and place.is_dir():
+        read_folder(place, chosen)  # says what the folder lacks
+    path = path or download(name, folder, data_root)
     logger.info("%s: %s", name, path)
     try:
         return read_pretrained(path)

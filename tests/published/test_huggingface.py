@@ -71,6 +71,9 @@ def test_the_node_index_is_that_of_the_training(tmp_path, caplog):
         assert f"node index of {index}" in caplog.text
     chosen = {"node_index": "microsoft", "multi_hop_max_dist": 3}
     assert read_folder(folder, chosen)[1].items() >= chosen.items()
+    changed = {"spatial_pos_max": 20, "activation_dropout": 0.3}
+    options = read_folder(write_huggingface(tmp_path / "b", **changed), {})[1]
+    assert (options["spatial_pos_max"], options["act_dropout"]) == (20, 0.3)
 
 
 def test_a_folder_starts_a_training(tmp_path):
@@ -106,10 +109,19 @@ def test_a_wrong_config_is_named(tmp_path, capsys, changed, message):
     assert not out.exists()
 
 
+def test_one_output_has_no_classes(tmp_path, capsys):
+    arguments = ["--from", "huggingface", str(write_huggingface(tmp_path / "hf"))]
+    arguments += [str(tmp_path / "out.pt"), "--target-kind", "multiclass"]
+    assert convert.main(arguments) == 2
+    assert "classes of a target 1: expected 2 or more" in capsys.readouterr().err
+
+
 def test_a_folder_without_files_is_named(tmp_path, capsys):
     arguments = ["--from", "huggingface", str(tmp_path), str(tmp_path / "out.pt")]
     assert convert.main(arguments) == 2
     assert "has no config.json" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="has no config.json"):
+        load_pretrained(str(tmp_path))
     (tmp_path / "config.json").write_text('{"model_type": "graphormer"}')
     assert convert.main(arguments) == 2
     assert "neither pytorch_model.bin nor model.safetensors" in capsys.readouterr().err
