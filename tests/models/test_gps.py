@@ -5,7 +5,7 @@ import torch
 
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
-from graphormer_plugin.models import build_model
+from graphormer_plugin.models import ARCHITECTURES, build_model
 from graphormer_plugin.models.gps import GPSConfig, GPSModel
 from graphormer_plugin.modules.encoders.message_passing import CONVOLUTIONS
 from support.architectures import (
@@ -78,6 +78,26 @@ def test_presets():
         assert model.readout == readout
         gated = hasattr(model.encoder.layers[0].local.convolution, "neighbour")
         assert gated == (local == "gatedgcn")
+
+
+@pytest.mark.parametrize(
+    "arch, edge_sets, virtual, dropout, encodings, hidden",
+    [
+        ("exphormer_pattern", "random_expander:7", 4, 0, "laplacian:10", 2),
+        ("exphormer_cluster", "random_expander:3", 3, 0.1, "laplacian:10", 2),
+        ("exphormer_cifar10", "random_expander:5", 1, 0.1, "laplacian:8", 1),
+        ("exphormer_mnist", "random_expander:5", 1, 0.1, "laplacian:8", 1),
+        ("exphormer_peptides_func", "", 1, 0.12, "laplacian:10", 0),
+    ],
+)
+def test_released_settings_of_exphormer(
+    arch, edge_sets, virtual, dropout, encodings, hidden
+):
+    options = ARCHITECTURES[arch].options()
+    names = "edge_sets virtual_nodes dropout act_dropout node_encodings head_layers"
+    expected = [edge_sets, virtual, dropout, dropout, encodings, hidden]
+    assert [options[name] for name in names.split()] == expected
+    assert (options["attention"], options["attention_dropout"]) == ("edges", 0)
 
 
 def test_the_published_attention_dropout_of_zinc():

@@ -29,10 +29,10 @@ def test_equal_to_the_released_code(kind):
         assert nodes <= 10 or abs(spectral_gap(nodes, found) - gap) < 1e-9
 
 
-def edges_of(*sizes):
+def edges_of(*sizes, step=1):
     """Expander edges of cycles of these sizes."""
     register_expander(FIELD)
-    cycles = [np.stack([np.arange(n), np.roll(np.arange(n), 1)]) for n in sizes]
+    cycles = [np.stack([np.arange(n), np.roll(np.arange(n), step)]) for n in sizes]
     offset = np.cumsum([0, *sizes])
     columns = dict.fromkeys(("node_offset", "edge_offset"), offset)
     columns |= zip(("edge_src", "edge_dst"), np.concatenate(cycles, 1))
@@ -45,6 +45,7 @@ def test_edges_follow_from_the_graph():
     first, small, other = edges_of(24, 4, 25)
     assert len(first) == 2 * 3 * 24 and len(small) == 12 and len(other) == 150
     assert all(map(np.array_equal, edges_of(25, 24), (other, first)))
+    assert not np.array_equal(first, edges_of(24, step=5)[0])
     with pytest.raises(ValueError, match="random_expander 13: a graph has 12 nodes"):
         expander_edges(12, 13, "random", np.random.default_rng(0))
     assert len({tuple(map(tuple, edges.tolist())) for edges in edges_of(11, 12)}) == 2
