@@ -116,8 +116,9 @@ def starting_point(cfg: Any) -> StartingPoint | None:
     if not (path or name):
         return None
     if name:
-        places = cfg.pretrained_dir, cfg.data_root
-        checkpoint = load_pretrained(name, *places, cfg.node_index)
+        checkpoint = load_pretrained(
+            name, cfg.pretrained_dir, cfg.data_root, cfg.node_index
+        )
     else:
         checkpoint = read_pretrained(path)
     keep_head = cfg.load_pretrained_model_output_layer

@@ -107,7 +107,8 @@ def load_pretrained(
     executed.
     """
     chosen = {"node_index": node_index} if node_index else {}
-    place, published = home_path(name), PUBLISHED.get(name)
+    place = home_path(name)
+    published = PUBLISHED.get(name)
     if is_folder(place):
         return _converted(place, "huggingface", chosen)
     if chosen and (published is None or published.source != Published.source):
@@ -186,8 +187,8 @@ def download(
         fetched = Path(scratch) / published.file
         text = (
             f"{name} is in none of {looked}, and cannot be downloaded from "
-            f"{published.address}: put its authors' file {published.file} there by "
-            f"hand, as {path}"
+            f"{published.address}: put this file, or {published.file}, there by hand, as "
+            f"{path}"
         )
         with named_damage(text, keep=()):
             try:

@@ -72,7 +72,7 @@ def test_a_failed_download_says_where_the_file_belongs(places, server, content):
     assert message.startswith(
         f"some_model is in none of {looked}, and cannot be downloaded from file://"
     )
-    assert f"theirs.pt there by hand, as {places[2] / 'some_model.pt'}" in message
+    assert f"theirs.pt, there by hand, as {places[2] / 'some_model.pt'}" in message
     assert files(places[2]) == []
 
 
