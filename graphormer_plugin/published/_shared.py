@@ -70,11 +70,16 @@ def read_weights(path: PathName) -> dict[str, Tensor]:
 
 class Weights:
     """Weights that an importer takes one by one from a published state dict, whose names lose
-    ``prefix``, and puts into `new` under this package's names; `finish` checks that none is
-    left."""
+    ``prefix``, in float32 at least, because it adds some of them, and puts into `new` under
+    this package's names; `finish` checks that none is left."""
 
     def __init__(self, state: Mapping[str, Tensor], prefix: str = "") -> None:
-        self.state = {name.removeprefix(prefix): state[name] for name in state}
+        self.state = {
+            name.removeprefix(prefix): weight.to(
+                torch.promote_types(weight.dtype, torch.float32)
+            )
+            for name, weight in state.items()
+        }
         self.new: dict[str, Tensor] = {}
 
     def __contains__(self, name: str) -> bool:

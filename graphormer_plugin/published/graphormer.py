@@ -54,6 +54,13 @@ HUGGING_FACE = {
 }
 FIRST_ROW = {"microsoft": 2, "huggingface": 3}  # of the first node column's value 0
 NODES = "encoder.node_encoder.embedding.weight"
+ROWS = {  # of tables by their options, and those beside
+    "num_atoms": ("graph_node_feature.atom", 1),
+    "num_edges": ("graph_attn_bias.edge", 1),
+    "num_in_degree": ("graph_node_feature.in_degree", 0),
+    "num_out_degree": ("graph_node_feature.out_degree", 0),
+    "num_spatial": ("graph_attn_bias.spatial_pos", 0),
+}
 DEGREES = "encoder.node_encoder.encodings.0.projection.tables.{}.weight"
 UNREACHABLE_ROW = UNREACHABLE_HOPS + 1  # row of the distance table
 
@@ -73,6 +80,7 @@ def import_graphormer(
     weights.state = {
         HUGGING_FACE.get(name, name): weight for name, weight in weights.state.items()
     }
+    given = dict(weights.state)
     new = weights.new
     schema = molecule_schema(config)
     _move_nodes(weights, config, schema.num_node_features)
@@ -104,7 +112,13 @@ def import_graphormer(
         "encoder_normalize_before": embed_norm,
     }
     outputs = len(new["head.projection.weight"])
-    check_config(config, {**read, "num_classes": outputs})
+    rows = {
+        name: len(given[f"graph_encoder.{table}_encoder.weight"]) - beside
+        for name, (table, beside) in ROWS.items()
+    }
+    if multi_hop:
+        rows["num_edge_dis"] = len(new["encoder.attn_bias.edges.weight"])
+    check_config(config, {**read, **rows, "num_classes": outputs})
     options = read | _released_options(config, new) | {"multi_hop_max_dist": max_steps}
     # A switch that a preset sets cannot be taken back; without a preset all are given.
     arch = "graphormer_base" if embed_norm else "graphormer"

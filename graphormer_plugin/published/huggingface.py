@@ -29,7 +29,8 @@ OPTIONS = {  # of config.json, and their names here
     name: name
     for name in (
         "activation_fn attention_dropout dropout edge_type encoder_normalize_before "
-        "multi_hop_max_dist num_classes pre_layernorm spatial_pos_max"
+        "multi_hop_max_dist num_atoms num_classes num_edge_dis num_edges num_in_degree "
+        "num_out_degree num_spatial pre_layernorm spatial_pos_max"
     ).split()
 }
 

@@ -15,7 +15,7 @@ from graphormer_plugin.published.graphormer import import_graphormer
 from graphormer_plugin.published.huggingface import read_folder
 from graphormer_plugin.published.names import Published, load_pretrained
 from graphormer_plugin.tasks._config import GraphPredictionConfig
-from support.golden import GOLDEN, load_golden, write_huggingface
+from support.golden import GOLDEN, golden_state, load_golden, write_huggingface
 
 OUTPUT = {"huggingface": "output", "microsoft": "output_microsoft_index"}
 
@@ -60,6 +60,15 @@ def test_both_files_and_molecules_that_its_preprocessing_refuses(tmp_path):
     assert np.array_equal(*found) and np.isfinite(found[0]).all()
 
 
+def test_sums_of_half_precision_are_not_rounded():
+    state = golden_state(load_golden("hf_graphormer_regression"))
+    state["encoder.graph_encoder.graph_attn_bias.edge_encoder.weight"][0] = 0.1
+    halves = {name: (weight / 3).half() for name, weight in state.items()}
+    wide = {name: weight.float() for name, weight in halves.items()}
+    found, expected = (import_graphormer(one, {}).state for one in (halves, wide))
+    assert all(map(torch.equal, found.values(), expected.values()))
+
+
 def test_the_node_index_is_that_of_the_training(tmp_path, caplog):
     for name, index in {
         "graphormer-base-pcqm4mv2": "microsoft",
@@ -98,6 +107,9 @@ def test_a_folder_starts_a_training(tmp_path):
         ({"model_type": "bert"}, "describes a bert, expected graphormer"),
         ({"num_hidden_layers": 3}, "encoder_layers 3, the weights have 2"),
         ({"hidden_size": 64}, "encoder_embed_dim 64, the weights have 32"),
+        ({"num_atoms": 9216}, "num_atoms 9216, the weights have 4608"),
+        ({"num_spatial": 40}, "num_spatial 40, the weights have 512"),
+        ({"num_edge_dis": 5}, "num_edge_dis 5, the weights have 128"),
         ({"embed_scale": 2.0}, "embed_scale 2.0, expected null"),
     ],
 )
