@@ -10,12 +10,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from graphormer_plugin.modules.encodings.registry import Encoding, EncodingRegistry
 from graphormer_plugin.modules.encodings.vocabulary import Vocabularies
 from graphormer_plugin.modules.layers.batch_norm import MaskedBatchNorm
 from graphormer_plugin.modules.layers.graph_random import SIGNS, uniform
 from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout
+
+SPARSE = 16  # pairs for each edge from which on `walks` are faster without products
 
 
 def walk_powers(
@@ -31,9 +34,26 @@ def walk_powers(
         dtype: number format of the computation, float32 or wider.
 
     Returns:
-        [B, N, N, K].
+        [B, N, N, K], whose powers lie one after another in memory.
     """
-    return torch.stack(powers(walk_matrix(bond, dtype), num_steps), -1)
+    return torch.stack(walks(bond, num_steps, dtype), 1).permute(0, 2, 3, 1)
+
+
+def walks(bond: Tensor, count: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    """Powers 1..count of `walk_matrix`, [B, N, N]: products of matrices, or, of sparse graphs
+    on a CPU, means over neighbours."""
+    made = [walk_matrix(bond, dtype)]
+    if bond.device.type == "cpu" and not torch.compiler.is_compiling():
+        graph, node, neighbour = bond.nonzero(as_tuple=True)
+        if SPARSE * len(node) < bond.numel():
+            first = graph * bond.shape[1]
+            nodes = torch.arange(bond.shape[0] * bond.shape[1])
+            starts = torch.searchsorted(first + node, nodes)
+            rows = made[0].flatten(0, 1)
+            while len(made) < count:
+                rows = F.embedding_bag(first + neighbour, rows, starts, mode="mean")
+                made.append(rows.view_as(made[0]))
+    return powers(made, count)
 
 
 def walk_matrix(bond: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -42,8 +62,8 @@ def walk_matrix(bond: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     return step / step.sum(-1, keepdim=True).clamp_(min=1)
 
 
-def heat_matrix(bond: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """exp(-L), [B, N, N], with the Laplacian L of
+def heat(bond: Tensor, count: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    """Powers 1..count of exp(-L), [B, N, N], with the Laplacian L of
     `graphormer_plugin.data.batches.fields.laplacian`. L of a node without edges is 0.
     """
     edge = bond != 0
@@ -51,15 +71,16 @@ def heat_matrix(bond: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     degree = edge.sum(-1)
     scale = degree.clamp(min=1).rsqrt()
     adjacency = scale.unsqueeze(-1) * edge * scale.unsqueeze(-2)
-    return torch.linalg.matrix_exp(adjacency - torch.diag_embed((degree > 0).to(dtype)))
+    exponent = adjacency - torch.diag_embed((degree > 0).to(dtype))
+    return powers([torch.linalg.matrix_exp(exponent)], count)
 
 
-def powers(matrix: Tensor, count: int) -> list[Tensor]:
-    """Powers 1..count of matrices [B, N, N], in their own number format."""
-    made = [matrix]
-    with torch.autocast(matrix.device.type, enabled=False):
+def powers(made: list[Tensor], count: int) -> list[Tensor]:
+    """Continue powers 1, 2, .. of matrices [B, N, N] up to ``count``, in their own number
+    format."""
+    with torch.autocast(made[0].device.type, enabled=False):
         while len(made) < count:
-            made.append(made[-1] @ matrix)
+            made.append(made[-1] @ made[0])
     return made
 
 
@@ -103,11 +124,11 @@ class MatrixDiagonals(NodeEncoding):
     """Diagonals of the powers 1..K of a matrix, and BatchNorm over the nodes, as in GraphGPS.
 
     Attributes:
-        matrix: bonds [B, N, N] and number format -> [B, N, N].
+        powers: bonds [B, N, N], K and number format -> K of [B, N, N].
     """
 
     fields = ("bond", "node_mask", "node_graph")
-    matrix: Callable[[Tensor, torch.dtype], Tensor]
+    powers: Callable[[Tensor, int, torch.dtype], list[Tensor]]
 
     def __init__(self, vocabularies: Vocabularies, num_powers: int = 20) -> None:
         super().__init__(vocabularies)
@@ -117,7 +138,7 @@ class MatrixDiagonals(NodeEncoding):
     def forward(self, bond: Tensor, node_mask: Tensor, node_graph: Tensor) -> Tensor:
         """bond [B, N, N], 0 = none, and the mask and graphs of the nodes -> [B, N, K]."""
         count = self.num_features
-        half = powers(self.matrix(bond, self.dtype), (count + 1) // 2)
+        half = self.powers(bond, (count + 1) // 2, self.dtype)
         diagonals = [power.diagonal(dim1=1, dim2=2) for power in half]
         # The diagonal of a product needs no product.
         diagonals += [(half[-1] * power.mT).sum(-1) for power in half]
@@ -129,7 +150,7 @@ class MatrixDiagonals(NodeEncoding):
 class ReturnProbabilities(MatrixDiagonals):
     """Probabilities that a random walk is back after 1..K steps (RWSE)."""
 
-    matrix = staticmethod(walk_matrix)
+    powers = staticmethod(walks)
     constant = [0]  # a walk leaves its node in the first step
 
 
@@ -138,7 +159,7 @@ class HeatKernel(MatrixDiagonals):
     """Heat that is left at a node after the times 1..K, the diagonal of exp(-t L). The
     Laplacian and the times are our choice."""
 
-    matrix = staticmethod(heat_matrix)
+    powers = staticmethod(heat)
 
 
 @register_node_encoding("laplacian")

@@ -5,7 +5,12 @@ import math
 import pytest
 import torch
 
-from graphormer_plugin.modules.encodings.node_encodings import NODE_ENCODINGS, NodeTerm
+from graphormer_plugin.modules.encodings.node_encodings import (
+    NODE_ENCODINGS,
+    NodeTerm,
+    walk_matrix,
+    walks,
+)
 from support.architectures import make_batch, tiny_model
 
 # A path a - b - c, and a single node.
@@ -27,6 +32,17 @@ def test_a_walk_is_back():
     """After two steps with probability 1/2, 1, 1/2; a single node is never back."""
     never, second = numbers("random_walks", 2).T.tolist()
     assert never == [0] * 4 and second == pytest.approx([0.5, 1, 0.5, 0], abs=1e-12)
+
+
+@pytest.mark.parametrize("edges", [0, 60, 3000])  # means over neighbours, or products
+def test_walks_are_powers(edges):
+    """Of directed graphs, some of whose nodes no edge leaves."""
+    torch.manual_seed(0)
+    bond = torch.zeros(2, 40, 40, dtype=torch.uint8)
+    bond.view(-1)[torch.randperm(bond.numel())[:edges]] = 3
+    step = walk_matrix(bond, torch.float64)
+    for number, found in enumerate(walks(bond, 5, torch.float64), 1):
+        torch.testing.assert_close(found, torch.linalg.matrix_power(step, number))
 
 
 def test_heat_of_a_path():
