@@ -21,7 +21,6 @@
 #define copy_rows NAME(copy_rows)
 #define streams_of NAME(streams_of)
 #define kept NAME(kept)
-#define part NAME(part)
 #define look_up NAME(look_up)
 #define sum_up NAME(sum_up)
 #define weigh NAME(weigh)
@@ -249,20 +248,6 @@ INLINE whole_lanes kept(bit_lanes x, const streams *s) {
     x = (x ^ (x >> 15)) * 0x846ca68bu;
     x ^= x >> 16;
     return (whole_lanes)(x >= s->drop_below);
-}
-
-/* Numbers from[0 .. n - 1] of a vector, then `rest`; reads nothing from `end` on. */
-INLINE lanes part(const float *from, const float *end, ptrdiff_t n, float rest) {
-    whole_lanes places, inside;
-    lanes x = ALL(0);
-    if (n >= LANES) return *(const lanes *)from;
-    for (int lane = 0; lane < LANES; lane++) places[lane] = lane;
-    inside = places < (int32_t)n;
-    if (end - from >= LANES)
-        x = *(const lanes *)from;
-    else if (n > 0)
-        memcpy(&x, from, n * sizeof(float));
-    return (lanes)((inside & (whole_lanes)x) | (~inside & (whole_lanes)ALL(rest)));
 }
 
 /* Numbers that are dropped become 0, the others x / (1 - p). */

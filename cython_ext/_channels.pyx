@@ -6,18 +6,16 @@ Work is handed out in items: a slice of the receivers of each graph of a part of
 graphs. Which thread takes an item changes nothing in its results.
 """
 
-from libc.stdint cimport int32_t, int64_t, uintptr_t
+from libc.stdint cimport int32_t, uintptr_t
 from libc.string cimport memset
 
 import numpy as np
 
-from cython_ext._team cimport aligned, run_team
+from cython_ext._team cimport run_team
 
 
 cdef extern from "_channels.h" nogil:
-    ctypedef struct entries:
-        float *value
-        int32_t *row
+    Py_ssize_t WORDS(Py_ssize_t)
     ctypedef struct channels:
         Py_ssize_t nodes, heads, d, width, padded, base_stride, base_head
         const float *base
@@ -26,22 +24,17 @@ cdef extern from "_channels.h" nogil:
         const float *v
         const float *att
         const float *val
-        float *weights
-        float *messages
-        entries pairs
-        int64_t *first
-        float *sent
-        entries senders
-        int64_t *count
+        float *out
+        float *most
+        float *inverse
+        int32_t *features_of
     ctypedef struct channel_gradient:
         const float *out
         float *base
         float *v
         float *att
         float *val
-    void filter_channels(
-        const channels *, Py_ssize_t first, Py_ssize_t end, float *out
-    )
+    void filter_channels(const channels *, Py_ssize_t first, Py_ssize_t end)
     void filter_channels_backward(
         const channels *, const channel_gradient *, Py_ssize_t first, Py_ssize_t end
     )
@@ -49,13 +42,9 @@ cdef extern from "_channels.h" nogil:
 
 
 cdef struct Job:
-    Py_ssize_t B, receivers, parts, slices, next_item, next_room, room_size
-    channels first  # whole batch, without rooms
-    channel_gradient grad  # likewise; out is NULL: forward
-    float *out  # [B, N, P]
-    float *rooms
-    int32_t *rows
-    int64_t *counts
+    Py_ssize_t B, receivers, parts, slices, next_item, next_room, room
+    channels first  # whole batch, and the bits of the first thread
+    channel_gradient grad  # whole batch; out is NULL: forward
 
 
 def run(
@@ -66,7 +55,7 @@ def run(
     const float[:, ::1] val,
     const float[:, :, ::1] keep,
     const float[:, :, ::1] grad,
-    float[:, :, ::1] out,
+    float[:, :, :, ::1] state,
     float[:, :, :, :, ::1] grad_base,
     float[:, :, :, ::1] grad_v,
     float[:, :, ::1] grad_att,
@@ -78,14 +67,14 @@ def run(
     Py_ssize_t num_threads,
     uintptr_t gomp_parallel,
 ):
-    """Fill ``out`` or, where there is a ``grad``, add to the gradients: those of v and
+    """Fill ``state`` or, where there is a ``grad``, add to the gradients: those of v and
     of a base for all receivers have a slice each, those of att and val an item.
 
     Channels are padded to a multiple of 16.
     """
     cdef Job job
     memset(&job, 0, sizeof(Job))
-    cdef Py_ssize_t N = features.shape[1], F = features.shape[3]
+    cdef Py_ssize_t N = features.shape[2], F = features.shape[1]
     cdef Py_ssize_t P = v.shape[2]
     job.B, job.receivers = features.shape[0], base.shape[2]
     job.parts, job.slices = parts, slices
@@ -99,9 +88,9 @@ def run(
         job.first.val = <const float *> &val[0, 0]
     if keep is not None:
         job.first.keep = &keep[0, 0, 0]
-    if grad is None:
-        job.out = <float *> &out[0, 0, 0]
-    else:
+    job.first.out, job.first.most = &state[0, 0, 0, 0], &state[1, 0, 0, 0]
+    job.first.inverse = &state[2, 0, 0, 0]
+    if grad is not None:
         job.grad.out = <const float *> &grad[0, 0, 0]
         job.grad.base = &grad_base[0, 0, 0, 0, 0]
         job.grad.v = <float *> &grad_v[0, 0, 0, 0]
@@ -109,12 +98,9 @@ def run(
         if val is not None:
             job.grad.val = <float *> &grad_val[0, 0, 0]
     num_threads = min(num_threads, parts * slices)
-    job.room_size = 3 * (N + 8) * P + 2 * N * F
-    cdef float[::1] room = np.empty(num_threads * job.room_size + 16, np.float32)
-    cdef int32_t[::1] rows = np.empty(num_threads * 2 * N * F, np.int32)
-    cdef int64_t[::1] counts = np.empty(num_threads * (F + N + 1), np.int64)
-    job.rooms = aligned(&room[0])
-    job.rows, job.counts = &rows[0], &counts[0]
+    job.room = WORDS(F) * N + 16
+    cdef int32_t[:, ::1] features_of = np.empty((num_threads, job.room), np.int32)
+    job.first.features_of = &features_of[0, 0]
     with nogil:
         run_team(work, &job, num_threads, gomp_parallel)
 
@@ -127,14 +113,7 @@ cdef void work(void *data) noexcept nogil:
     cdef Py_ssize_t N = a.nodes, F = a.width, P = a.padded, H = a.heads
     cdef Py_ssize_t number = next_number(&job.next_room)
     cdef Py_ssize_t item, part, slice, b, first, end
-    a.pairs.row = job.rows + number * 2 * N * F
-    a.senders.row = a.pairs.row + N * F
-    a.weights = job.rooms + number * job.room_size
-    a.messages, a.sent = a.weights + N * P, a.weights + 2 * N * P + 8 * P
-    a.pairs.value = a.weights + 3 * (N + 8) * P
-    a.senders.value = a.pairs.value + N * F
-    a.first = job.counts + number * (F + N + 1)
-    a.count = a.first + N + 1 if job.grad.out else NULL
+    a.features_of += number * job.room
     while True:
         item = next_number(&job.next_item)
         if item >= job.parts * job.slices:
@@ -145,8 +124,10 @@ cdef void work(void *data) noexcept nogil:
             a.base = job.first.base + b * job.receivers * N * H
             a.features, a.v = job.first.features + b * N * N * F, job.first.v + b * N * P
             a.keep = job.first.keep + b * N * N if job.first.keep else NULL
+            a.out, a.most = job.first.out + b * N * P, job.first.most + b * N * P
+            a.inverse = job.first.inverse + b * N * P
             if not job.grad.out:
-                filter_channels(&a, first, end, job.out + b * N * P)
+                filter_channels(&a, first, end)
                 continue
             grad.out = job.grad.out + b * N * P
             grad.v = job.grad.v + (slice * job.B + b) * N * P

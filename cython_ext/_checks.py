@@ -1,6 +1,7 @@
 """Checks of single arguments, and their padding. A message names the argument, its value and
 what is allowed."""
 
+import math
 import operator
 from typing import Any
 
@@ -40,8 +41,19 @@ def checked_array(
     return array
 
 
+def zeros(*shape: int) -> np.ndarray:
+    """Return float32 zeros that begin where a line of the cache begins."""
+    room = np.zeros(math.prod(shape) + 15, np.float32)
+    return room[-room.ctypes.data // 4 % 16 :][: math.prod(shape)].reshape(shape)
+
+
 def padded(array: Any, lanes: int) -> Any:
-    """The array, or None, with zeros after its last dimension, up to a multiple of ``lanes``."""
-    if array is None or not (missing := -array.shape[-1] % lanes):
-        return array
-    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
+    """The array, or None, with zeros after its last dimension, up to a multiple of ``lanes``,
+    from the start of a vector on."""
+    if array is None:
+        return None
+    *shape, width = array.shape
+    if width % lanes or array.ctypes.data % (4 * lanes):
+        array, given = zeros(*shape, -(-width // lanes) * lanes), array
+        array[..., :width] = given
+    return array

@@ -1,47 +1,38 @@
 /* Attention with a score per channel, for one kind of processor (_processors.h). A block of
-   neighbouring channels of one receiver stays in the cache. */
+   neighbouring channels of a few pairs of one receiver stays in registers and the cache. */
 
 #include "_lanes.h"
 
 #define scan NAME(scan)
 #define shares NAME(shares)
 #define share NAME(share)
-#define fill NAME(fill)
+#define read_base NAME(read_base)
+#define read_pair NAME(read_pair)
 #define filter_block NAME(filter_block)
 #define filter_block_backward NAME(filter_block_backward)
 #define add_heads NAME(add_heads)
 
-#define WIDEST_BLOCK 4   /* vectors that stay in registers */
-#define CACHED_BLOCK 131072 /* bytes */
+#define WIDEST_BLOCK (LANES < 8 ? 4 : 6) /* vectors in registers: whole eights */
+#define ALIGNED __attribute__((aligned(64)))
+#define PAIRS 32       /* whose logits and messages stay in the cache */
+#define EACH(k) _Pragma("GCC unroll 8") for (int k = 0; k < w; k++)
 
-/* Fills `pairs` of receiver i with features that are neither 0 nor -0, and, in the backward
-   pass, `senders`. */
+/* Fills `features_of`; -0 is 0. */
 static void scan(const channels *a, ptrdiff_t i) {
     const ptrdiff_t N = a->nodes, F = a->width;
-    const float *feature = a->features + i * N * F;
-    float *value = a->pairs.value;
-    int32_t *row = a->pairs.row;
-    ptrdiff_t count = 0;
-    if (a->count) memset(a->count, 0, F * sizeof(int64_t));
-    for (ptrdiff_t j = 0; j < N; j++) {
-        a->first[j] = count;
-        for (int32_t f = 0; f < F; f++, feature++) {
-            uint32_t bits;
-            memcpy(&bits, feature, sizeof(bits));
-            value[count] = *feature;
-            row[count] = f;
-            count += bits << 1 != 0;
+    const float *end = a->features + F * N * N;
+    for (ptrdiff_t word = 0; word < WORDS(F); word++)
+        for (ptrdiff_t j = 0; j < N; j += LANES) {
+            whole_lanes bits = {0};
+            for (ptrdiff_t f = 32 * word; f < F && f < 32 * (word + 1); f++) {
+                const lanes x = part(a->features + (f * N + i) * N + j, end, N - j, 0);
+                bits |= (x != 0) & (int32_t)(1u << f % 32);
+            }
+            *(whole_lanes *)(a->features_of + word * N + j) = bits;
         }
-        for (ptrdiff_t n = a->first[j]; a->count && n < count; n++) {
-            const ptrdiff_t at = row[n] * N + a->count[row[n]]++;
-            a->senders.value[at] = value[n];
-            a->senders.row[at] = (int32_t)j;
-        }
-    }
-    a->first[N] = count;
 }
 
-/* Which heads have channels in each vector of a block: those of vector k are the shares
+/* The heads whose channels are in each vector of a block: those of vector k are the shares
    first[k] .. first[k + 1] - 1. */
 typedef struct {
     ptrdiff_t first[WIDEST_BLOCK + 1], head[WIDEST_BLOCK * (LANES + 1)];
@@ -54,8 +45,8 @@ INLINE void share(const channels *a, ptrdiff_t channel, int w, shares *to) {
     for (int lane = 0; lane < LANES; lane++) places[lane] = lane;
     for (int k = 0; k < w; k++, channel += LANES) {
         to->first[k] = n;
-        for (ptrdiff_t h = channel / a->d; h < a->heads && h * a->d < channel + LANES; h++) {
-            to->head[n] = h * a->base_head;
+        for (ptrdiff_t h = channel / a->d; h * a->d < channel + LANES; h++) {
+            to->head[n] = (h < a->heads ? h : 0) * a->base_head; /* 0 for padding */
             to->mask[n++] = (places >= (int32_t)(h * a->d - channel)) &
                             (places < (int32_t)((h + 1) * a->d - channel));
         }
@@ -63,59 +54,98 @@ INLINE void share(const channels *a, ptrdiff_t channel, int w, shares *to) {
     to->first[w] = n;
 }
 
-/* Fills `weights` of a block of w vectors from p on with logits, `most` with the largest,
-   and `messages` with v + E^val. */
-INLINE void fill(
-    const channels *a, const float *base, ptrdiff_t p, int w, const shares *heads, lanes *most
+/* Fills `logits` of n pairs from j on with the scores of nodes. */
+INLINE void read_base(
+    const channels *a, ptrdiff_t i, ptrdiff_t j, ptrdiff_t n, int w, const shares *heads,
+    lanes *logits
 ) {
-    const ptrdiff_t P = a->padded / LANES;
-    lanes *weights = (lanes *)a->weights, *messages = (lanes *)a->messages;
-    const lanes *v = (const lanes *)a->v + p;
-    const lanes *att = (const lanes *)a->att + p, *val = (const lanes *)a->val + p;
-    for (int k = 0; k < w; k++) most[k] = ALL(-INFINITY);
-    for (ptrdiff_t j = 0; j < a->nodes; j++, v += P, weights += w, messages += w) {
-        lanes logit[WIDEST_BLOCK], message[WIDEST_BLOCK];
-        for (int k = 0; k < w; k++) {
-            message[k] = v[k];
-            logit[k] = ALL(0);
-            for (ptrdiff_t n = heads->first[k]; n < heads->first[k + 1]; n++)
-                logit[k] += WHERE(heads->mask[n], ALL(base[heads->head[n] + j]));
+    for (int k = 0; k < w; k++)
+        for (ptrdiff_t m = heads->first[k]; m < heads->first[k + 1]; m++) {
+            const whole_lanes mask = heads->mask[m];
+            const float *base = a->base + heads->head[m] + i * a->base_stride + j;
+            lanes *to = logits + k;
+            for (ptrdiff_t pair = 0; pair < n; pair++, to += w) {
+                lanes x = WHERE(mask, (lanes){0} + base[pair]);
+                if (m > heads->first[k]) x += *to;
+                *to = x;
+            }
         }
-        for (ptrdiff_t n = a->first[j]; n < a->first[j + 1]; n++) {
-            const ptrdiff_t at = a->pairs.row[n] * P;
-            for (int k = 0; k < w; k++) logit[k] += a->pairs.value[n] * att[at + k];
-            for (int k = 0; k < w && a->val; k++) message[k] += a->pairs.value[n] * val[at + k];
-        }
-        for (int k = 0; k < w; k++) {
-            most[k] = larger(most[k], logit[k]);
-            weights[k] = logit[k];
-            messages[k] = message[k];
-        }
+    for (ptrdiff_t f = 0; f < a->width; f++) { /* of the next receiver */
+        const float *next = a->features + (f * a->nodes + i + 1) * a->nodes + j;
+        __builtin_prefetch(next);
+        __builtin_prefetch(next + PAIRS / 2);
     }
 }
 
-INLINE void filter_block(const channels *a, ptrdiff_t i, ptrdiff_t p, int w, lanes *out) {
+/* Adds E^att to the logits of a pair; its message v + E^val. */
+INLINE void read_pair(
+    const channels *a, ptrdiff_t i, ptrdiff_t j, ptrdiff_t p, int w, lanes *logit,
+    lanes *message
+) {
     const ptrdiff_t N = a->nodes;
+    const float *feature = a->features + i * N + j;
+    const lanes *v = (const lanes *)(a->v + j * a->padded) + p;
+    EACH(k) message[k] = v[k];
+    for (ptrdiff_t word = 0; word < WORDS(a->width); word++)
+        for (uint32_t bits = a->features_of[word * N + j]; bits; bits &= bits - 1) {
+            const ptrdiff_t f = 32 * word + __builtin_ctz(bits);
+            const float x = feature[f * N * N];
+            const lanes *att = (const lanes *)(a->att + f * a->padded) + p;
+            const lanes *val = (const lanes *)(a->val + f * a->padded) + p;
+            EACH(k) logit[k] += x * att[k];
+            if (a->val) EACH(k) message[k] += x * val[k];
+        }
+}
+
+INLINE void filter_block(const channels *a, ptrdiff_t i, ptrdiff_t p, int w) {
+    const ptrdiff_t N = a->nodes, at = i * a->padded / LANES + p;
     const float *keep = a->keep ? a->keep + i * N : NULL;
-    const lanes *weights = (lanes *)a->weights, *messages = (lanes *)a->messages;
+    ALIGNED lanes logits[PAIRS * WIDEST_BLOCK], messages[PAIRS * WIDEST_BLOCK];
     lanes most[WIDEST_BLOCK], sum[WIDEST_BLOCK] = {{0}}, total[WIDEST_BLOCK] = {{0}};
     shares heads;
     share(a, p * LANES, w, &heads);
-    fill(a, a->base + i * a->base_stride, p, w, &heads, most);
-    for (ptrdiff_t j = 0; j < N; j++, weights += w, messages += w)
-        for (int k = 0; k < w; k++) {
-            const lanes weight = exp_of_negative(weights[k] - most[k]);
-            total[k] += weight;
-            sum[k] += weight * messages[k] * (keep ? keep[j] : 1);
+    EACH(k) most[k] = ALL(-FLT_MAX);
+    for (ptrdiff_t first = 0; first < N; first += PAIRS) {
+        const ptrdiff_t n = N - first < PAIRS ? N - first : PAIRS;
+        lanes before[WIDEST_BLOCK];
+        read_base(a, i, first, n, w, &heads, logits);
+        EACH(k) before[k] = most[k];
+        for (ptrdiff_t j = 0; j < n; j++) {
+            lanes logit[WIDEST_BLOCK], message[WIDEST_BLOCK];
+            EACH(k) logit[k] = logits[j * w + k];
+            read_pair(a, i, first + j, p, w, logit, message);
+            EACH(k) most[k] = larger(most[k], logit[k]);
+            EACH(k) logits[j * w + k] = logit[k];
+            EACH(k) messages[j * w + k] = message[k];
         }
-    for (int k = 0; k < w; k++) out[k] = sum[k] / total[k];
+        EACH(k) {
+            const lanes scale = exp_of_negative(before[k] - most[k]);
+            total[k] *= scale;
+            sum[k] *= scale;
+        }
+        for (ptrdiff_t j = 0; j < n; j++) {
+            const float kept = keep ? keep[first + j] : 1;
+            EACH(k) {
+                const lanes weight = exp_of_negative(logits[j * w + k] - most[k]);
+                total[k] += weight;
+                sum[k] += weight * messages[j * w + k] * kept;
+            }
+        }
+    }
+    EACH(k) {
+        ((lanes *)a->most)[at + k] = most[k];
+        ((lanes *)a->inverse)[at + k] = total[k] = 1 / total[k];
+        ((lanes *)a->out)[at + k] = sum[k] * total[k];
+    }
 }
 
-/* Adds sums over the channels of each head, of `width` channels from `first` on. */
+/* Adds sums over the channels of each head, of n pairs, to base; `width` channels from
+   `first` on. */
 INLINE void add_heads(
-    const channels *a, const float *changes, ptrdiff_t first, ptrdiff_t width, float *base
+    const channels *a, const float *changes, ptrdiff_t n, ptrdiff_t first, ptrdiff_t width,
+    float *base
 ) {
-    for (ptrdiff_t j = 0; j < a->nodes; j += 8, changes += 8 * width)
+    for (ptrdiff_t j = 0; j < n; j += 8, changes += 8 * width)
         for (ptrdiff_t part = 0; part < width; part += 8) {
             eight x[8];
             for (int i = 0; i < 8; i++) x[i] = *(const eight *)(changes + i * width + part);
@@ -127,7 +157,8 @@ INLINE void add_heads(
                 eight sum = x[c++];
                 if (h >= a->heads) break;
                 while (c < 8 && c < end) sum += x[c++];
-                for (ptrdiff_t i = 0; i < 8 && j + i < a->nodes; i++) to[i] += sum[i];
+                if (n - j >= 8) *(eight *)to += sum;
+                for (ptrdiff_t i = 0; n - j < 8 && i < n - j; i++) to[i] += sum[i];
             }
         }
 }
@@ -135,72 +166,74 @@ INLINE void add_heads(
 INLINE void filter_block_backward(
     const channels *a, const channel_gradient *grad, ptrdiff_t i, ptrdiff_t p, int w
 ) {
-    const ptrdiff_t N = a->nodes, P = a->padded / LANES;
+    const ptrdiff_t N = a->nodes, P = a->padded, at = i * P / LANES + p;
     const float *keep = a->keep ? a->keep + i * N : NULL;
     float *base = grad->base + i * a->base_stride;
-    lanes *weights = (lanes *)a->weights, *messages = (lanes *)a->messages;
-    lanes *sent = (lanes *)a->sent, *v = (lanes *)grad->v + p;
-    lanes most[WIDEST_BLOCK], out[WIDEST_BLOCK];
-    lanes mean[WIDEST_BLOCK] = {{0}}, total[WIDEST_BLOCK] = {{0}};
+    ALIGNED lanes changes[PAIRS * WIDEST_BLOCK] = {{0}}, sent[PAIRS * WIDEST_BLOCK];
+    lanes most[WIDEST_BLOCK], out[WIDEST_BLOCK], z[WIDEST_BLOCK];
     shares heads;
     share(a, p * LANES, w, &heads);
-    fill(a, a->base + i * a->base_stride, p, w, &heads, most);
-    for (int k = 0; k < w; k++) out[k] = ((const lanes *)grad->out)[i * P + p + k];
-    for (ptrdiff_t j = 0; j < N; j++) /* messages become gradients of weights */
-        for (int k = 0; k < w; k++) {
-            const lanes weight = exp_of_negative(weights[j * w + k] - most[k]);
-            messages[j * w + k] *= out[k] * (keep ? keep[j] : 1);
-            weights[j * w + k] = weight;
-            total[k] += weight;
-            mean[k] += weight * messages[j * w + k];
-        }
-    for (int k = 0; k < w; k++) {
-        total[k] = 1 / total[k];
-        mean[k] *= total[k];
+    EACH(k) {
+        most[k] = ((lanes *)a->most)[at + k];
+        out[k] = ((const lanes *)grad->out)[at + k] * ((lanes *)a->inverse)[at + k];
+        z[k] = ((lanes *)a->out)[at + k];
     }
-    for (ptrdiff_t j = 0; j < N; j++, v += P) /* and then of logits */
-        for (int k = 0; k < w; k++) {
-            const lanes weight = weights[j * w + k] * total[k];
-            const lanes change = weight * (messages[j * w + k] - mean[k]);
-            sent[j * w + k] = weight * out[k] * (keep ? keep[j] : 1);
-            v[k] += sent[j * w + k];
-            messages[j * w + k] = change;
+    for (ptrdiff_t first = 0; first < N; first += PAIRS) {
+        const ptrdiff_t n = N - first < PAIRS ? N - first : PAIRS;
+        read_base(a, i, first, n, w, &heads, changes);
+        for (ptrdiff_t j = 0; j < n; j++) {
+            const float kept = keep ? keep[first + j] : 1;
+            lanes logit[WIDEST_BLOCK], message[WIDEST_BLOCK];
+            lanes *v = (lanes *)(grad->v + (first + j) * P) + p;
+            EACH(k) logit[k] = changes[j * w + k];
+            read_pair(a, i, first + j, p, w, logit, message);
+            EACH(k) {
+                const lanes weight = exp_of_negative(logit[k] - most[k]) * out[k];
+                changes[j * w + k] = weight * (kept * message[k] - z[k]);
+                sent[j * w + k] = message[k] = weight * kept;
+                v[k] += message[k];
+            }
         }
-    add_heads(a, (const float *)messages, p * LANES, w * LANES, base);
-    for (ptrdiff_t f = 0; f < a->width; f++) {
-        lanes *to[2] = {(lanes *)grad->att + f * P + p, (lanes *)grad->val + f * P + p};
-        for (int map = 0; map < (a->val ? 2 : 1); map++) {
-            const lanes *from = map ? sent : messages;
-            lanes sum[WIDEST_BLOCK] = {{0}};
-            for (ptrdiff_t n = f * N; n < f * N + a->count[f]; n++)
-                for (int k = 0; k < w; k++)
-                    sum[k] += a->senders.value[n] * from[a->senders.row[n] * w + k];
-            for (int k = 0; k < w; k++) to[map][k] += sum[k];
+        for (ptrdiff_t f = 0; f < a->width; f++) {
+            const float *feature = a->features + (f * N + i) * N + first;
+            lanes *att = (lanes *)(grad->att + f * P) + p;
+            lanes *val = (lanes *)(grad->val + f * P) + p;
+            lanes of_att[WIDEST_BLOCK] = {{0}}, of_val[WIDEST_BLOCK] = {{0}};
+            uint32_t some = 0;
+            for (ptrdiff_t j = 0; j < n; j += LANES)
+                some |= nonzero(feature + j, a->features + a->width * N * N, n - j) << j;
+            if (!some) continue;
+            for (uint32_t bits = some; bits; bits &= bits - 1) {
+                const ptrdiff_t j = __builtin_ctz(bits);
+                const float x = feature[j];
+                EACH(k) of_att[k] += x * changes[j * w + k];
+                if (a->val) EACH(k) of_val[k] += x * sent[j * w + k];
+            }
+            EACH(k) att[k] += of_att[k];
+            if (a->val) EACH(k) val[k] += of_val[k];
         }
+        add_heads(a, (const float *)changes, n, p * LANES, w * LANES, base + first);
     }
 }
 
-/* Blocks of as many vectors as the cache takes, of about the same width. */
+/* Blocks of about the same width. */
 #define FOR_BLOCKS(call)                                                          \
-    ptrdiff_t most = CACHED_BLOCK / (ptrdiff_t)(3 * sizeof(lanes) * a->nodes);    \
-    most = most < 1 ? 1 : most > WIDEST_BLOCK ? WIDEST_BLOCK : most;              \
-    const ptrdiff_t blocks = (P + most - 1) / most;                               \
+    const ptrdiff_t blocks = (P + WIDEST_BLOCK - 1) / WIDEST_BLOCK;               \
     for (ptrdiff_t p = 0, w = (P + blocks - 1) / blocks; p < P; p += w) {         \
         if (w > P - p) w = P - p;                                                 \
-        if (w == 1) call(1); else if (w == 2) call(2);                            \
-        else if (w == 3) call(3); else call(4);                                   \
+        if (WIDEST_BLOCK == 4 || w == 4) call(4); else if (w == 1) call(1);       \
+        else if (w == 2) call(2); else if (w == 3) call(3);                       \
+        else if (w == 5) call(5); else call(6);                                   \
     }
 
-/* Receivers first .. end - 1; out [N, P]. In a copy of its own no write can change what
-   a function reads from `a`. */
-static void NAME(filter)(
-    const channels *given, ptrdiff_t first, ptrdiff_t end, float *out
-) {
+/* Receivers first .. end - 1. In a copy of its own no write can change what a function
+   reads from `a`. */
+static void NAME(filter)(const channels *given, ptrdiff_t first, ptrdiff_t end) {
     const channels copy = *given, *a = &copy;
     const ptrdiff_t P = a->padded / LANES;
     for (ptrdiff_t i = first; i < end; i++) {
         scan(a, i);
-#define FORWARD(w) filter_block(a, i, p, w, (lanes *)out + i * P + p)
+#define FORWARD(w) filter_block(a, i, p, w)
         FOR_BLOCKS(FORWARD)
     }
 }
@@ -209,10 +242,11 @@ static void NAME(filter_backward)(
     const channels *given, const channel_gradient *grad, ptrdiff_t first, ptrdiff_t end
 ) {
     const channels copy = *given, *a = &copy;
+    const channel_gradient gradients = *grad;
     const ptrdiff_t P = a->padded / LANES;
     for (ptrdiff_t i = first; i < end; i++) {
         scan(a, i);
-#define BACKWARD(w) filter_block_backward(a, grad, i, p, w)
+#define BACKWARD(w) filter_block_backward(a, &gradients, i, p, w)
         FOR_BLOCKS(BACKWARD)
     }
 }

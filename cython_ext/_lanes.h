@@ -4,6 +4,8 @@
 #define whole_lanes NAME(whole_lanes)
 #define bit_lanes NAME(bit_lanes)
 #define larger NAME(larger)
+#define nonzero NAME(nonzero)
+#define part NAME(part)
 #define largest_of NAME(largest_of)
 #define sum_of NAME(sum_of)
 #undef AT
@@ -19,6 +21,9 @@ typedef int32_t whole_lanes __attribute__((vector_size(4 * LANES), aligned(4), m
 typedef uint32_t bit_lanes __attribute__((vector_size(4 * LANES), aligned(4)));
 
 INLINE lanes larger(lanes one, lanes other) { /* NaN in `other` stays */
+#if LANES == 16
+    return (lanes)_mm512_max_ps((__m512)one, (__m512)other);
+#endif
     whole_lanes mask = other < one;
     return (lanes)((whole_lanes)WHERE(mask, one) | (whole_lanes)WHERE(~mask, other));
 }
@@ -50,22 +55,66 @@ INLINE lanes sum_of(lanes x) {
     return x + TURNED(x, 1);
 }
 
-/* exp(x) for x <= 0, relative error below 2e-7; 0 below -87; NaN stays NaN. */
+/* Numbers from[0 .. n - 1] of a vector, then `rest`; reads nothing from `end` on. */
+INLINE lanes part(const float *from, const float *end, ptrdiff_t n, float rest) {
+    whole_lanes places, inside;
+    lanes x = ALL(0);
+    if (n >= LANES) return *(const lanes *)from;
+#if LANES == 16
+    return (lanes)_mm512_mask_loadu_ps((__m512)ALL(rest), n < 0 ? 0 : (1 << n) - 1, from);
+#endif
+    for (int lane = 0; lane < LANES; lane++) places[lane] = lane;
+    inside = places < (int32_t)n;
+    if (end - from >= LANES)
+        x = *(const lanes *)from;
+    else if (n > 0)
+        memcpy(&x, from, n * sizeof(float));
+    return (lanes)((inside & (whole_lanes)x) | (~inside & (whole_lanes)ALL(rest)));
+}
+
+/* Bits of the numbers that are neither 0 nor -0, of from[0 .. n - 1] and at most LANES. */
+INLINE uint32_t nonzero(const float *from, const float *end, ptrdiff_t n) {
+#if LANES == 16
+    const __mmask16 inside = n < 16 ? (1 << n) - 1 : 0xffff;
+    return _mm512_mask_cmp_ps_mask(
+        inside, _mm512_maskz_loadu_ps(inside, from), _mm512_setzero_ps(), _CMP_NEQ_UQ
+    );
+#elif defined(__AVX2__) && LANES == 8
+    return _mm256_movemask_ps((__m256)(part(from, end, n, 0) != 0));
+#else
+    uint32_t bits = 0;
+    for (int lane = 0; lane < (n < LANES ? n : LANES); lane++)
+        bits |= (uint32_t)(from[lane] != 0) << lane;
+    return bits;
+#endif
+}
+
+/* exp(x) for x <= 0, relative error below 2e-7; 0 below -105, or below -87 without AVX-512;
+   NaN stays NaN. The polynomial is a minimax of degree five between +-log(2) / 2. */
 INLINE lanes exp_of_negative(lanes x) {
-    whole_lanes tiny = x < -87.0f;
-    whole_lanes n;
+#if LANES == 16
     lanes whole, rest, power;
+    x = (lanes)_mm512_max_ps((__m512)ALL(-105.0f), (__m512)x);
+    whole = (lanes)_mm512_roundscale_ps((__m512)(x * 1.44269504f), _MM_FROUND_TO_NEAREST_INT);
+#else
+    const lanes shift = ALL(12582912.0f); /* 1.5 * 2^23 rounds to whole numbers */
+    const whole_lanes tiny = x < -87.0f;
+    lanes shifted, whole, rest, power;
     x = larger(ALL(-87.0f), x);
-    n = __builtin_convertvector(x * 1.44269504f - 0.5f, whole_lanes); /* nearest */
-    whole = __builtin_convertvector(n, lanes);
+    shifted = x * 1.44269504f + shift;
+    whole = shifted - shift;
+#endif
     rest = x - whole * 0.693359375f + whole * 2.12194440e-4f;
-    power = rest * 1.9875691500e-4f + 1.3981999507e-3f;
-    power = power * rest + 8.3334519073e-3f;
-    power = power * rest + 4.1665795894e-2f;
-    power = power * rest + 1.6666665459e-1f;
-    power = power * rest + 5.0000001201e-1f;
-    power = power * rest * rest + rest + 1.0f;
-    return WHERE(~tiny, power * (lanes)((n + 127) << 23));
+    power = rest * 8.2902722060e-3f + 4.1898161173e-2f;
+    power = power * rest + 1.6667638719e-1f;
+    power = power * rest + 4.9999147654e-1f;
+    power = power * rest + 9.9999970198e-1f;
+    power = power * rest + 1.0f;
+#if LANES == 16
+    return (lanes)_mm512_scalef_ps((__m512)power, (__m512)whole);
+#else
+    return WHERE(~tiny, (whole_lanes)power + ((whole_lanes)shifted << 23));
+#endif
 }
 
 /* Scores [N, H], up to whole vectors, become exp(score - CLAMP), once they are clamped to

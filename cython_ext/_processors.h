@@ -34,6 +34,7 @@ static ptrdiff_t next_number(ptrdiff_t *counter) {
 
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && defined(__x86_64__) && \
     defined(__linux__)
+#include <immintrin.h>
 #define SUFFIX avx512
 #define LANES 16
 #pragma GCC push_options

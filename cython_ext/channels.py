@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from cython_ext import _channels
-from cython_ext._checks import checked_array, padded
+from cython_ext._checks import checked_array, padded, zeros
 from cython_ext._team import team
 from cython_ext.attention import FLOAT, HAS_ATTENTION, PARTS
 
@@ -21,27 +21,27 @@ def channel_attention(
     keep: np.ndarray | None = None,
     *,
     num_threads: int = 1,
-) -> np.ndarray:
-    """Compute the attention of CGT, with E^att = features @ att and E^val = features @ val,
-    for channel c of head h:
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the attention of CGT, with E^att_ijc = sum_f features_fij att_fc and
+    E^val likewise, for channel c of head h:
 
         w_ijc = softmax_j(base_hij + E^att_ijc)
         z_ic  = sum_j keep_ij w_ijc (v_jc + E^val_ijc)
 
-    The kernel takes one receiver i after another, which stays in the processor's cache. A
-    feature that is 0 costs nothing and adds nothing, even if the map has an infinity.
+    The kernel takes a few pairs of a receiver i after another, which stay in the processor's
+    cache. A feature that is 0 costs nothing and adds nothing, even if the map has an infinity.
 
     Args:
         base: float32 ``[B, H, N, N]``, or ``[B, H, 1, N]`` for all receivers.
         v: float32 ``[B, N, D]``; D is a multiple of H.
-        features: float32 ``[B, N, N, F]``.
+        features: float32 ``[B, F, N, N]``, of receiver i and sender j.
         att: float32 ``[F, D]``.
         val: like ``att``; None: E^val is 0.
         keep: float32 ``[B, N, N]``; None: 1.
         num_threads: see `relative_attention`.
 
     Returns:
-        z, float32 ``[B, N, D]``.
+        z, float32 ``[B, N, D]``, and what `channel_attention_gradient` reads of the scores.
 
     Raises:
         ValueError: an array has another type or shape.
@@ -59,24 +59,26 @@ def channel_attention_gradient(
     val: np.ndarray | None = None,
     keep: np.ndarray | None = None,
     *,
+    state: np.ndarray | None = None,
     num_threads: int = 1,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Compute the gradients of `channel_attention` with the same arguments.
 
-    It computes the weights a second time, so that nothing of the size of E^att is kept
-    between the two calls.
-
     Args:
-        grad: gradient of the result, float32 ``[B, N, D]``.
+        grad: gradient of z, float32 ``[B, N, D]``.
+        state: second result of `channel_attention`; None: compute it again.
 
     Returns:
         the gradients of base, v, att and val.
     """
-    return _run(grad, base, v, features, att, val, keep, num_threads)
+    arrays = (base, v, features, att, val, keep)
+    if state is None:
+        _, state = _run(None, *arrays, num_threads)
+    return _run((grad, state), *arrays, num_threads)
 
 
 def _run(
-    grad: np.ndarray | None,
+    given: tuple[np.ndarray, np.ndarray] | None,
     base: np.ndarray,
     v: np.ndarray,
     features: np.ndarray,
@@ -85,22 +87,26 @@ def _run(
     keep: np.ndarray | None,
     num_threads: int,
 ) -> Any:
-    """Check all arguments and call the kernel; without ``grad`` the forward pass."""
+    """Check all arguments and call the kernel; without ``given`` (gradient, state) the
+    forward pass."""
     if not HAS_ATTENTION:
         raise NotImplementedError("compiled without vector types")
     batch, nodes, width = checked_array("v", v, FLOAT, (None,) * 3).shape
     heads, receivers, _ = np.shape(base)[1:]
     if receivers != 1:
         receivers = nodes
-    number = np.shape(features)[-1]
     pairs = (batch, nodes, nodes)
+    features = checked_array("features", features, FLOAT, (batch, None, nodes, nodes))
+    number = features.shape[1]
+    grad, state = given or (None, None)
+    state_shape = (3, batch, nodes, width + -width % LANES)
     for name, array, shape in (
         ("base", base, (batch, heads, receivers, nodes)),
-        ("features", features, (*pairs, number)),
         ("att", att, (number, width)),
         ("val", val, (number, width)),
         ("keep", keep, pairs),
         ("grad", grad, v.shape),
+        ("state", state, state_shape),
     ):
         if array is not None or name == "att":
             checked_array(name, array, FLOAT, shape)
@@ -116,26 +122,26 @@ def _run(
     v = padded(v, LANES)
     att = padded(att, LANES)
     val = padded(val, LANES)
-    out = grad_base = grad_v = grad_att = grad_val = None
+    grad_base = grad_v = grad_att = grad_val = None
     if grad is None:
-        out = np.empty_like(v)
+        state = zeros(*state_shape)  # z, largest scores, 1 / sums of their exponentials
     else:
         grad = padded(grad, LANES)
-        grad_base = np.zeros((slices if receivers == 1 else 1, *base.shape), np.float32)
-        grad_v = np.zeros((slices, *v.shape), np.float32)
-        grad_att = np.zeros((parts * slices, *att.shape), np.float32)
-        grad_val = None if val is None else np.zeros_like(grad_att)
+        grad_base = zeros(slices if receivers == 1 else 1, *base.shape)
+        grad_v = zeros(slices, *v.shape)
+        grad_att = zeros(parts * slices, *att.shape)
+        grad_val = None if val is None else zeros(*grad_att.shape)
     if batch and nodes:
         _channels.run(
             *(base, v, features, att, val, keep, grad),
-            *(out, grad_base, grad_v, grad_att, grad_val),
+            *(state, grad_base, grad_v, grad_att, grad_val),
             channels_of_head=width // heads,
             parts=parts,
             slices=slices,
             **threads,
         )
-    if out is not None:
-        return np.ascontiguousarray(out[..., :width])
+    if grad is None:
+        return np.ascontiguousarray(state[0, ..., :width]), state
     of_base = summed(grad_base, nodes)
     return of_base, *(summed(x, width) for x in (grad_v, grad_att, grad_val))
 

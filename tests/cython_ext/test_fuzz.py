@@ -284,12 +284,12 @@ def channel_arguments(draw):
     def normal(*shape):
         return rng.normal(size=shape).astype(np.float32)
 
-    pairs = normal(batch, nodes, nodes, features)
+    pairs = normal(batch, features, nodes, nodes)
     pairs *= rng.random(pairs.shape) < draw(st.sampled_from([0, 0.3, 1]))
     att = normal(features, width)
     if draw(st.booleans()):  # receiver 0 forbids all senders, or all but itself
-        att[0], pairs[..., 0] = -30000, 0
-        pairs[0, 0, draw(st.integers(0, 1)) :] = np.eye(features, dtype=np.float32)[0]
+        att[0], pairs[:, 0] = -30000, 0
+        pairs[0, :, 0, draw(st.integers(0, 1)) :] = np.eye(features)[:, :1]
     base = normal(batch, heads, draw(st.sampled_from([1, nodes])), nodes)
     base[0, :, 0] = 0  # -30000 swallows the digits of what is added
     return {
@@ -306,8 +306,9 @@ def channel_arguments(draw):
 @given(channel_arguments(), st.integers(1, 3))
 def test_channels(arguments, num_threads):
     grad, threads = arguments["v"][::-1].copy(), {"num_threads": num_threads}
-    found = [channel_attention(**arguments, **threads)]
-    found += channel_attention_gradient(grad, **arguments, **threads)
+    z, state = channel_attention(**arguments, **threads)
+    found = [z]
+    found += channel_attention_gradient(grad, **arguments, state=state, **threads)
     expected = reference.channel_attention(grad, **arguments)
     assert_close(found, expected)
 

@@ -272,7 +272,7 @@ def channel_attention(grad, base, v, features, att, val=None, keep=None):
     inputs = [base, v, att] + [val] * (val is not None)
     for tensor in inputs:
         tensor.requires_grad_()
-    wide = features.unsqueeze(-1)
+    wide = features.permute(0, 2, 3, 1).unsqueeze(-1)
 
     def pair_vectors(table):
         return (wide * table).masked_fill(wide == 0, 0).sum(3)

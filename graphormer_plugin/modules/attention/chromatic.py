@@ -75,7 +75,13 @@ def filter_messages(
         tensor is None or compiled_fits(tensor) for tensor in tensors
     ):
         return compiled_channels(
-            _filter_tensors, base.permute(0, 3, 1, 2), *tensors[1:]
+            _filter_tensors,
+            base.permute(0, 3, 1, 2),
+            v,
+            pairs.features.permute(0, 3, 1, 2),
+            pairs.att,
+            pairs.val,
+            keep,
         )
     with torch.autocast(v.device.type, enabled=False):
         if pairs.lean and not plain_only():
@@ -104,8 +110,8 @@ def _filter_tensors(
     val: Tensor | None,
     keep: Tensor | None,
 ) -> Tensor:
-    """`_filter` of tensors alone, with base [B, H, N or 1, N]."""
-    base = base.permute(0, 2, 3, 1)
+    """`_filter` of tensors alone, with base [B, H, N or 1, N] and features [B, F, N, N]."""
+    base, features = base.permute(0, 2, 3, 1), features.permute(0, 2, 3, 1)
     return _filter(base, v, keep, PairVectors(features, att, val))
 
 

@@ -106,7 +106,7 @@ def compiled_attention(
     options = {"dropout": dropout, "seed": seed, "key_from_row": key_from_row}
 
     def function(*arrays, **threads):
-        return (relative_attention(*_related(arrays), **options, **threads),)
+        return (relative_attention(*_related(arrays), **options, **threads),), ()
 
     def gradient(grads, *arrays, **threads):
         arrays = _related(arrays)
@@ -166,11 +166,15 @@ def compiled_channels(
     """
 
     def gradient(grads, *arrays, **threads):
-        base, v, *maps = channel_attention_gradient(*grads, *arrays, **threads)
+        *arrays, state = arrays
+        base, v, *maps = channel_attention_gradient(
+            *grads, *arrays, state=state, **threads
+        )
         return base, v, None, *maps, None
 
     def function(*arrays, **threads):
-        return (channel_attention(*arrays, **threads),)
+        z, state = channel_attention(*arrays, **threads)
+        return (z,), (state,)
 
     return _Compiled.apply(Kernel(function, gradient, formula), *tensors)[0]
 
@@ -186,13 +190,14 @@ def compiled_pairs(
     """
 
     def function(_, *arrays, **threads):
-        return pair_attention(*arrays, **threads)
+        results = pair_attention(*arrays, **threads)
+        return results, results[:1]
 
     def gradient(grads, _, *arrays, **threads):
         *arrays, t = arrays
         return None, None, *pair_attention_gradient(grads, t, *arrays, **threads), None
 
-    return _Compiled.apply(Kernel(function, gradient, formula, kept=1), *tensors)
+    return _Compiled.apply(Kernel(function, gradient, formula), *tensors)
 
 
 def compiled_edges(
@@ -211,7 +216,9 @@ def compiled_edges(
         gradients = edge_attention_gradient(grads, *arrays, **options, **threads)
         return *gradients, None, None, None
 
-    function = partial(edge_attention, **options)
+    def function(*arrays, **threads):
+        return edge_attention(*arrays, **options, **threads), ()
+
     kernel = Kernel(function, gradient, partial(formula, **options))
     return _Compiled.apply(kernel, *tensors)
 
@@ -220,17 +227,15 @@ class Kernel(NamedTuple):
     """A compiled function of arrays, or None, and of a number of threads.
 
     Attributes:
-        function: arrays -> results.
-        gradient: gradients of the results, arrays, and the first results -> gradients of the
+        function: arrays -> results, and further arrays for `gradient`.
+        gradient: gradients of the results, arrays and further arrays -> gradients of the
             arrays, or None.
         formula: the function in operations of torch.
-        kept: number of results that `gradient` takes.
     """
 
-    function: Callable[..., tuple]
+    function: Callable[..., tuple[tuple, tuple]]
     gradient: Callable[..., tuple]
     formula: Callable[..., Tensor | tuple]
-    kept: int = 0
 
 
 class _Compiled(torch.autograd.Function):
@@ -239,10 +244,9 @@ class _Compiled(torch.autograd.Function):
         """The results of a `Kernel`."""
         ctx.options = kernel
         threads = torch.get_num_threads()
-        arrays = kernel.function(*map(_array, tensors), num_threads=threads)
-        results = tuple(map(_tensor, arrays))
-        ctx.save_for_backward(*tensors, *results[: kernel.kept])
-        return results
+        results, kept = kernel.function(*map(_array, tensors), num_threads=threads)
+        ctx.save_for_backward(*tensors, *map(_tensor, kept))
+        return tuple(map(_tensor, results))
 
     @staticmethod
     @differentiable_by(lambda kernel, *tensors: kernel.formula(*tensors))

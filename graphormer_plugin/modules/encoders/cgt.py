@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from graphormer_plugin.choices import check_choice
 from graphormer_plugin.modules.attention.chromatic import ChromaticAttention
+from graphormer_plugin.modules.attention.compiled import compiled_fits
 from graphormer_plugin.modules.encoders.base import Encoder, perturbed
 from graphormer_plugin.modules.encodings.node_encoder import NodeEncoder
 from graphormer_plugin.modules.encodings.pair_encoder import PairEncoder, PairProjection
@@ -240,8 +241,10 @@ class CGTEncoder(Encoder):
         rows = NodeLayout.of(batch).flat_index
         further = self.pairs.further.inputs(batch)
         x = perturbed(self.node_encoder(batch) + further.nodes, perturb)
-        encoded = self.pairs(batch, further)
-        pairs = [projection(*encoded) for projection in self.projections]
+        features, *others = self.pairs(batch, further)
+        if self.attention == "mono" or not compiled_fits(x):
+            features = features.contiguous()  # for products with matrices
+        pairs = [projection(features, *others) for projection in self.projections]
         if self.lean(x):
             pairs = [vectors._replace(lean=True) for vectors in pairs]
         pairs *= len(self.layers) // len(pairs)

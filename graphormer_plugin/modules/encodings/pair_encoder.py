@@ -16,7 +16,7 @@ from graphormer_plugin.choices import check_choice, check_least
 from graphormer_plugin.modules.attention.chromatic import PairVectors
 from graphormer_plugin.modules.encodings.attn_bias import FORBIDDEN
 from graphormer_plugin.modules.encodings.bond_encoder import BondEncoder, FeatureMap
-from graphormer_plugin.modules.encodings.node_encodings import walk_powers
+from graphormer_plugin.modules.encodings.node_encodings import walks
 from graphormer_plugin.modules.encodings.pair_encodings import (
     NO_PAIRS,
     PairInput,
@@ -142,8 +142,9 @@ class PairEncoder(nn.Module):
             pairs: what `further` makes of the batch.
 
         Returns:
-            features [B, N, N, F]; the basis [F, pair_dim], with E^(0) = features @
-            basis; and a mask of the features that forbid their pairs [F], bool.
+            features [B, N, N, F], in memory [B, F, N, N]; the basis [F, pair_dim], with
+            E^(0) = features @ basis; and a mask of the features that forbid their pairs
+            [F], bool.
         """
         relations = batch["relations"]
         index = batch["relation_index"].long()
@@ -151,24 +152,24 @@ class PairEncoder(nn.Module):
             index = index + relations.shape[0] * batch["ring"].long()
         basis = [self.relation_vectors(relations)]
         dtype = basis[0].dtype
-        one_hot = torch.eye(basis[0].shape[0], dtype=dtype, device=index.device)
-        blocks = [F.embedding(index, one_hot)]
+        rows = torch.arange(basis[0].shape[0], device=index.device)
+        blocks = [(index.unsqueeze(1) == rows[:, None, None]).to(dtype)]
         forbidden = self.forbidden[relations].repeat(1 + (self.rings != "none"))
         if self.walks is not None:
             wide = torch.promote_types(dtype, torch.float32)
-            walks = walk_powers(batch["bond"], self.walks.in_features, wide)
-            blocks.append(walks.to(dtype))
+            powers = walks(batch["bond"], self.walks.in_features, wide)
+            blocks += [power.to(dtype).unsqueeze(1) for power in powers]
             basis.append(self._place(self.walks.weight.T, "rwse"))
         if self.edges is not None:
             features, scale = scaled_pair_features(batch, dtype)
-            blocks.append(features)
+            blocks.append(features.permute(0, 3, 1, 2))
             weights = scale.unsqueeze(1) * self.edges.weight.T
             basis.append(self._place(weights.to(dtype), "bond"))
-        blocks += pairs.features
+        blocks += [features.permute(0, 3, 1, 2) for features in pairs.features]
         basis += [term.projection.weight.T for term in self.further]
         basis = torch.cat(basis)
         forbidden = F.pad(forbidden, (0, basis.shape[0] - forbidden.shape[0]))
-        return torch.cat(blocks, -1), basis, forbidden
+        return torch.cat(blocks, 1).permute(0, 2, 3, 1), basis, forbidden
 
     def relation_vectors(self, relations: Tensor) -> Tensor:
         """Part of the basis for relations: [R, pair_dim], or [2 R, pair_dim], relations

@@ -16,7 +16,7 @@ from graphormer_plugin.modules.encodings.attn_bias import FORBIDDEN
 from support import reference
 from support.golden import load_golden
 
-B, N, D, H, F = 3, 5, 8, 2, 6
+B, N, D, H, F = 3, 7, 8, 2, 6
 
 
 @pytest.fixture(params=["plain", "lean", "lean, a row at a time"])
@@ -40,7 +40,8 @@ def random_pairs(lean=False, att_dim=D, values=True, dtype=torch.float64):
     att = torch.randn(F, att_dim, dtype=dtype)
     att[3] = FORBIDDEN
     val = torch.randn(F, D, dtype=dtype) if values else None
-    return PairVectors(features, att, val, lean)
+    features = features.permute(0, 3, 1, 2).contiguous()  # as `PairEncoder` lays them
+    return PairVectors(features.permute(0, 2, 3, 1), att, val, lean)
 
 
 def formula(attention, x, pairs, keep=None):
@@ -52,7 +53,8 @@ def formula(attention, x, pairs, keep=None):
         base = torch.einsum("bihd,bjhd->bhij", q, k) / math.sqrt(D // H)
     if attention.kind == "mono":
         att = att.repeat_interleave(D // H, 1)
-    arrays = (base, values, pairs.features, att, pairs.val, keep)
+    features = pairs.features.permute(0, 3, 1, 2)
+    arrays = (base, values, features, att, pairs.val, keep)
     arrays = [None if part is None else part.detach().numpy() for part in arrays]
     out, *_ = reference.channel_attention(x.numpy(), *arrays)
     return attention.out_proj(torch.from_numpy(out))
