@@ -12,38 +12,32 @@
 
 #define WORDS(F) (((F) + 31) / 32)
 
+/* In the order of channels.py. */
 typedef struct {
-    ptrdiff_t nodes, heads, d; /* N, H, D / H */
-    ptrdiff_t width, padded;   /* F, P */
-    ptrdiff_t base_stride;     /* from a receiver to the next: N, or 0 */
-    ptrdiff_t base_head;       /* from a head to the next */
-    const float *base;         /* [H, N or 1, N] */
-    const float *features;     /* [F, N, N] */
-    const float *keep;         /* [N, N] or NULL */
-    const float *v;            /* [N, P] */
-    const float *att, *val;    /* [F, P]; val or NULL */
-    float *out;                /* [N, P] */
-    float *most, *inverse;     /* [N, P]: largest logit, 1 / sum of exp(logit - most) */
-    int32_t *features_of;      /* a bit for each that is not 0 of one receiver's, [WORDS(F), N]
-                                  and a vector more */
+    const float *base;      /* [B, H, N or 1, N] */
+    const float *v;         /* [B, N, P] */
+    const float *features;  /* [B, F, N, N] */
+    const float *att, *val; /* [F, P]; val or NULL */
+    const float *keep;      /* [B, N, N] or NULL */
+    const float *grad;      /* [B, N, P]; NULL: forward */
+    float *out;             /* [3, B, N, P]: z, largest logits, 1 / sums of exp(logit - largest) */
+    float *of_base;         /* gradients: like base, or [slices, B, H, 1, N] */
+    float *of_v;            /* [slices, B, N, P] */
+    float *of_att, *of_val; /* [items, F, P]; of_val or NULL */
+    int32_t *features_of;   /* of a thread's receiver a bit for each that is not 0,
+                               [WORDS(F), N] and a vector more */
+    ptrdiff_t graphs, nodes, heads, d, width, padded; /* B, N, H, D / H, F, P */
+    ptrdiff_t receivers, parts, slices;
+    ptrdiff_t next_item, next_room;
+    ptrdiff_t base_stride, base_head; /* from a receiver to the next, or 0, and from a head */
+    float *most, *inverse;            /* [N, P], of `out` */
 } channels;
-
-/* Sums over the receivers, except base with a row for each of them. */
-typedef struct {
-    const float *out; /* [N, P] */
-    float *base;
-    float *v;         /* [N, P] */
-    float *att, *val; /* [F, P] */
-} channel_gradient;
 
 #if defined(__GNUC__) /* and clang; others have no vector types */
 #define KERNEL "_filter.h"
 #include "_processors.h"
 
-#define filter_channels CHOSEN(filter)
-#define filter_channels_backward CHOSEN(filter_backward)
-#else /* nothing of this is called */
-#define next_number(counter) 0
-#define filter_channels(a, first, end)
-#define filter_channels_backward(a, grad, first, end)
+static void filter_channels(void *job) { CHOSEN(filter)(job); }
+#else /* this is not called */
+static void filter_channels(void *job) {}
 #endif

@@ -11,6 +11,7 @@
 #define filter_block NAME(filter_block)
 #define filter_block_backward NAME(filter_block_backward)
 #define add_heads NAME(add_heads)
+#define filter_graph NAME(filter_graph)
 
 #define WIDEST_BLOCK (LANES < 8 ? 4 : 6) /* vectors in registers: whole eights */
 #define ALIGNED __attribute__((aligned(64)))
@@ -164,18 +165,18 @@ INLINE void add_heads(
 }
 
 INLINE void filter_block_backward(
-    const channels *a, const channel_gradient *grad, ptrdiff_t i, ptrdiff_t p, int w
+    const channels *a, ptrdiff_t i, ptrdiff_t p, int w
 ) {
     const ptrdiff_t N = a->nodes, P = a->padded, at = i * P / LANES + p;
     const float *keep = a->keep ? a->keep + i * N : NULL;
-    float *base = grad->base + i * a->base_stride;
+    float *base = a->of_base + i * a->base_stride;
     ALIGNED lanes changes[PAIRS * WIDEST_BLOCK] = {{0}}, sent[PAIRS * WIDEST_BLOCK];
     lanes most[WIDEST_BLOCK], out[WIDEST_BLOCK], z[WIDEST_BLOCK];
     shares heads;
     share(a, p * LANES, w, &heads);
     EACH(k) {
         most[k] = ((lanes *)a->most)[at + k];
-        out[k] = ((const lanes *)grad->out)[at + k] * ((lanes *)a->inverse)[at + k];
+        out[k] = ((const lanes *)a->grad)[at + k] * ((lanes *)a->inverse)[at + k];
         z[k] = ((lanes *)a->out)[at + k];
     }
     for (ptrdiff_t first = 0; first < N; first += PAIRS) {
@@ -184,7 +185,7 @@ INLINE void filter_block_backward(
         for (ptrdiff_t j = 0; j < n; j++) {
             const float kept = keep ? keep[first + j] : 1;
             lanes logit[WIDEST_BLOCK], message[WIDEST_BLOCK];
-            lanes *v = (lanes *)(grad->v + (first + j) * P) + p;
+            lanes *v = (lanes *)(a->of_v + (first + j) * P) + p;
             EACH(k) logit[k] = changes[j * w + k];
             read_pair(a, i, first + j, p, w, logit, message);
             EACH(k) {
@@ -196,8 +197,8 @@ INLINE void filter_block_backward(
         }
         for (ptrdiff_t f = 0; f < a->width; f++) {
             const float *feature = a->features + (f * N + i) * N + first;
-            lanes *att = (lanes *)(grad->att + f * P) + p;
-            lanes *val = (lanes *)(grad->val + f * P) + p;
+            lanes *att = (lanes *)(a->of_att + f * P) + p;
+            lanes *val = (lanes *)(a->of_val + f * P) + p;
             lanes of_att[WIDEST_BLOCK] = {{0}}, of_val[WIDEST_BLOCK] = {{0}};
             uint32_t some = 0;
             for (ptrdiff_t j = 0; j < n; j += LANES)
@@ -226,27 +227,48 @@ INLINE void filter_block_backward(
         else if (w == 5) call(5); else call(6);                                   \
     }
 
-/* Receivers first .. end - 1. In a copy of its own no write can change what a function
-   reads from `a`. */
-static void NAME(filter)(const channels *given, ptrdiff_t first, ptrdiff_t end) {
+/* Receivers first .. end - 1 of a graph. In a copy of its own no write can change what a
+   function reads from `a`. */
+static void filter_graph(const channels *given, ptrdiff_t first, ptrdiff_t end) {
     const channels copy = *given, *a = &copy;
     const ptrdiff_t P = a->padded / LANES;
     for (ptrdiff_t i = first; i < end; i++) {
         scan(a, i);
 #define FORWARD(w) filter_block(a, i, p, w)
-        FOR_BLOCKS(FORWARD)
+#define BACKWARD(w) filter_block_backward(a, i, p, w)
+        if (a->grad) {
+            FOR_BLOCKS(BACKWARD)
+        } else {
+            FOR_BLOCKS(FORWARD)
+        }
     }
 }
 
-static void NAME(filter_backward)(
-    const channels *given, const channel_gradient *grad, ptrdiff_t first, ptrdiff_t end
-) {
-    const channels copy = *given, *a = &copy;
-    const channel_gradient gradients = *grad;
-    const ptrdiff_t P = a->padded / LANES;
-    for (ptrdiff_t i = first; i < end; i++) {
-        scan(a, i);
-#define BACKWARD(w) filter_block_backward(a, &gradients, i, p, w)
-        FOR_BLOCKS(BACKWARD)
+/* What each thread does: one item after another, until none is left. An item is a slice of
+   the receivers of each graph of a part. */
+static void NAME(filter)(channels *given) {
+    channels a = *given;
+    const ptrdiff_t B = a.graphs, N = a.nodes, F = a.width, H = a.heads, size = N * a.padded;
+    a.base_stride = a.receivers > 1 ? N : 0;
+    a.base_head = a.receivers * N;
+    a.features_of += next_number(&given->next_room) * (WORDS(F) * N + 16);
+    for (ptrdiff_t item; (item = next_number(&given->next_item)) < a.parts * a.slices;) {
+        const ptrdiff_t part = item / a.slices, slice = item % a.slices;
+        a.of_att = given->of_att + item * F * a.padded;
+        a.of_val = given->of_val + item * F * a.padded;
+        for (ptrdiff_t b = B * part / a.parts; b < B * (part + 1) / a.parts; b++) {
+            const ptrdiff_t base = b * a.receivers * N * H;
+            a.base = given->base + base;
+            a.features = given->features + b * N * N * F;
+            a.v = given->v + b * size;
+            a.keep = given->keep ? given->keep + b * N * N : NULL;
+            a.out = given->out + b * size;
+            a.most = a.out + B * size;
+            a.inverse = a.most + B * size;
+            a.grad = given->grad ? given->grad + b * size : NULL;
+            a.of_v = given->of_v + (slice * B + b) * size;
+            a.of_base = given->of_base + base + (a.receivers == 1 ? slice * B * N * H : 0);
+            filter_graph(&a, N * slice / a.slices, N * (slice + 1) / a.slices);
+        }
     }
 }

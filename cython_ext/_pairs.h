@@ -8,37 +8,33 @@
 #include <stdint.h>
 #include <string.h>
 
+/* In the order of pairs.py. */
 typedef struct {
-    ptrdiff_t nodes, heads, d;      /* N, H, D / H */
-    const float *q, *k, *v;         /* [N, D] */
-    const float *maps;              /* [N, N, H, 2, d]: factor, bias */
+    const float *q, *k, *v;         /* [S, D] */
+    const float *maps;              /* [P, H, 2, d]: factor, bias */
     const float *score;             /* [D] */
-    const float *keep;              /* [N, N, H] or NULL */
-    float *t;                       /* [N, N, D] */
-    float *mixed, *states;          /* [N, D] */
+    const float *keep;              /* [P, H] or NULL */
+    float *t;                       /* [P, D] */
+    float *mixed, *states;          /* [S, D] */
+    const float *of_t, *of_mixed, *of_states; /* gradients of the results; NULL: forward */
+    float *of_q, *of_k, *of_v, *of_maps, *of_score; /* and those of the part */
+    const int64_t *node_start, *pair_start; /* of each graph, [B + 1] */
+    float *joint;                   /* what each thread has, [threads, room] */
+    ptrdiff_t graphs, heads, d, parts, numbers, room; /* B, H, D / H */
+    ptrdiff_t next_part, next_room;
     /* Of one receiver: */
-    float *joint, *root; /* of one pair, [D] */
-    float *weights;      /* N * H numbers, and zeros up to whole vectors */
+    float *root;         /* like joint of one pair, [D] */
+    float *weights;      /* `numbers`: N * H, and zeros up to whole vectors */
     float *slopes;       /* gradients of the weights, [N, H] */
     float *inverse;      /* 1 / sum of the weights, [H] */
-} pair_graph;
-
-typedef struct { /* gradients: of the results, and of what they are made from */
-    const float *t, *mixed, *states;
-    float *q, *k, *v, *maps, *score;
-} pair_gradient;
+    ptrdiff_t nodes;     /* N */
+} pair_job;
 
 #if defined(__GNUC__) /* and clang; others have no vector types */
 #define KERNEL "_join.h"
 #include "_processors.h"
 
-static void pair_forward(const pair_graph *a) { CHOSEN(forward)(a); }
-
-static void pair_backward(const pair_graph *a, const pair_gradient *grad) {
-    CHOSEN(backward)(a, grad);
-}
-#else /* nothing of this is called */
-#define next_number(counter) 0
-#define pair_forward(a)
-#define pair_backward(a, grad)
+static void join_pairs(void *job) { CHOSEN(attend)(job); }
+#else /* this is not called */
+static void join_pairs(void *job) {}
 #endif

@@ -20,8 +20,8 @@ def gomp_parallel() -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-def team(num_threads: Any) -> dict[str, int]:
-    """Arguments of a kernel that takes so many threads."""
-    num_threads = checked_integer("num_threads", num_threads, 1)
+def team(num_threads: Any, items: int = 2**31) -> dict[str, int]:
+    """Arguments of a kernel that takes so many threads, one for each item of work at most."""
+    num_threads = min(checked_integer("num_threads", num_threads, 1), items)
     address = gomp_parallel() if num_threads > 1 else 0
     return {"num_threads": num_threads, "gomp_parallel": address}

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cython_ext import _attention
-from cython_ext._checks import checked_array, checked_integer
+from cython_ext._checks import checked_array, checked_integer, zeros
 from cython_ext._team import team
 
 # Whether the compiler has vector types, as GCC and clang have.
@@ -96,9 +96,7 @@ def relative_attention(
 
 def relative_attention_gradient(
     grad: np.ndarray,
-    qkv: np.ndarray,
-    relations: Relations | None = None,
-    attn_bias: np.ndarray | None = None,
+    *arrays: Any,
     **options: Any,
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Compute the gradients of `relative_attention` with the same arguments.
@@ -114,14 +112,14 @@ def relative_attention_gradient(
         the gradients of qkv; of the three tables, ``[3, H, R + 1, d]`` with zeros in
         the last row, or None; and of the bias, or None. A bias for all rows has none.
     """
-    return _run(grad, qkv, relations, attn_bias, **options)
+    return _run(grad, *arrays, **options)
 
 
 def _run(
-    grad: np.ndarray | None,
-    qkv: np.ndarray,
-    relations: Relations | None,
-    attn_bias: np.ndarray | None,
+    grad: Any,
+    qkv: Any,
+    relations: Any = None,
+    attn_bias: Any = None,
     key_from_row: bool = False,
     dropout: float = 0.0,
     seed: int = 0,
@@ -156,7 +154,7 @@ def _run(
         checked_array("grad", grad, FLOAT, out.shape)
         out = np.empty_like(qkv)
         if relations is not None:
-            grad_tables = np.zeros((parts, 3, heads, rows, d), np.float32)
+            grad_tables = zeros(parts, 3, heads, rows, d)
         if attn_bias is not None and for_rows == nodes:
             grad_bias = np.empty_like(attn_bias)
     threads = team(num_threads)

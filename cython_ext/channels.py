@@ -47,48 +47,42 @@ def channel_attention(
         ValueError: an array has another type or shape.
         NotImplementedError: without `HAS_ATTENTION`.
     """
-    return _run(None, base, v, features, att, val, keep, num_threads)
+    return _run(None, None, base, v, features, att, val, keep, num_threads)
 
 
 def channel_attention_gradient(
     grad: np.ndarray,
-    base: np.ndarray,
-    v: np.ndarray,
-    features: np.ndarray,
-    att: np.ndarray,
-    val: np.ndarray | None = None,
-    keep: np.ndarray | None = None,
-    *,
+    *arrays: Any,
     state: np.ndarray | None = None,
-    num_threads: int = 1,
+    **options: Any,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Compute the gradients of `channel_attention` with the same arguments.
 
     Args:
         grad: gradient of z, float32 ``[B, N, D]``.
         state: second result of `channel_attention`; None: compute it again.
+        **options: its keywords.
 
     Returns:
         the gradients of base, v, att and val.
     """
-    arrays = (base, v, features, att, val, keep)
     if state is None:
-        _, state = _run(None, *arrays, num_threads)
-    return _run((grad, state), *arrays, num_threads)
+        _, state = _run(None, None, *arrays, **options)
+    return _run(grad, state, *arrays, **options)
 
 
 def _run(
-    given: tuple[np.ndarray, np.ndarray] | None,
-    base: np.ndarray,
-    v: np.ndarray,
-    features: np.ndarray,
-    att: np.ndarray,
-    val: np.ndarray | None,
-    keep: np.ndarray | None,
-    num_threads: int,
+    grad: Any,
+    state: Any,
+    base: Any,
+    v: Any,
+    features: Any,
+    att: Any,
+    val: Any = None,
+    keep: Any = None,
+    num_threads: int = 1,
 ) -> Any:
-    """Check all arguments and call the kernel; without ``given`` (gradient, state) the
-    forward pass."""
+    """Check all arguments and call the kernel; without ``grad`` the forward pass."""
     if not HAS_ATTENTION:
         raise NotImplementedError("compiled without vector types")
     batch, nodes, width = checked_array("v", v, FLOAT, (None,) * 3).shape
@@ -98,7 +92,6 @@ def _run(
     pairs = (batch, nodes, nodes)
     features = checked_array("features", features, FLOAT, (batch, None, nodes, nodes))
     number = features.shape[1]
-    grad, state = given or (None, None)
     state_shape = (3, batch, nodes, width + -width % LANES)
     for name, array, shape in (
         ("base", base, (batch, heads, receivers, nodes)),
@@ -115,10 +108,9 @@ def _run(
             f"{number} features and v of width {width}, expected at least 1 and a "
             f"multiple of {heads} heads"
         )
-    threads = team(num_threads)
-
     parts = min(batch, PARTS)  # parts of the graphs; few graphs are split by receivers
     slices = min(nodes, PARTS // max(parts, 1))
+    threads = team(num_threads, parts * slices)
     v = padded(v, LANES)
     att = padded(att, LANES)
     val = padded(val, LANES)
@@ -132,12 +124,12 @@ def _run(
         grad_att = zeros(parts * slices, *att.shape)
         grad_val = None if val is None else zeros(*grad_att.shape)
     if batch and nodes:
+        bits = zeros(threads["num_threads"], -(-number // 32) * nodes + LANES)
         _channels.run(
             *(base, v, features, att, val, keep, grad),
-            *(state, grad_base, grad_v, grad_att, grad_val),
-            channels_of_head=width // heads,
-            parts=parts,
-            slices=slices,
+            *(state, grad_base, grad_v, grad_att, grad_val, bits),
+            *(batch, nodes, heads, width // heads, number, v.shape[2]),
+            *(receivers, parts, slices),
             **threads,
         )
     if grad is None:

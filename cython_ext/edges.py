@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from cython_ext import _edges
-from cython_ext._checks import checked_array, checked_integer, padded
+from cython_ext._checks import checked_array, checked_integer, padded, zeros
 from cython_ext._team import team
 from cython_ext.attention import FLOAT, HAS_ATTENTION, INDEX, PARTS
 from cython_ext.channels import summed
@@ -71,13 +71,13 @@ def edge_attention_gradient(
 
 
 def _run(
-    grad: np.ndarray | None,
-    grad_channels: np.ndarray | None,
-    qkv: np.ndarray,
-    factor: np.ndarray | None,
-    index: np.ndarray,
-    kind: np.ndarray | None = None,
-    keep: np.ndarray | None = None,
+    grad: Any,
+    grad_channels: Any,
+    qkv: Any,
+    factor: Any,
+    index: Any,
+    kind: Any = None,
+    keep: Any = None,
     heads: int = 1,
     epsilon: float = 0.0,
     channels: bool = False,
@@ -113,13 +113,13 @@ def _run(
     P = qkv.shape[2]
     results: list[Any] = [None] * 4
     if grad is None:
-        results[0] = np.zeros((nodes, P), np.float32)
+        results[0] = zeros(nodes, P)
         results[1] = np.empty((edges, P), np.float32) if channels else None
     else:
-        results[2] = np.zeros_like(qkv)
+        results[2] = zeros(*qkv.shape)
         if factor is not None:
             shape = (1 if kind is None else parts, *factor.shape)
-            results[3] = np.zeros(shape, np.float32)
+            results[3] = zeros(*shape)
     if edges:
         _edges.run(
             *(qkv, factor, index, kind, keep, *results[:2]),

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from cython_ext import _pairs
-from cython_ext._checks import checked_array
+from cython_ext._checks import checked_array, zeros
 from cython_ext._team import team
 from cython_ext.attention import FLOAT, HAS_ATTENTION, PARTS
 
@@ -53,39 +53,33 @@ def pair_attention(
 def pair_attention_gradient(
     grads: tuple[np.ndarray, np.ndarray, np.ndarray],
     t: np.ndarray,
-    sizes: np.ndarray,
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    maps: np.ndarray,
-    score: np.ndarray,
-    keep: np.ndarray | None = None,
-    *,
-    num_threads: int = 1,
+    *arrays: Any,
+    **options: Any,
 ) -> tuple[np.ndarray, ...]:
     """Compute the gradients of `pair_attention` with the same arguments.
 
     Args:
         grads: those of its three results.
         t: its first result.
+        **options: its keywords.
 
     Returns:
         the gradients of q, k, v, maps and score; the root's at 0, infinite, is taken as 0.
     """
-    return _run(grads, t, sizes, q, k, v, maps, score, keep, num_threads)
+    return _run(grads, t, *arrays, **options)
 
 
 def _run(
-    grads: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
-    t: np.ndarray | None,
-    sizes: np.ndarray,
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    maps: np.ndarray,
-    score: np.ndarray,
-    keep: np.ndarray | None,
-    num_threads: int,
+    grads: Any,
+    t: Any,
+    sizes: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    maps: Any,
+    score: Any,
+    keep: Any = None,
+    num_threads: int = 1,
 ) -> Any:
     """Check all arguments and call the kernel; without ``grads`` the forward pass."""
     if not HAS_ATTENTION:
@@ -108,24 +102,23 @@ def _run(
     for name, array, shape in zip(names, arrays, shapes):
         if array is not None:
             checked_array(name, array, FLOAT, shape)
-    threads = team(num_threads)
-
     parts = min(len(sizes), PARTS)
+    threads = team(num_threads, parts)
     if grads is None:
         results = [np.empty(shape, np.float32) for shape in (of_pair, of_node, of_node)]
         outputs = [*results, *[None] * 8]
     else:
-        of_score = np.zeros((parts, *score.shape), np.float32)
-        results = [np.zeros(of_node, np.float32) for _ in range(3)]
+        of_score = zeros(parts, *score.shape)
+        results = [zeros(*of_node) for _ in range(3)]
         results += [np.empty_like(maps), of_score]
         outputs = [t, None, None, *grads, *results]
     if pairs:
+        numbers = -(-int(sizes.max()) * heads // 16) * 16  # whole vectors
+        room = 2 * (heads * width + numbers) + -(-heads // 16) * 16
+        rooms = zeros(threads["num_threads"], room)
         _pairs.run(
-            *(q, k, v, maps, score, keep, *outputs),
-            node_start=starts[0],
-            pair_start=starts[1],
-            largest=int(sizes.max()),
-            parts=parts,
+            *(q, k, v, maps, score, keep, *outputs, *starts),
+            *(rooms, len(sizes), heads, width, parts, numbers, rooms.shape[1]),
             **threads,
         )
     # The parts are summed in a fixed order, whatever the threads.

@@ -69,20 +69,13 @@ def filter_messages(
     Returns:
         [B, N, D].
     """
-    tensors = (base, v, *pairs[:3], keep)
+    tensors = (base.permute(0, 3, 1, 2), v, pairs.features.permute(0, 3, 1, 2))
+    tensors += pairs.att, pairs.val, keep
     learned = pairs.features.requires_grad  # a pair encoding has weights
     if not learned and all(
         tensor is None or compiled_fits(tensor) for tensor in tensors
     ):
-        return compiled_channels(
-            _filter_tensors,
-            base.permute(0, 3, 1, 2),
-            v,
-            pairs.features.permute(0, 3, 1, 2),
-            pairs.att,
-            pairs.val,
-            keep,
-        )
+        return compiled_channels(_filter_tensors, *tensors)
     with torch.autocast(v.device.type, enabled=False):
         if pairs.lean and not plain_only():
             return _filter_in_chunks(base, v, keep, pairs)

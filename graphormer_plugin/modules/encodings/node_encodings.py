@@ -46,13 +46,11 @@ def walks(bond: Tensor, count: int, dtype: torch.dtype = torch.float32) -> list[
     if bond.device.type == "cpu" and not torch.compiler.is_compiling():
         graph, node, neighbour = bond.nonzero(as_tuple=True)
         if SPARSE * len(node) < bond.numel():
-            first = graph * bond.shape[1]
-            nodes = torch.arange(bond.shape[0] * bond.shape[1])
-            starts = torch.searchsorted(first + node, nodes)
-            rows = made[0].flatten(0, 1)
+            first, rows = graph * bond.shape[1], made[0].flatten(0, 1)
+            starts = torch.searchsorted(first + node, torch.arange(len(rows)))
             while len(made) < count:
                 rows = F.embedding_bag(first + neighbour, rows, starts, mode="mean")
-                made.append(rows.view_as(made[0]))
+                made.append(rows.view_as(bond))
     return powers(made, count)
 
 
