@@ -16,7 +16,7 @@ from graphormer_plugin.modules.attention.compiled import (
 from graphormer_plugin.modules.encoders.base import SparseEncoder, perturbed
 from graphormer_plugin.modules.encodings.bond_encoder import edge_encoder
 from graphormer_plugin.modules.encodings.node_encoder import NodeEncoder
-from graphormer_plugin.modules.encodings.node_encodings import walks
+from graphormer_plugin.modules.encodings.node_encodings import walk_powers
 from graphormer_plugin.modules.encodings.vocabulary import Vocabularies
 from graphormer_plugin.modules.layers.batch_norm import MaskedBatchNorm
 from graphormer_plugin.modules.layers.dropout import Dropout
@@ -241,8 +241,8 @@ class GRITEncoder(SparseEncoder):
         self.bonds = edge_encoder(vocabularies, width, **combine)
         self.node_walks = nn.Linear(config.walk_steps, width, bias=False)
         self.pair_walks = nn.Linear(config.walk_steps, width, bias=False)
-        for linear in (self.node_walks, self.pair_walks):
-            nn.init.xavier_uniform_(linear.weight)
+        for walks in (self.node_walks, self.pair_walks):
+            nn.init.xavier_uniform_(walks.weight)
         self.layers = nn.ModuleList(
             GRITLayer(config, number == config.encoder_layers)
             for number in range(1, config.encoder_layers + 1)
@@ -287,5 +287,7 @@ class GRITEncoder(SparseEncoder):
         second, in float32 at least."""
         dtype = torch.promote_types(self.pair_walks.weight.dtype, torch.float32)
         identity = torch.eye(bond.shape[1], dtype=dtype, device=bond.device)
-        powers = identity.expand(bond.shape), *walks(bond, self.walk_steps - 1, dtype)
+        powers = identity.expand(bond.shape), *walk_powers(
+            bond, self.walk_steps - 1, dtype
+        )
         return torch.stack(powers[: self.walk_steps], -1)

@@ -18,13 +18,14 @@ from graphormer_plugin.modules.layers.batch_norm import MaskedBatchNorm
 from graphormer_plugin.modules.layers.graph_random import SIGNS, uniform
 from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout
 
-SPARSE = 16  # pairs for each edge from which on `walks` are faster without products
+SPARSE = 16  # pairs for each edge from which on `walk_powers` needs no products
 
 
 def walk_powers(
     bond: Tensor, num_steps: int, dtype: torch.dtype = torch.float32
-) -> Tensor:
-    """(D^-1 A)^k for k = 1..num_steps (Eq. 10 of Menegaux et al. 2023).
+) -> list[Tensor]:
+    """(D^-1 A)^k for k = 1..num_steps (Eq. 10 of Menegaux et al. 2023), by products of matrices
+    or, of large sparse graphs on a CPU, by means over neighbours.
 
     Args:
         bond: [B, N, N], [i, j] not 0 where an edge goes from i to j. The walk follows
@@ -34,24 +35,18 @@ def walk_powers(
         dtype: number format of the computation, float32 or wider.
 
     Returns:
-        [B, N, N, K], whose powers lie one after another in memory.
+        K matrices [B, N, N].
     """
-    return torch.stack(walks(bond, num_steps, dtype), 1).permute(0, 2, 3, 1)
-
-
-def walks(bond: Tensor, count: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    """Powers 1..count of `walk_matrix`, [B, N, N]: products of matrices, or, of sparse graphs
-    on a CPU, means over neighbours."""
     made = [walk_matrix(bond, dtype)]
     if bond.device.type == "cpu" and not torch.compiler.is_compiling():
         graph, node, neighbour = bond.nonzero(as_tuple=True)
         if SPARSE * len(node) < bond.numel():
             first, rows = graph * bond.shape[1], made[0].flatten(0, 1)
             starts = torch.searchsorted(first + node, torch.arange(len(rows)))
-            while len(made) < count:
+            while len(made) < num_steps:
                 rows = F.embedding_bag(first + neighbour, rows, starts, mode="mean")
                 made.append(rows.view_as(bond))
-    return powers(made, count)
+    return powers(made, num_steps)
 
 
 def walk_matrix(bond: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -148,7 +143,7 @@ class MatrixDiagonals(NodeEncoding):
 class ReturnProbabilities(MatrixDiagonals):
     """Probabilities that a random walk is back after 1..K steps (RWSE)."""
 
-    powers = staticmethod(walks)
+    powers = staticmethod(walk_powers)
     constant = [0]  # a walk leaves its node in the first step
 
 

@@ -16,7 +16,7 @@ from graphormer_plugin.choices import check_choice, check_least
 from graphormer_plugin.modules.attention.chromatic import PairVectors
 from graphormer_plugin.modules.encodings.attn_bias import FORBIDDEN
 from graphormer_plugin.modules.encodings.bond_encoder import BondEncoder, FeatureMap
-from graphormer_plugin.modules.encodings.node_encodings import walks
+from graphormer_plugin.modules.encodings.node_encodings import walk_powers
 from graphormer_plugin.modules.encodings.pair_encodings import (
     NO_PAIRS,
     PairInput,
@@ -157,7 +157,7 @@ class PairEncoder(nn.Module):
         forbidden = self.forbidden[relations].repeat(1 + (self.rings != "none"))
         if self.walks is not None:
             wide = torch.promote_types(dtype, torch.float32)
-            powers = walks(batch["bond"], self.walks.in_features, wide)
+            powers = walk_powers(batch["bond"], self.walks.in_features, wide)
             blocks += [power.to(dtype).unsqueeze(1) for power in powers]
             basis.append(self._place(self.walks.weight.T, "rwse"))
         if self.edges is not None:

@@ -9,6 +9,7 @@ papers; the map starts as other linear maps of the architecture do (our choice).
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -60,7 +61,7 @@ class RandomWalks(PairEncoding):
 
     def forward(self, bond: Tensor) -> Tensor:
         """bond [B, N, N] -> [B, N, N, K]."""
-        return walk_powers(bond, self.num_features, self.dtype)
+        return torch.stack(walk_powers(bond, self.num_features, self.dtype), -1)
 
 
 @register_pair_encoding("gaussians")

@@ -215,7 +215,7 @@ def test_walks_tell_apart_what_distances_do_not():
     path = undirected_graph(4, [(0, 1), (1, 2), (2, 3)])
     encoder = PairEncoder(FeatureSchema(1, bond_dims=[1]), 4, "both", num_steps=3)
     batch = toy_graphs.collate([diamond, path], encoder.required_fields, 1, max_hop=3)
-    walks = walk_powers(batch["bond"], 3)
+    walks = torch.stack(walk_powers(batch["bond"], 3), -1)
     assert walks.dtype == torch.float32
     expected = torch.tensor([[1 / 3, 1 / 3, 7 / 27], [1 / 2, 0, 5 / 8]])
     assert (walks[:, 1, 2] - expected).abs().max() < 1e-6

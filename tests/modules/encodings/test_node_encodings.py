@@ -9,7 +9,7 @@ from graphormer_plugin.modules.encodings.node_encodings import (
     NODE_ENCODINGS,
     NodeTerm,
     walk_matrix,
-    walks,
+    walk_powers,
 )
 from support.architectures import make_batch, tiny_model
 
@@ -41,7 +41,7 @@ def test_walks_are_powers(edges):
     bond = torch.zeros(2, 40, 40, dtype=torch.uint8)
     bond.view(-1)[torch.randperm(bond.numel())[:edges]] = 3
     step = walk_matrix(bond, torch.float64)
-    for number, found in enumerate(walks(bond, 5, torch.float64), 1):
+    for number, found in enumerate(walk_powers(bond, 5, torch.float64), 1):
         torch.testing.assert_close(found, torch.linalg.matrix_power(step, number))
 
 
