@@ -3,6 +3,7 @@
 import ctypes
 from typing import Any
 
+from cython_ext._attention import COMPILED
 from cython_ext._checks import checked_integer
 
 
@@ -21,7 +22,13 @@ def gomp_parallel() -> int:
 
 
 def team(num_threads: Any, items: int = 2**31) -> dict[str, int]:
-    """Arguments of a kernel that takes so many threads, one for each item of work at most."""
+    """Arguments of a kernel that takes so many threads, one for each item of work at most.
+
+    Raises:
+        NotImplementedError: the compiler had no vector types.
+    """
+    if not COMPILED:
+        raise NotImplementedError("compiled without vector types")
     num_threads = min(checked_integer("num_threads", num_threads, 1), items)
     address = gomp_parallel() if num_threads > 1 else 0
     return {"num_threads": num_threads, "gomp_parallel": address}

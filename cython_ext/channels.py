@@ -7,7 +7,7 @@ import numpy as np
 from cython_ext import _channels
 from cython_ext._checks import checked_array, padded, zeros
 from cython_ext._team import team
-from cython_ext.attention import FLOAT, HAS_ATTENTION, PARTS
+from cython_ext.attention import FLOAT, PARTS
 
 LANES = 16  # channels that a vector instruction takes at most
 
@@ -83,8 +83,6 @@ def _run(
     num_threads: int = 1,
 ) -> Any:
     """Check all arguments and call the kernel; without ``grad`` the forward pass."""
-    if not HAS_ATTENTION:
-        raise NotImplementedError("compiled without vector types")
     batch, nodes, width = checked_array("v", v, FLOAT, (None,) * 3).shape
     heads, receivers, _ = np.shape(base)[1:]
     if receivers != 1:

@@ -7,7 +7,7 @@ import numpy as np
 from cython_ext import _edges
 from cython_ext._checks import checked_array, checked_integer, padded, zeros
 from cython_ext._team import team
-from cython_ext.attention import FLOAT, HAS_ATTENTION, INDEX, PARTS
+from cython_ext.attention import FLOAT, INDEX, PARTS
 from cython_ext.channels import summed
 
 LANES = 8  # channels that a vector instruction takes
@@ -84,8 +84,6 @@ def _run(
     num_threads: int = 1,
 ) -> Any:
     """Check all arguments and call the kernel; without ``grad`` the forward pass."""
-    if not HAS_ATTENTION:
-        raise NotImplementedError("compiled without vector types")
     nodes, width = checked_array("qkv", qkv, FLOAT, (None, None)).shape
     heads = checked_integer("heads", heads, 1)
     if not width or width % (3 * heads):

@@ -7,10 +7,9 @@ import numpy as np
 from cython_ext import _pairs
 from cython_ext._checks import checked_array, zeros
 from cython_ext._team import team
-from cython_ext.attention import FLOAT, HAS_ATTENTION, PARTS
+from cython_ext.attention import FLOAT, INDEX, PARTS
 
 LANES = 8  # channels that a vector instruction takes
-INT64 = (np.dtype(np.int64),)
 
 
 def pair_attention(
@@ -82,9 +81,7 @@ def _run(
     num_threads: int = 1,
 ) -> Any:
     """Check all arguments and call the kernel; without ``grads`` the forward pass."""
-    if not HAS_ATTENTION:
-        raise NotImplementedError("compiled without vector types")
-    sizes = checked_array("sizes", sizes, INT64, (None,))
+    sizes = checked_array("sizes", sizes, INDEX, (None,))
     if (sizes < 0).any():
         raise ValueError("sizes has a number below 0")
     heads, width = checked_array("score", score, FLOAT, (None, None)).shape

@@ -106,7 +106,7 @@ def compiled_attention(
     options = {"dropout": dropout, "seed": seed, "key_from_row": key_from_row}
 
     def function(*arrays, **threads):
-        return (relative_attention(*_related(arrays), **options, **threads),), ()
+        return (relative_attention(*_related(arrays), **options, **threads),)
 
     def gradient(grads, *arrays, **threads):
         arrays = _related(arrays)
@@ -166,17 +166,14 @@ def compiled_channels(
     """
 
     def gradient(grads, *arrays, **threads):
-        *arrays, state = arrays
+        *arrays, _, state = arrays
         base, v, *maps = channel_attention_gradient(
-            *grads, *arrays, state=state, **threads
+            grads[0], *arrays, state=state, **threads
         )
         return base, v, None, *maps, None
 
-    def function(*arrays, **threads):
-        z, state = channel_attention(*arrays, **threads)
-        return (z,), (state,)
-
-    return _Compiled.apply(Kernel(function, gradient, formula), *tensors)[0]
+    kernel = Kernel(channel_attention, gradient, formula, kept=2)
+    return _Compiled.apply(kernel, *tensors)[0]
 
 
 def compiled_pairs(
@@ -190,14 +187,13 @@ def compiled_pairs(
     """
 
     def function(_, *arrays, **threads):
-        results = pair_attention(*arrays, **threads)
-        return results, results[:1]
+        return pair_attention(*arrays, **threads)
 
     def gradient(grads, _, *arrays, **threads):
         *arrays, t = arrays
         return None, None, *pair_attention_gradient(grads, t, *arrays, **threads), None
 
-    return _Compiled.apply(Kernel(function, gradient, formula), *tensors)
+    return _Compiled.apply(Kernel(function, gradient, formula, kept=1), *tensors)
 
 
 def compiled_edges(
@@ -216,9 +212,7 @@ def compiled_edges(
         gradients = edge_attention_gradient(grads, *arrays, **options, **threads)
         return *gradients, None, None, None
 
-    def function(*arrays, **threads):
-        return edge_attention(*arrays, **options, **threads), ()
-
+    function = partial(edge_attention, **options)
     kernel = Kernel(function, gradient, partial(formula, **options))
     return _Compiled.apply(kernel, *tensors)
 
@@ -227,15 +221,17 @@ class Kernel(NamedTuple):
     """A compiled function of arrays, or None, and of a number of threads.
 
     Attributes:
-        function: arrays -> results, and further arrays for `gradient`.
-        gradient: gradients of the results, arrays and further arrays -> gradients of the
+        function: arrays -> results.
+        gradient: gradients of the results, arrays, and the first results -> gradients of the
             arrays, or None.
-        formula: the function in operations of torch.
+        formula: the function in operations of torch, perhaps without the last results.
+        kept: number of results that `gradient` takes.
     """
 
-    function: Callable[..., tuple[tuple, tuple]]
+    function: Callable[..., tuple]
     gradient: Callable[..., tuple]
     formula: Callable[..., Tensor | tuple]
+    kept: int = 0
 
 
 class _Compiled(torch.autograd.Function):
@@ -244,9 +240,10 @@ class _Compiled(torch.autograd.Function):
         """The results of a `Kernel`."""
         ctx.options = kernel
         threads = torch.get_num_threads()
-        results, kept = kernel.function(*map(_array, tensors), num_threads=threads)
-        ctx.save_for_backward(*tensors, *map(_tensor, kept))
-        return tuple(map(_tensor, results))
+        arrays = kernel.function(*map(_array, tensors), num_threads=threads)
+        results = tuple(map(_tensor, arrays))
+        ctx.save_for_backward(*tensors, *results[: kernel.kept])
+        return results
 
     @staticmethod
     @differentiable_by(lambda kernel, *tensors: kernel.formula(*tensors))
