@@ -46,8 +46,8 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--sum",
         action="store_true",
-        help="also write the prediction as a sum over blocks of features, and draw the "
-        "training molecules that raise and lower it most; for heads",
+        help="also write the prediction as a sum over blocks of features, draw the sum over "
+        "atoms, and the training molecules that raise and lower it most; for heads",
     )
     add(
         "--myerson",

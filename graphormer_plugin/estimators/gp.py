@@ -166,14 +166,14 @@ class GPEstimator:
     def predict_features(self, raw: Mapping[str, NDArray]) -> Prediction:
         """Predict from features of q molecules by block, see `raw_features`; always with
         ``vectors``, [q, D] of the checkpoint from its last `layers`."""
-        prediction = self._prediction(self._pieces(raw))
+        prediction = self._prediction(self.pieces(raw))
         if "extra" in self.blocks:
             beyond = self.domain.is_beyond(raw["extra"]).any(1)
             prediction.in_domain[beyond] = 0
         return prediction
 
     def _prediction(self, compared: Iterable[Mapping[str, Floats]]) -> Prediction:
-        """Prediction from `_pieces` of the molecules."""
+        """Prediction from `pieces` of the molecules."""
         parts = zip(*map(self._latent, compared), strict=True)
         mean, variance, in_domain = map(np.concatenate, parts)
         values = np.empty_like(mean)
@@ -233,8 +233,8 @@ class GPEstimator:
         rows = self.spread_rows[spread]
         factor = self.spread_factor[spread]
         parts = []
-        for of_block in self._pieces(raw):
-            compared, scores = self._with_scores(of_block)
+        for of_block in self.pieces(raw):
+            compared, scores = self.with_scores(of_block)
             similar = weighted_sum(self.blocks, compared, *own)
             mean = similar @ self.dual[:, output]
             parts.append((mean, similar[:, rows] @ factor, scores))
@@ -263,7 +263,7 @@ class GPEstimator:
     def addends(self, raw: Mapping[str, NDArray], output: int) -> tuple[float, Floats]:
         """A constant, and a number of each block and training molecule [B, n], whose sum is the
         prediction for a single molecule, as `Joint.mean`."""
-        compared, _ = self._with_scores(next(self._pieces(raw)))
+        compared, _ = self.with_scores(next(self.pieces(raw)))
         names = ("intercept", "slope")
         if self.targets.is_number_of_output[output]:
             names = ("offset", "scale")
@@ -275,7 +275,7 @@ class GPEstimator:
         ]
         return constant, scale * np.stack(similar) * self.dual[:, output]
 
-    def _pieces(self, raw: Mapping[str, NDArray]) -> Iterator[dict[str, Floats]]:
+    def pieces(self, raw: Mapping[str, NDArray]) -> Iterator[dict[str, Floats]]:
         """`Reference.compare` with the training molecules [q, n] by block, for some
         molecules at a time."""
         for part in _parts(len(raw["vectors"])):
@@ -286,12 +286,12 @@ class GPEstimator:
 
     def _latent(self, of_block: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
         """Mean and variance of the standardised latent values [q, T], and the score of
-        the domain, from one of `_pieces`."""
-        compared, _ = self._with_scores(of_block)
+        the domain, from one of `pieces`."""
+        compared, _ = self.with_scores(of_block)
         squares = of_block["vectors"]
         mean = np.zeros((len(squares), self.targets.num_outputs))
         variance = np.zeros_like(mean)
-        for weights, lengths, members in _kernels(self.weights, self.lengths):
+        for weights, lengths, members in kernels_of_outputs(self.weights, self.lengths):
             similar = weighted_sum(self.blocks, compared, weights, lengths)
             mean[:, members] = similar @ self.dual[:, members]
             for spread in np.unique(self.spread_of_target[members]):
@@ -304,17 +304,17 @@ class GPEstimator:
         nearest = nearest_of(squares, self.domain.labelled)
         return mean, variance, self.domain.similarity_quantile(np.sqrt(nearest))
 
-    def _with_scores(
+    def with_scores(
         self, of_block: Mapping[str, Floats]
     ) -> tuple[list[Floats], Floats]:
-        """Blocks of one of `_pieces`, in the order of `blocks`, and the values of the first
+        """Blocks of one of `pieces`, in the order of `blocks`, and the values of the first
         stage [q, T], which one of them compares; [q, 0] without."""
         compared = [of_block[block] for block in self.read_blocks]
         first = self.first
         if first is None:
             return compared, np.empty((len(of_block["vectors"]), 0))
         values = np.empty((len(of_block["vectors"]), first.dual.shape[1]))
-        for *own, members in _kernels(first.weights, first.lengths):
+        for *own, members in kernels_of_outputs(first.weights, first.lengths):
             similar = weighted_sum(self.read_blocks, compared, *own)
             values[:, members] = similar @ first.dual[:, members]
         scores = self.references[SCORES].compare(values)
@@ -432,7 +432,7 @@ def interpolated_factors(
     )
 
 
-def _kernels(
+def kernels_of_outputs(
     weights: Floats, lengths: Floats
 ) -> Iterator[tuple[Floats, Floats, NDArray[np.int64]]]:
     """Weights and lengths [B] of each different kernel, and the targets that have it."""

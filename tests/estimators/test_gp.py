@@ -33,7 +33,7 @@ def test_classes(rng):
     truth = other[:, 0] > 0.3
     assert found.values[truth].mean() > 0.7 > 0.3 > found.values[~truth].mean()
     # By sampling the latent value, which the probability is a logistic function of.
-    mean, variance, _ = head._latent(next(head._pieces({"vectors": other[:4]})))
+    mean, variance, _ = head._latent(next(head.pieces({"vectors": other[:4]})))
     latent = mean + np.sqrt(variance) * rng.normal(size=(4, 100_000))
     numbers = head.numbers
     sampled = 1 / (1 + np.exp(-numbers["slope"] * latent - numbers["intercept"]))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from rdkit import Chem
 from rdkit.Chem import Descriptors, rdMolDescriptors
-from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
+from rdkit.Chem.rdFingerprintGenerator import FingerprintGenerator64, GetMorganGenerator
 
 from graphormer_plugin.data.graphs.smiles import mol_of_smiles, without_isotopes
 from graphormer_plugin.data.targets import LARGEST, SMALLEST
@@ -49,6 +49,15 @@ def extra_columns(names: Sequence[str]) -> list[str]:
     return [name for name in names if not name.startswith(PREFIX)]
 
 
+def morgan_generator(
+    bits: int = MORGAN_BITS, chirality: bool = True
+) -> FingerprintGenerator64:
+    """RDKit's generator of `morgan_counts`."""
+    return GetMorganGenerator(
+        radius=MORGAN_RADIUS, fpSize=bits, includeChirality=chirality
+    )
+
+
 def morgan_counts(
     smiles: Sequence[str],
     bits: int = MORGAN_BITS,
@@ -59,9 +68,7 @@ def morgan_counts(
     bonds occurs, uint32 [n, bits]. With ``chirality``, CIP codes tell environments apart;
     isotopes never do.
     """
-    generator = GetMorganGenerator(
-        radius=MORGAN_RADIUS, fpSize=bits, includeChirality=chirality
-    )
+    generator = morgan_generator(bits, chirality)
     counts = np.zeros((len(smiles), bits), np.uint32)
     for row, text in zip(counts, smiles, strict=True):
         row[:] = generator.GetCountFingerprintAsNumPy(without_isotopes(parse(text)))

@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from textwrap import wrap
 
@@ -207,11 +207,13 @@ def molecule_picture(panel: Molecule, image_format: str, height: int = SIZE) -> 
 
 @dataclass
 class Section:
-    """A molecule's part of a page."""
+    """A molecule's part of a page, and columns of its atoms for a table. One more row of a
+    column has what is not of an atom."""
 
     title: str
     text: str  # line below the title, e.g. the prediction
     groups: Sequence[Group]  # all but the first can be folded away
+    columns: Mapping[str, Sequence[int | str | float]] = field(default_factory=dict)
 
 
 def page(title: str, introduction: str, sections: Sequence[Section]) -> str:

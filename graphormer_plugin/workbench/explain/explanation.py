@@ -25,6 +25,7 @@ from graphormer_plugin.workbench.explain.drawing import (
     Section,
 )
 from graphormer_plugin.workbench.explain.masking import (
+    ATOMS,
     ENVIRONMENTS,
     FRAGMENTS,
     PARTS,
@@ -127,6 +128,8 @@ class Explainer:
         )
         if self.myerson:
             text += " Myerson values add up to the prediction."
+        if self.sums:
+            text += " Atoms of a sum add up to it with what is not of an atom."
         if self.predictor.extra_columns:
             text += (
                 f" Predictions are at {self.numbers(self.predictor.typical_extra)}, means "
@@ -180,6 +183,11 @@ class Explainer:
         mol = molecules.mol(0)
         rdDepictor.Compute2DCoords(mol)  # once for all panels
         parts = contributions(predictor, molecules, output, extra)
+        columns: dict[str, Sequence[int | str | float]] = {
+            "atom": range(1, mol.GetNumAtoms() + 1),
+            "symbol": [atom.GetSymbol() for atom in mol.GetAtoms()],
+            "contribution": [part.value for part in parts if part.kind == ATOMS],
+        }
         is_number = target.kind.is_number
         if not is_number:  # less than a percent is white, not the end of a scale
             parts = [part._replace(value=round(part.value, 2)) for part in parts]
@@ -188,6 +196,12 @@ class Explainer:
         groups: list[Group] = [("", contribution_panels(mol, parts, of_value))]
         if self.myerson:
             values, errors = shares(predictor, molecules, self.myerson, output, extra)
+            of_atom = [
+                (atom, part.value / len(part.atoms), error / len(part.atoms))
+                for part, error in zip(values, errors.tolist(), strict=True)
+                for atom in part.atoms
+            ]
+            _, columns["myerson"], columns["myerson_error"] = zip(*sorted(of_atom))
             *_, panel = contribution_panels(mol, values, of_value)
             title = f"Myerson values of {self.myerson}"
             if errors.any():
@@ -200,6 +214,11 @@ class Explainer:
             learned = learned if is_number else f"logit of {learned}"
             text += f"; {learned} {found.total:.4g} = {found.constant:.4g}"
             text += "".join(of_blocks)
+            atoms, rest = found.of_atom.sum(), found.not_of_atom
+            text += f" = {atoms:.4g} of atoms {rest:+.4g} not of an atom"
+            columns["sum"] = [*found.of_atom.tolist(), rest]
+            panel = Molecule("", mol, found.of_atom, signed=True)
+            groups.append((titled(f"{learned} by atom", unit), [panel]))
             pushes = self.training.addends(found.of_molecule, unit)
             for way, panels in zip(("raise", "lower"), pushes, strict=True):
                 if panels:
@@ -217,7 +236,7 @@ class Explainer:
             panels = [received(mol, maps, self.virtual)]
             groups.append(("attention", panels))
             groups += self.maps(mol, maps, smiles)
-        return Section(smiles, text, groups)
+        return Section(smiles, text, groups, columns)
 
     def maps(self, mol: Chem.Mol, attention: np.ndarray, smiles: str) -> list[Group]:
         """Panels of attention maps [layers, heads or channels, T, T]. Rows of the chosen

@@ -71,7 +71,7 @@ def test_classes(checkpoint, smiles, predicted, other):
 
 
 def test_sums(checkpoint):
-    """The blocks and the training molecules each add up to the logit, and Myerson values to the
+    """Blocks, training molecules and atoms each add up to the logit, and Myerson values to the
     probability."""
     predictor = hub.load(checkpoint)
     molecules = predictor.read(["ClCCCCc1ccccc1"])
@@ -84,6 +84,9 @@ def test_sums(checkpoint):
         found.total, abs=1e-9
     )
     assert f"logit of y {found.total:.4g} = {found.constant:.4g} " in section.text
+    *of_atoms, rest = section.columns["sum"]
+    assert sum(of_atoms) + rest == pytest.approx(found.total, abs=1e-6)
+    assert np.argmax(of_atoms) == 0 and f"{rest:+.4g} not of an atom" in section.text
     groups = dict(section.groups)
     highest, lowest = (
         groups[f"training molecules that {way} logit of y most"]
@@ -96,6 +99,8 @@ def test_sums(checkpoint):
     values, errors = shares(predictor, molecules, ATOMS)
     assert sum(part.value for part in values) == pytest.approx(p, abs=1e-6)
     assert panel.values.argmax() == 0 and not errors.any()
+    np.testing.assert_array_equal(groups["logit of y by atom"][0].values, of_atoms)
+    np.testing.assert_array_equal(section.columns["myerson"], panel.values)
     few, _ = shares(predictor, molecules, BRICS_FRAGMENTS)
     assert len(few) < len(values)
     assert sum(part.value for part in few) == pytest.approx(p, abs=1e-6)
@@ -116,12 +121,28 @@ def test_sum_of_several_heads(tmp_path):
     molecules = predictor.read(["FCCCCCO"])
     found = prediction_sum(predictor, molecules, 1, np.empty((1, 0)))
     assert 10**found.total == pytest.approx(predictor.predict(molecules)[0, 1])
+    # The first stage passes on what its scores have from the chlorine-free chain.
+    assert found.of_atom.shape == (7,) and found.of_atom.std() > 0
     assert [*found.of_block] == ["vectors", "fingerprint", "descriptors", "scores"]
     section = Explainer(predictor, "z", [], sums=True)(molecules, {})
     assert f"; log10 z {found.total:.4g} = " in section.text
     plain = hub.load(tmp_path / paths[0], head=None)
     with pytest.raises(ValueError, match="--sum is of Gaussian processes"):
         Explainer(plain, None, [], sums=True)
+
+
+def test_sum_of_vectors_alone(tmp_path):
+    """The mean over atoms is theirs, the virtual node's vector is not."""
+    path = shutil.copy(checkpoint_path(START), tmp_path / "best.pt")
+    lengths = np.array([len(smiles) for smiles in TRAIN], float)
+    fit_gp(path, TRAIN, lengths, blocks=["vectors"]).save(tmp_path / "head.npz")
+    predictor = hub.load(path)
+    found = [
+        prediction_sum(predictor, predictor.read([smiles]), 0, np.empty((1, 0)))
+        for smiles in ("CCO", "CCCCCCCO")
+    ]
+    few, many = (part.of_atom.sum() for part in found)
+    assert few < 0 < many < found[1].of_block["vectors"]
 
 
 def test_a_target_of_a_mixed_panel(tmp_path):

@@ -66,7 +66,7 @@ def test_panel_of_classes(rng):
     matrix = kernel_of(names, values, weights, lengths)
     latent = np.transpose([predicted(matrix, target, False) for target in range(3)])
     new = {name: array[32:] for name, array in raw.items()}
-    found, *_ = head._latent(next(head._pieces(new)))
+    found, *_ = head._latent(next(head.pieces(new)))
     np.testing.assert_allclose(found, latent[32:], rtol=1e-6, atol=1e-8)
     again = head.predict_features(new)
     np.testing.assert_array_equal(

@@ -23,7 +23,7 @@ def test_variance_of_a_sample(rng):
     sampled = {"spread_rows": solve.spread_rows, "spread_factor": solve.spread_factor}
     assert [len(rows) for rows in (*head.spread_rows, *solve.spread_rows)] == [64, 40]
     variance, approximate = (
-        one._latent(next(one._pieces({"vectors": other})))[1]
+        one._latent(next(one.pieces({"vectors": other})))[1]
         for one in (head, dataclasses.replace(head, **sampled))
     )
     np.testing.assert_allclose(approximate, variance, atol=0.02 * head.weights.sum())
