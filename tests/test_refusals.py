@@ -143,7 +143,9 @@ next MODEL cost.csv out.csv --size=1 --cost=d | row 1, column 'd': expected a co
 explain '' C x.svg | CKPT: it is empty
 explain --max-atoms=0 | --max-atoms: 0, expected a whole number, 1 or more
 explain --layer=x | --layer: x, expected a whole number
-explain MODEL CCO a.jpg | a.jpg: expected a name that ends in .svg, .png, .html
+explain MODEL CCO a.jpg | a.jpg: expected a name that ends in .svg, .png, .html, .csv
+explain MODEL in.csv in.csv | in.csv exists; remove it
+explain MODEL CCO a.csv --atoms 1 | a.csv has no attention maps; use .html
 explain MODEL CCO CCN a.png | a.png is for one molecule, not 2; use .html
 explain MODEL C1CC a.png | SMILES 'C1CC': SMILES Parse Error: unclosed ring
 explain MODEL bad.csv a.html | bad.csv, line 2: SMILES 'C1CC'

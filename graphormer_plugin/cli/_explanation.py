@@ -1,20 +1,30 @@
 """The run of ``graphormer-explain``: molecules of the command line and of files, drawn."""
 
 import argparse
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
+from tqdm import tqdm
+
 from graphormer_plugin import hub
 from graphormer_plugin.cli import print_line, print_warning
-from graphormer_plugin.data.files import atomic_write, home_path
+from graphormer_plugin.data.files import (
+    atomic_write,
+    home_path,
+    write_csv,
+    write_text,
+)
 from graphormer_plugin.data.graphs.seen import unseen_line
 from graphormer_plugin.data.store.featurise import RowReader
 from graphormer_plugin.data.tables.cells import point, shown
 from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
 from graphormer_plugin.data.tables.rows import whole_columns
+from graphormer_plugin.inference.checkpoint import check_output
 from graphormer_plugin.inference.model_folder import models_named
 from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.workbench.explain.drawing import Section, draw, page
@@ -23,7 +33,7 @@ from graphormer_plugin.workbench.explain.masking import ATOMS, BRICS_FRAGMENTS
 
 
 def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
-    """Draw and print explanations of the molecules; see `read_molecules` for ``most``."""
+    """Draw and print explanations of the molecules, at most ``most`` unless as a table."""
     output = Path(arguments.output)
     kind = output.suffix.lower().removeprefix(".")
     models = models_named([arguments.checkpoint])
@@ -43,34 +53,43 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
     written = written_molecules(
         arguments.molecules, arguments.smiles_column, predictor.extra_columns
     )
+    if kind == "csv":
+        most = sys.maxsize
+        check_output(output)
+        if explain.attention:
+            raise ValueError(f"{output} has no attention maps; use .html")
     molecules, refused = read_molecules(written, reader, most)
     count = len(molecules) + len(refused)
     if not count:
         raise ValueError(f"no molecule in {', '.join(arguments.molecules)}")
-    if kind != "html" and count > 1:
+    if kind in ("svg", "png") and count > 1:
         raise ValueError(f"{output} is for one molecule, not {count}; use .html")
-    sections = []
+    sections, rows = [], []
     unseen: Counter[str] = Counter()
-    for molecule, read in molecules:
+    for number, molecule, read in tqdm(molecules, unit="mol", delay=2, disable=None):
         unseen += predictor.unseen(read)
         try:
             section = explain(read, molecule.extra)
             sections.append(replace(section, title=molecule.title))
+            first = number, molecule.name, molecule.smiles
+            for cells in zip_longest(*section.columns.values(), fillvalue=""):
+                rows.append([*first, *("" if x != x else x for x in cells)])  # NaN
         except NoPredictionError as error:
             refused.append(Section(molecule.title, str(error), []))
     if not sections:
         raise ValueError(refused[0].text)
-    if kind == "html":
+    if kind == "csv":
+        header = ["molecule", "name", "smiles", *sections[0].columns]
+        write_csv(output, [header, *rows])
+    elif kind == "html":
         title = f"{explain.name}: {Path(arguments.checkpoint).resolve().name}"
-        text = page(title, explain.introduction, [*sections, *refused])
-        content = text.encode()
+        write_text(output, page(title, explain.introduction, [*sections, *refused]))
     else:
         (section,) = sections
         (_, panels), *rest = section.groups
         heading = f"{section.title}\n{section.text}"
-        content = draw([(heading, panels), *rest], kind)
-    with atomic_write(output) as file:
-        file.write(content)
+        with atomic_write(output) as file:
+            file.write(draw([(heading, panels), *rest], kind))
     for section in sections:
         print_line(f"{section.title}\t{section.text}")
     warnings = [f"left out: {section.text}" for section in refused]
@@ -96,18 +115,18 @@ class WrittenMolecule(NamedTuple):
 
 def read_molecules(
     written: Iterable[WrittenMolecule], reader: RowReader, most: int
-) -> tuple[list[tuple[WrittenMolecule, Molecules]], list[Section]]:
-    """Read molecules, each by itself."""
+) -> tuple[list[tuple[int, WrittenMolecule, Molecules]], list[Section]]:
+    """Read molecules, each by itself, with their numbers from 1."""
     molecules = []
     refused = []
-    for molecule in written:
+    for number, molecule in enumerate(written, 1):
         read, reasons = read_rows(reader, [molecule.smiles])
         if reasons:
             text = f"{molecule.place}SMILES {shown(molecule.smiles)}: {reasons[0]}"
             refused.append(Section(molecule.title, text, []))
         else:
-            molecules.append((molecule, read))
-        if len(molecules) + len(refused) > most:
+            molecules.append((number, molecule, read))
+        if number > most:
             file = molecule.place.rpartition(", line")[0] or molecule.smiles
             raise ValueError(f"{file}: more than {most} molecules for one page")
     return molecules, refused

@@ -35,12 +35,13 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="SMILES",
         nargs="+",
         help="SMILES, or a .csv, .tsv, .sdf, .xlsx, .parquet, .smi or .txt file of them; "
-        f"at most {MAX_MOLECULES} molecules",
+        f"at most {MAX_MOLECULES} molecules for a page",
     )
     add(
         "output",
         metavar="OUT",
-        help=".svg or .png, for one molecule, or .html, a page for any number",
+        help=".svg or .png, for one molecule, .html, a page for any number, or .csv, a table "
+        "of the values of atoms",
     )
     add("--target", help="target to explain (default: the first)")
     add(
@@ -87,7 +88,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     arguments = build_parser().parse_intermixed_args(argv)
-    check_name(Path(arguments.output), (".svg", ".png", ".html"))
+    check_name(Path(arguments.output), (".svg", ".png", ".html", ".csv"))
     with paused_collector():  # late: it imports torch
         from graphormer_plugin.cli._explanation import explain_molecules
 

@@ -4,6 +4,7 @@ import textwrap
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -122,6 +123,27 @@ def test_files_of_molecules(checkpoint, tmp_path):
     assert titles == ["1: CCN", "2: CCS", "CCO", "éthyl fluoride: CCF", "CCCl"]
     given = [str(smi), str(out), "--smiles-column", "smiles"]
     assert main([checkpoint("grpe_tiny"), *given]) == 0
+
+
+def test_table_of_values(checkpoint, tmp_path, monkeypatch, capfd):
+    """The values of a fragment are shared by its atoms, and sum to the prediction."""
+    monkeypatch.chdir(tmp_path)
+    Path("in.csv").write_text(f"smiles,name\nC1CC,\n{ASPIRIN},aspirin\nO,water\n")
+    path = checkpoint("gin")
+    assert main([path, "in.csv", "out.csv", "--myerson", "fragments"]) == 0
+    table = pd.read_csv("out.csv")
+    assert [
+        *table
+    ] == "molecule name smiles atom symbol contribution myerson".split() + [
+        "myerson_error"
+    ]
+    assert table.molecule.tolist() == [2] * 13 + [3]
+    assert table.symbol[:3].tolist() == ["C", "C", "O"] and table.atom[12] == 13
+    assert np.isnan(table.contribution[13])  # nothing is left
+    sums = table.groupby("name", sort=False).myerson.sum()
+    values = hub.load(path).predict([ASPIRIN, "O"])[:, 0]
+    np.testing.assert_allclose(sums, values, atol=1e-6)
+    assert table.myerson[:3].nunique() == 1
 
 
 def test_the_models_of_a_folder(checkpoint, tmp_path, capfd, refused):
