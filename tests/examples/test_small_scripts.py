@@ -7,6 +7,7 @@ import importlib
 import gap_table
 import plot_training
 import pytest
+from explaining import planted_truth
 from predicting import shortlists
 from quickstart import table
 
@@ -125,3 +126,10 @@ def test_false_shares_of_lists(rng):
     assert found == 1 and false < 0.2
     false, found, *_ = shortlists.figures(rng.normal(size=400), labels, calibrates)
     assert found < 0.05
+
+
+def test_correlation_with_the_truth():
+    """A molecule whose atoms add the same has none."""
+    truth = [0, 1, 2], [1, 1], [0, 2, 4]
+    found = [2, 1, 0], [5, 6], [0, 1, 2]
+    assert planted_truth.correlation(found, truth) == pytest.approx((0, 1))
