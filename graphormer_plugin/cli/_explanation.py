@@ -1,6 +1,8 @@
 """The run of ``graphormer-explain``: molecules of the command line and of files, drawn."""
 
 import argparse
+import json
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,10 +18,12 @@ from graphormer_plugin.cli import print_line, print_warning
 from graphormer_plugin.data.files import (
     atomic_write,
     home_path,
+    text_sha256,
     write_csv,
     write_text,
 )
 from graphormer_plugin.data.graphs.seen import unseen_line
+from graphormer_plugin.data.part_folder import PartFolder
 from graphormer_plugin.data.store.featurise import RowReader
 from graphormer_plugin.data.tables.cells import point, shown
 from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
@@ -30,6 +34,8 @@ from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.workbench.explain.drawing import Section, draw, page
 from graphormer_plugin.workbench.explain.explanation import Explainer, NoPredictionError
 from graphormer_plugin.workbench.explain.masking import ATOMS, BRICS_FRAGMENTS
+from graphormer_plugin.workbench.predictions.run import model_identity
+from graphormer_plugin.workbench.predictions.table_run import RunOptions
 
 
 def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
@@ -53,34 +59,44 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
     written = written_molecules(
         arguments.molecules, arguments.smiles_column, predictor.extra_columns
     )
-    if kind == "csv":
-        most = sys.maxsize
+    to_table = kind == "csv"
+    if to_table:
         check_output(output)
         if explain.attention:
             raise ValueError(f"{output} has no attention maps; use .html")
-    molecules, refused = read_molecules(written, reader, most)
+    molecules, refused = read_molecules(
+        written, reader, sys.maxsize if to_table else most
+    )
     count = len(molecules) + len(refused)
     if not count:
         raise ValueError(f"no molecule in {', '.join(arguments.molecules)}")
     if kind in ("svg", "png") and count > 1:
         raise ValueError(f"{output} is for one molecule, not {count}; use .html")
-    sections, rows = [], []
     unseen: Counter[str] = Counter()
-    for number, molecule, read in tqdm(molecules, unit="mol", delay=2, disable=None):
+    for _, _, read in molecules:
         unseen += predictor.unseen(read)
+    made: list[Section] = []
+    if to_table:  # explained molecules outlive a kill
+        options = RunOptions(user_data_dir=arguments.user_data_dir)
+        identity = model_identity(models, options)
+        given = [molecule for _, molecule, _ in molecules]
+        key = text_sha256(json.dumps([vars(arguments), identity, given]))
+        parts = PartFolder(output.with_name(f"{output.name}.{key[:16]}.parts"), Section)
+        made += parts.earlier()
+    left = molecules[len(made) :]
+    for _, molecule, read in tqdm(left, unit="mol", delay=2, disable=None):
         try:
-            section = explain(read, molecule.extra)
-            sections.append(replace(section, title=molecule.title))
-            first = number, molecule.name, molecule.smiles
-            for cells in zip_longest(*section.columns.values(), fillvalue=""):
-                rows.append([*first, *("" if x != x else x for x in cells)])  # NaN
+            section = replace(explain(read, molecule.extra), title=molecule.title)
         except NoPredictionError as error:
-            refused.append(Section(molecule.title, str(error), []))
+            section = Section(molecule.title, str(error), [])
+        made.append(parts.write(section) if to_table else section)
+    sections = [section for section in made if section.columns]
+    refused += [section for section in made if not section.columns]
     if not sections:
         raise ValueError(refused[0].text)
-    if kind == "csv":
-        header = ["molecule", "name", "smiles", *sections[0].columns]
-        write_csv(output, [header, *rows])
+    if to_table:
+        write_csv(output, table_rows(molecules, made))
+        shutil.rmtree(parts.folder)
     elif kind == "html":
         title = f"{explain.name}: {Path(arguments.checkpoint).resolve().name}"
         write_text(output, page(title, explain.introduction, [*sections, *refused]))
@@ -111,6 +127,19 @@ class WrittenMolecule(NamedTuple):
     def title(self) -> str:
         """Name and SMILES."""
         return f"{self.name}: {self.smiles}" if self.name else self.smiles
+
+
+def table_rows(
+    molecules: Sequence[tuple[int, WrittenMolecule, Molecules]],
+    sections: Sequence[Section],
+) -> Iterator[Sequence[int | str | float]]:
+    """Yield the header and the rows of a table of atoms, empty where there is no value."""
+    names = max((section.columns for section in sections), key=len)
+    yield ["molecule", "name", "smiles", *names]
+    for (number, molecule, _), section in zip(molecules, sections, strict=True):
+        for cells in zip_longest(*section.columns.values(), fillvalue=""):
+            values = ("" if cell != cell else cell for cell in cells)  # NaN
+            yield [number, molecule.name, molecule.smiles, *values]
 
 
 def read_molecules(

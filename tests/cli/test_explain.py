@@ -12,8 +12,11 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import _explanation
 from graphormer_plugin.cli.explain import main
 from graphormer_plugin.data.batches.fields import rings as rings_module
+from graphormer_plugin.inference.checkpoint import checkpoint_path
 from graphormer_plugin.inference.model_folder import write_folder
 from graphormer_plugin.workbench.explain import drawing
+from graphormer_plugin.workbench.explain.explanation import Explainer
+from graphormer_plugin.workbench.fitting.fit_gp import fit_gp
 
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
 # Each has a map of its own in every layer.
@@ -144,6 +147,33 @@ def test_table_of_values(checkpoint, tmp_path, monkeypatch, capfd):
     values = hub.load(path).predict([ASPIRIN, "O"])[:, 0]
     np.testing.assert_allclose(sums, values, atol=1e-6)
     assert table.myerson[:3].nunique() == 1
+
+
+def test_table_of_a_sum_goes_on_after_a_kill(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(checkpoint_path("grpe_minimol"), "best.pt")
+    known = [f"{'C' * k}O" for k in range(1, 20)]
+    fit_gp("best.pt", known, np.arange(19.0)).save("head.npz")
+    explain, seen = Explainer.__call__, []
+
+    def _killed_once(self, molecules, cells):
+        seen.append(molecules.texts)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return explain(self, molecules, cells)
+
+    monkeypatch.setattr(Explainer, "__call__", _killed_once)
+    words = ["best.pt", "CCO", "CCCN", "out.csv", "--sum"]
+    assert main(words) != 0 and not Path("out.csv").exists()
+    assert main(words) == 0
+    assert seen == [["CCO"], ["CCCN"], ["CCCN"]]
+    table = pd.read_csv("out.csv")
+    assert table.atom.isna().tolist() == 3 * [False] + [True] + 4 * [False] + [True]
+    values = hub.load("best.pt").predict(["CCO", "CCCN"])[:, 0]
+    np.testing.assert_allclose(
+        table.groupby("molecule")["sum"].sum(), values, atol=1e-6
+    )
+    assert not [*Path().glob("out.csv.*")]
 
 
 def test_the_models_of_a_folder(checkpoint, tmp_path, capfd, refused):

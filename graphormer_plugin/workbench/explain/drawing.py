@@ -1,6 +1,7 @@
 """Pictures of molecules and of maps over pairs of their atoms, as SVG, PNG and HTML."""
 
 import base64
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -214,6 +215,16 @@ class Section:
     text: str  # line below the title, e.g. the prediction
     groups: Sequence[Group]  # all but the first can be folded away
     columns: Mapping[str, Sequence[int | str | float]] = field(default_factory=dict)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """All but the panels, for a file."""
+        return {"json": np.array(json.dumps([self.title, self.text, self.columns]))}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Section":
+        """Inverse of `to_arrays`."""
+        title, text, columns = json.loads(str(arrays["json"]))
+        return cls(title, text, [], columns)
 
 
 def page(title: str, introduction: str, sections: Sequence[Section]) -> str:

@@ -184,7 +184,7 @@ class Explainer:
         rdDepictor.Compute2DCoords(mol)  # once for all panels
         parts = contributions(predictor, molecules, output, extra)
         columns: dict[str, Sequence[int | str | float]] = {
-            "atom": range(1, mol.GetNumAtoms() + 1),
+            "atom": [*range(1, mol.GetNumAtoms() + 1)],
             "symbol": [atom.GetSymbol() for atom in mol.GetAtoms()],
             "contribution": [part.value for part in parts if part.kind == ATOMS],
         }

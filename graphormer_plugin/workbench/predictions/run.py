@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -76,10 +76,9 @@ class Lines(NamedTuple):
     error: Callable[[str], None]
 
 
-def run_digest(
-    options: RunOptions, models: ModelFolder, table: Table, rows: RowRange
-) -> str:
-    """Digest of all that the parts of a run depend on."""
+def model_identity(models: ModelFolder, options: RunOptions) -> list[Any]:
+    """What a model predicts by: digests of the files of checkpoints and heads, and of the folder
+    with modules of the user, and what is known of the models together."""
     files = []
     for path in models.checkpoints:
         files.append(path)
@@ -92,14 +91,15 @@ def run_digest(
         digests.append(folder_hash(home_path(options.user_data_dir)))
     folder = dataclasses.asdict(models)
     folder |= {"checkpoints": len(models.checkpoints), "source": "", "seen": ""}
-    parts = [
-        dataclasses.asdict(options),
-        table.digest,
-        dataclasses.asdict(rows),
-        digests,
-        folder,
-    ]
-    return text_sha256(json.dumps(parts))
+    return [digests, folder]
+
+
+def run_digest(
+    options: RunOptions, models: ModelFolder, table: Table, rows: RowRange
+) -> str:
+    """Digest of all that the parts of a run depend on."""
+    own = [dataclasses.asdict(options), table.digest, dataclasses.asdict(rows)]
+    return text_sha256(json.dumps(own + model_identity(models, options)))
 
 
 def predict_table(
