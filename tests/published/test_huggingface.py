@@ -8,9 +8,10 @@ import torch
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
+from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.finetune.start import starting_point
 from graphormer_plugin.models import build_model
-from graphormer_plugin.published import names
+from graphormer_plugin.published import huggingface, names
 from graphormer_plugin.published.graphormer import import_graphormer
 from graphormer_plugin.published.huggingface import read_folder
 from graphormer_plugin.published.names import Published, load_pretrained
@@ -69,7 +70,7 @@ def test_sums_of_half_precision_are_not_rounded():
     assert all(map(torch.equal, found.values(), expected.values()))
 
 
-def test_the_node_index_is_that_of_the_training(tmp_path, caplog):
+def test_the_node_index_is_that_of_the_training(tmp_path, caplog, monkeypatch):
     for name, index in {
         "graphormer-base-pcqm4mv2": "microsoft",
         "models--clefourrier--graphormer-base-pcqm4mv1/snapshots/3ea386d": "microsoft",
@@ -78,7 +79,10 @@ def test_the_node_index_is_that_of_the_training(tmp_path, caplog):
         folder = write_huggingface(tmp_path / name)
         assert read_folder(folder, {})[1]["node_index"] == index
         assert f"node index of {index}" in caplog.text
-    chosen = {"node_index": "microsoft", "multi_hop_max_dist": 3}
+    sha256 = file_sha256(folder / "pytorch_model.bin")
+    monkeypatch.setattr(huggingface, "PCQM4MV2_SHA256", sha256)
+    assert read_folder(folder, {})[1]["node_index"] == "microsoft"
+    chosen = {"node_index": "huggingface", "multi_hop_max_dist": 3}
     assert read_folder(folder, chosen)[1].items() >= chosen.items()
     changed = {"spatial_pos_max": 20, "activation_dropout": 0.3}
     options = read_folder(write_huggingface(tmp_path / "b", **changed), {})[1]

@@ -1,5 +1,7 @@
 """Expander edges: those of the released code, and the same wherever a graph is."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -27,6 +29,19 @@ def test_equal_to_the_released_code(kind):
         assert sorted(found.T.tolist()) == sorted(arrays[key].tolist()), key
         gap = arrays[key.replace("expander", "gap", 1)]
         assert nodes <= 10 or abs(spectral_gap(nodes, found) - gap) < 1e-9
+
+
+@pytest.mark.parametrize(("shift", "left"), [(5, 1000), (0, 804)])
+def test_edges_are_drawn_until_their_gap_is_wide(shift, left):
+    """Pairs are apart and a cycle is narrow; at most 100 times, and the widest is kept."""
+    nodes = np.arange(24)
+    cycle, other = np.roll(nodes, 1), np.roll(nodes, shift or 1)
+    orders = iter([nodes ^ 1] * 2 + [cycle, other] + [nodes ^ 1] * 1000)
+    draws = SimpleNamespace(permutation=lambda _: next(orders))
+    found = expander_edges(24, 2, "random", draws)
+    forth = np.stack([[*nodes, *nodes], [*cycle, *other]])
+    assert np.array_equal(found, np.concatenate([forth, forth[::-1]], 1))
+    assert len([*orders]) == left
 
 
 def edges_of(*sizes, step=1):
