@@ -121,6 +121,7 @@ class Member:
         score[self.domain.is_beyond(numbers).any(1)] = 0
         return Prediction(values, None, score)
 
+    @torch.no_grad()
     def features(
         self,
         molecules: Molecules,

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from rdkit import Chem
 
 from graphormer_plugin.cli.next import main
+from graphormer_plugin.inference.member import Member
 from graphormer_plugin.inference.model_folder import write_folder
 from graphormer_plugin.workbench.fitting.fit_gp import fit_gp
 from graphormer_plugin.workbench.predictions import next_batch
@@ -104,6 +106,19 @@ def test_classes(model, goal):
     assert all(0 < float(row["y"]) < 1 for row in rows())
     if goal == "highest":
         assert all(0 < float(row["expected_best"]) < 1 for row in rows())
+
+
+def test_candidates_of_the_joint_step_keep_no_gradients(model, monkeypatch):
+    """They would keep the activations of all batches."""
+    embed, found = Member.embed, []
+
+    def record(*arguments):
+        found.append(torch.is_grad_enabled())
+        return embed(*arguments)
+
+    monkeypatch.setattr(Member, "embed", record)
+    assert main([model(SIZES[:, :1]), *BATCH, "--workers", "0"]) == 0
+    assert len(found) > 1 and not any(found)
 
 
 def test_a_run_goes_on(model, monkeypatch, capsys):
