@@ -351,6 +351,12 @@ smiles,y;C,1;C,ND; | | correct them, or name missing ones with --missing-labels
 smiles,y;C,1;C,ND; | --missing-labels >* --target-kind binary | 'ND' is not a number
 smiles,y;C,1;C,>9; | | --censored takes bounds such as >100
 smiles,y;C,1;C,>1 mg; | --censored | '>1 mg' is not a number
+smiles,y;C,1;C,3.1-4.2; | | --censored takes bounds such as >100 or 3.1-4.2
+smiles,y;C,1;C,4.2 - 3.1; | --censored | '4.2 - 3.1' is not a number (1 such cell: '4.2 - 3.1');
+smiles,y;C,1;C,2024-03-31; | --censored | '2024-03-31' is not a number
+smiles,y;C,1;C,5-HT; | --censored | '5-HT' is not a number
+smiles,y_low,y_high;C,1,2;C,4,3; | --censored | row 1 (line 3), column 'y': '4…3'
+smiles,y_low,y_high;C,1,2;C,4,ND; | --censored --target-columns y | column 'y': '4…ND'
 smiles,y;C,1;C,~5; | --censored | '~5' is not a number
 smiles,y;C,0;C,1; | --censored --target-kind binary | --censored is for targets that are num
 smiles,y;C,"1,234";C,"12,500"; | | write numbers as 1234.5, without commas

@@ -153,14 +153,17 @@ class GraphCriterion(FairseqCriterion):
                 f"model output has shape {list(output.shape)}, "
                 f"the target needs {self.output_shape(labels)}"
             )
-        entries = self.entry_loss(output, labels)
         exact = present
         if "bound" in sample:
             bound = sample["bound"]
-            exact = present & (sample["bound"] == 0)
+            exact = present & (bound == 0)
             present = present if self.training else exact
-            beyond = bound * (self.targets.restore(output.double()) - labels) > 0
-            entries = entries.masked_fill(beyond, 0)
+            off = self.targets.restore(output.detach().double()) - labels
+            low, high = (
+                bound.abs().where(bound != x, 0) for x in (math.inf, -math.inf)
+            )
+            labels = labels + off.clamp(-low, high)
+        entries = self.entry_loss(output, labels)
         if self.class_weights is not None:  # not a buffer, which would become half
             self.class_weights = self.class_weights.to(output.device)
         weights = self._label_weights(labels, present, entries, sample)
@@ -252,8 +255,8 @@ def _mean_loss(logging_outputs: Sequence[dict[str, Any]]) -> tuple[float, float]
 class RegressionCriterion(GraphCriterion):
     """A loss on values at the scale of training, with errors in each target's unit.
 
-    A label that is a bound has no loss if the output lies beyond it, as in chemprop's bounded
-    losses. No metric counts it.
+    A label that is a bound has no loss if the output lies beyond it or in its interval, as in
+    chemprop's bounded losses. No metric counts it.
 
     ``loss`` is the mean over the targets, standardised (dimensionless) or raw
     (``--target-scale none``). ``mae`` and ``rmse`` are over the whole split in the target's

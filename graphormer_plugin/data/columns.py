@@ -217,7 +217,7 @@ _TABLE = {
     "row": ColumnType(Level.GRAPH, _types("uint8 uint16 int32")),
     "molecule": ColumnType(Level.GRAPH, _types("uint64")),
     "weight": ColumnType(Level.GRAPH, _FLOAT32),
-    "bound": ColumnType(Level.GRAPH, _types("int8")),
+    "bound": ColumnType(Level.GRAPH, _FLOAT32),
     "graph_features": ColumnType(Level.GRAPH, _FLOAT32, can_lack=True),
     # Labels of graphs are float64 beside a large offset, see `labels.stored_labels`.
     "target": ColumnType(None, _types("int8 int16 int32 float32"), "y", can_lack=True),

@@ -21,6 +21,7 @@ from graphormer_plugin.data.targets import TargetSchema
 from support.samples import sample_of
 
 NAN = math.nan
+INF = math.inf
 VALUES = TargetSchema.of(["a", "b"], "eV", mean=[1.0, 2.0], std=[2.0, 4.0])
 TASKS = TargetSchema.of(["a", "b"], kind="binary")
 CLASSES = TargetSchema.of(["y"], kind="multiclass", num_classes=3)
@@ -396,14 +397,16 @@ def test_ranking_metrics_of_several_reports_are_those_of_all_rows(rng):
 
 @pytest.mark.parametrize("loss_class, power", [(L1Loss, 1), (MSELoss, 2)])
 def test_bounds(loss_class, power):
-    """No loss where the output lies beyond a bound, and no part in any metric."""
-    target = [[1.0, 6], [3, NAN], [5, 2]]
-    output = [[1.0, 0.5], [0, 3], [-1, 1]]  # 3 and 4; 1 and 14; -1 and 6 in the unit
-    bound = torch.tensor([[1, 1], [-1, 0], [0, -1]], dtype=torch.int8)
-    for training, present in ((True, 5), (False, 1)):
+    """No loss where the output lies beyond a bound or inside an interval, and no part in any
+    metric; outside, the nearer end counts."""
+    target = [[1.0, 6], [3, NAN], [5, 2], [3.5, 10]]
+    # 3 and 4; 1 and 14; -1 and 6; 3 and 6 in the unit
+    output = [[1.0, 0.5], [0, 3], [-1, 1], [1, 1]]
+    bound = torch.tensor([[INF, INF], [-INF, 0], [0, -INF], [0.6, 1]])
+    for training, present in ((True, 7), (False, 1)):
         found = run(loss_class, VALUES, output, target, training, bound=bound)
         criterion, model, loss, size, logs = found
-        errors = [6 / 2, 2 / 4, 4 / 4] if training else [6 / 2]
+        errors = [6 / 2, 2 / 4, 4 / 4, 3 / 4] if training else [6 / 2]
         assert loss.item() == pytest.approx(sum(x**power for x in errors))
         assert size == present
         assert logs["abs_error"].tolist() == [6, 0]
@@ -411,9 +414,7 @@ def test_bounds(loss_class, power):
     loss.backward()
     assert model.output.grad.count_nonzero() == 1
     narrow = TargetSchema.of(["a"], "eV", mean=[70000.123], std=[0.001])
-    bound = torch.tensor(
-        [[1], [1]], dtype=torch.int8
-    )  # float32 has steps of 0.008 there
+    bound = torch.tensor([[INF], [INF]])  # float32 has steps of 0.008 there
     target = [[70000.124], [70000.124]]
     _, _, loss, *_ = run(loss_class, narrow, [[0.5], [1.5]], target, bound=bound)
     assert loss.item() == pytest.approx(0.5**power, rel=1e-4)

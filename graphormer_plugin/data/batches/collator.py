@@ -103,8 +103,8 @@ class GraphCollator:
               -1 where missing or padding; values float64, NaN there;
             - ``edges`` int64 ``[B, E, 2]``, -1 at padding, in an evaluation of links that
               are edges (`Negatives`);
-            - ``weight`` float64 ``[B]``, ``bound`` int8 ``[B, C]`` and `NODE_VECTORS`
-              float64 ``[B, N, 3]``, NaN where missing or padding, if the store has them;
+            - float64 ``weight`` ``[B]``, ``bound`` ``[B, C]`` and `NODE_VECTORS`
+              ``[B, N, 3]``, NaN where missing or padding, if the store has them;
             - an empty dict for no graphs: fairseq fills uneven shards with such samples, and
               its trainer replaces them by a dummy batch.
         """
@@ -128,10 +128,8 @@ class GraphCollator:
             arrays["edge_label_index"] = edge_label_index_of(ends)
         offsets = columns["node_offset"]
         labels = {"target": _labels(labelled, self.level, rows, split)}
-        if "weight" in columns:
-            labels["weight"] = columns["weight"][ids].astype(np.float64)
-        if "bound" in columns:
-            labels["bound"] = columns["bound"][ids]
+        for name in {"weight", "bound"} & columns.keys():
+            labels[name] = columns[name][ids].astype(np.float64)
         if self.negatives and self.negatives.edges_are_links and not epoch:
             labels["edges"] = padded_edges(columns, ids)
         for name in columns.keys() & NODE_VECTORS:

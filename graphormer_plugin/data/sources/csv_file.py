@@ -51,6 +51,8 @@ class TableDataset(RegisteredDataset):
             options.forces_column,
             options.target_columns,
         )
+        if options.censored:
+            table.join_ends({*options.target_columns, *options.extra_columns})
         if options.descriptors and table.source is Atoms:
             raise table.error(
                 "--descriptors are of molecules, not of atoms without bonds"
@@ -437,6 +439,8 @@ def _convert(
         raise Refusal(rows_without_unit[0], column, text)
     changed = labelled & (factors != 1)
     labels[changed] *= factors[changed]
+    bounds = rows.columns[name].bounds
+    rows.columns[name].bounds = bounds * np.where(changed, factors, 1)
     for row in np.flatnonzero(changed) if column in rows.others else ():
         rows.others[column][row] = unit
     if not changed.any():

@@ -62,8 +62,7 @@ class DatasetSource:
         class_names: names of the classes of each target; empty for numbers.
         weights: float [rows] or [graphs], weight of each in the loss, finite and 0 or
             more; None for equal weights.
-        bounds: int [rows, C], 1 for a target that its value is above, -1 below, 0 for an
-            exact one; None if all are exact.
+        bounds: float [rows, C], see `label_ends`; None if all are exact.
         graph_features: names of K numbers of each row or graph that join the output
             layer.
         graph_values: float [rows, K] or [graphs, K], NaN where missing.

@@ -22,7 +22,7 @@ column and split, and a ``manifest.json``:
 | `molecule` | [G] uint64 | `molecule_key`, if the graphs are of SMILES |
 | `pos` | [sum N, 3] float32 | coordinates, if the source has them |
 | `weight` | [G] float32 | of each graph in the loss, 0 or more, if the source has them |
-| `bound` | [G, C] int8 | 1 where the value is above the target, -1 below, if some are bounds |
+| `bound` | [G, C] float32 | how far the value may be from the target (`label_ends`), if some are |
 | `graph_features` | [G, K] float32 | numbers of each graph, NaN = missing, if there are some |
 | `node_split` | [sum N] uint8 | split of each node, if splits are of nodes (`NODE_SPLITS`) |
 | `split_<name>` | [graphs] int64 | graph ids of a split |
@@ -259,6 +259,10 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         )
     if version != FORMAT_VERSION:
         raise StoreError(f"{path}: not a graph store ({MANIFEST} has another format)")
+    if manifest["files"].get("bound.npy", {}).get("dtype") == "|i1":  # without widths
+        raise StoreError(
+            f"{path}: bounds of an earlier version; prepare the data again"
+        )
     return manifest
 
 

@@ -220,7 +220,7 @@ class StoreWriter:
         if source.weights is not None:
             arrays["weight"] = checked_weights(source.weights, self.num_graphs)
         if source.bounds is not None:
-            arrays["bound"] = np.asarray(source.bounds, np.int8)
+            arrays["bound"] = np.asarray(source.bounds, np.float32)
         if source.graph_features:
             arrays["graph_features"] = as_float32(np.asarray(source.graph_values))
         if molecules is not None:

@@ -1,6 +1,7 @@
 """Cells of tables: missing cells, numbers, and columns of cells."""
 
 import array
+import contextlib
 import functools
 import math
 import re
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.errors import counted, listed
+from graphormer_plugin.data.tables.labels import label_ends, labels_between
 from graphormer_plugin.data.targets import beyond_float32
 
 MISSING = frozenset({"", "nan", "na", "n/a", "#n/a", "<na>", "null", "none"})
@@ -22,6 +24,9 @@ POINTS = re.compile(rf"[+{MINUS}-]?[1-9]\d{{0,2}}(\.\d{{3}})+(,\d+)?")
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 NUMBER = rf"[+{MINUS}-]?[.,]?\d[\d.,eE+{MINUS}-]*"
 BOUND = re.compile(rf"\s*([<>≤≥])=?\s*({NUMBER})\s*")  # >100 or <= 0.1
+END = rf"([+{MINUS}-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+{MINUS}-]?\d+)?)"
+INTERVAL = re.compile(rf"\s*{END}\s*[–—{MINUS}-]\s*{END}\s*")  # 3.1-4.2 or -1.5--0.5
+TO = "…"  # between the ends of two columns, either of which may be missing
 # 93 %, 5 nM, 12mg/mL: after a number, a sign, a usual unit, or a blank and a word.
 UNIT = r"\s*[%‰°µμ]\S*|[fpnum]?M|[kmunp]?(?:g|mol|[lL]|eV)(?:/\S+)?|\s+[^\W\d]\S*"
 WITH_UNIT = re.compile(
@@ -29,7 +34,7 @@ WITH_UNIT = re.compile(
 )
 MOST_UNITS = 3  # units in the cells of a column; our choice
 FEWEST_NUMBERS = 0.1  # share of numbers in a column beside few words; our choice
-SIGNS = {">": 1, "≥": 1, "<": -1, "≤": -1}
+SIGNS = {">": math.inf, "≥": math.inf, "<": -math.inf, "≤": -math.inf}
 INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas
 
 
@@ -105,6 +110,11 @@ def read_dates(texts: Sequence[str]) -> np.ndarray:
     return seconds.to_numpy(np.float64)
 
 
+def is_bound(cell: str) -> bool:
+    """Whether a cell is read as a bound, such as >100 or 3.1-4.2, where these are asked for."""
+    return bool(BOUND.fullmatch(cell) or INTERVAL.fullmatch(cell))
+
+
 def shown(text: str, limit: int = 80) -> str:
     """A cell in a message."""
     return repr(text) if len(text) <= limit else f"{text[:limit]!r}..."
@@ -123,7 +133,7 @@ class ParsedColumn:
         words: rows of cells that are not numbers, by text.
         missing: texts of cells that the user's patterns call missing.
         classes: names of classes that would otherwise mean a missing cell, such as none.
-        bounds: 1 for a cell such as >100 and -1 for <0.1 if ``censored``; else 0.
+        bounds: see `label_ends`, of cells such as >100, <0.1 and 3.1-4.2 if ``censored``.
         has_commas: whether cells such as 1,5 are numbers, see `read_commas`.
         pointed: first cell such as 1.234, if all with a point are like this; else empty.
     """
@@ -143,14 +153,14 @@ class ParsedColumn:
         self.censored = censored
         self.classes = {word for word in classes if word.lower() in MISSING}
         self.values = array.array("d")
-        self.bounds = array.array("b")
+        self.bounds = array.array("d")
         self.words: dict[str, list[int]] = {}
         self.missing: set[str] = set()
 
     def add(self, cell: str) -> None:
         """Read the next cell."""
         value = math.nan
-        bound = 0
+        bound = 0.0
         if "." in cell and self.pointed != "":
             fits = POINTS.fullmatch(cell.strip())
             self.pointed = (self.pointed or cell.strip()) if fits else ""
@@ -159,11 +169,8 @@ class ParsedColumn:
         elif cell.strip() in self.classes:
             self.words.setdefault(cell.strip(), []).append(len(self.values))
         else:
-            if self.censored and (match := BOUND.fullmatch(cell)):
-                bound = SIGNS[match[1]]
-                cell = match[2]
             try:
-                value = number_in(cell)
+                value, bound = self.label(cell)
             except ValueError:
                 self.words.setdefault(cell.strip(), []).append(len(self.values))
         self.values.append(value)
@@ -173,16 +180,22 @@ class ParsedColumn:
         """Read words such as 1,5 as numbers and return a line about it. If other cells have
         a decimal point, or if all such words may be thousands (1,234) and commas are not
         known to be ``decimal``, nothing changes and the line is empty."""
-        commas = [word for word in self.words if COMMA.fullmatch(word)]
-        sure = decimal or not all(map(THOUSANDS.fullmatch, commas))
-        numbers = np.array(self.values)
-        if not commas or not sure or (numbers % 1 > 0).any():
-            return ""
+        labels = {}
         self.has_commas = True
-        for word in commas:
+        for word in self.words:
+            with contextlib.suppress(ValueError):
+                labels |= {word: self.label(word)} if "," in word else {}
+        ends = re.findall(END, " ".join(labels))
+        sure = decimal or not all(map(THOUSANDS.fullmatch, ends))
+        numbers = np.ravel(label_ends(np.array(self.values), np.array(self.bounds)))
+        if not labels or not sure or (numbers[np.isfinite(numbers)] % 1 > 0).any():
+            self.has_commas = False
+            return ""
+        for word, label in labels.items():
             for row in self.words.pop(word):
-                self.values[row] = self.number(word)
-        return f"column {self.name!r}: {commas[0]} is read as {point(commas[0])}"
+                self.values[row], self.bounds[row] = label
+        first = next(iter(labels))
+        return f"column {self.name!r}: {first} is read as {first.replace(',', '.')}"
 
     @property
     def thousands(self) -> str:
@@ -191,6 +204,21 @@ class ParsedColumn:
         cell = self.pointed or ""
         decimal = any(number >= 1000 for number in self.values)
         return "" if decimal or not is_number(cell) else cell
+
+    def label(self, cell: str) -> tuple[float, float]:
+        """Number of a cell, or the middle of an interval, and its bound, see `label_ends`;
+        ValueError for a word."""
+        if not self.censored:
+            return self.number(cell), 0.0
+        if match := BOUND.fullmatch(cell):
+            return self.number(match[2]), SIGNS[match[1]]
+        match = INTERVAL.fullmatch(cell)
+        ends = [*match.groups()] if match else cell.split(TO)
+        low, high = map(self.number, (2 * ends)[:2])
+        if low > high:
+            raise ValueError(f"{shown(cell)} has its high end first")
+        label, half = labels_between(low, high)
+        return float(label), float(half)
 
     def number(self, cell: str) -> float:
         """`number_in` a cell, read as the cells of this column are."""
@@ -225,7 +253,7 @@ class ParsedColumn:
         odd = 0
         for word, rows in self.words.items():
             total += len(rows)
-            if is_number(word.replace(",", "")) or BOUND.fullmatch(word):
+            if is_number(word.replace(",", "")) or is_bound(word):
                 count += len(rows)
             else:
                 odd += 1
@@ -254,8 +282,8 @@ class ParsedColumn:
         advice = (
             "correct them, or name missing ones with --missing-labels, such as 'ND,>*'"
         )
-        if any(map(BOUND.fullmatch, self.words)):
-            advice += "; --censored takes bounds such as >100 as such"
+        if any(map(is_bound, self.words)):
+            advice += "; --censored takes bounds such as >100 or 3.1-4.2, low end first"
         if any(looks_numeric(word) for _, word in most[:4]):
             advice = "write numbers as 1234.5, without commas"
         if any(POINTS.fullmatch(word) for _, word in most[:4]):
@@ -285,9 +313,9 @@ class ParsedColumn:
         return +counter
 
     def signs(self) -> np.ndarray:
-        """Signs of bounds [rows] that the words of a column such as Standard Relation say:
-        1 for '>', -1 for '<', else 0."""
-        signs = np.zeros(len(self.values), np.int8)
+        """Bounds [rows] that the words of a column such as Standard Relation say: inf for '>',
+        -inf for '<', else 0."""
+        signs = np.zeros(len(self.values))
         for word, rows in self.words.items():
             signs[rows] = SIGNS.get(word.strip("\"' ")[:1], 0)
         return signs

@@ -1,5 +1,7 @@
 """Labels of a store and their weights: number format, and the targets that they make."""
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,6 +57,36 @@ def checked_weights(values: Any, count: int) -> np.ndarray:
 def default_names(width: int) -> list[str]:
     """Names of target columns that have none: y, or y0, y1, ..."""
     return ["y"] if width == 1 else [f"y{index}" for index in range(width)]
+
+
+def label_ends(labels: np.ndarray, bounds: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Low and high ends of labels.
+
+    Args:
+        bounds: how far the value may be from its label, in the same shape: inf for a label that
+            it is above (>100), -inf below, half the width of an interval around the label
+            (3.1-4.2), and 0 for an exact label.
+    """
+    low, high = (
+        np.where(bounds == end, 0, np.abs(bounds)) for end in (np.inf, -np.inf)
+    )
+    return labels - low, labels + high
+
+
+def labels_between(low: Any, high: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Inverse of `label_ends`. Ends that are not finite are open; NaN without another."""
+    known = [np.isfinite(end) for end in (low, high)]
+    cases = [np.logical_and(*known), *known]
+    middles = np.select(cases, [(low + high) / 2, low, high], np.nan)
+    return middles, np.select(cases, [(high - low) / 2, np.inf, -np.inf], 0)
+
+
+def label_text(word: Callable[[float], str], label: float, bound: float) -> str:
+    """A label as text, `word` of its numbers: 5.0, >5.0, <5.0 or 3.1-4.2."""
+    if bound and math.isfinite(bound):
+        return "-".join(word(float(f"{label + x:.12g}")) for x in (-bound, bound))
+    sign = ">" if bound > 0 else "<" if bound < 0 else ""
+    return "" if label != label else sign + word(label)
 
 
 def exact_labels(labels: np.ndarray, bounds: np.ndarray | None) -> np.ndarray:

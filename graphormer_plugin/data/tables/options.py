@@ -135,8 +135,9 @@ class TableOptions:
     )
     censored: bool = option(
         False,
-        "cells of targets such as >100 or <0.1 are bounds, which losses and heads count "
-        "where a prediction lies on the wrong side, and metrics not at all",
+        "cells of targets such as >100, <0.1 or 3.1-4.2 are bounds (as are columns value_low and "
+        "value_high), which losses and heads count where a prediction lies on the wrong side, "
+        "and metrics not at all",
     )
     skip_invalid: bool = option(
         False,

@@ -6,7 +6,7 @@ import gzip
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -15,7 +15,7 @@ from graphormer_plugin.data.errors import DatasetError, counted, listed, named_d
 from graphormer_plugin.data.files import file_sha256, open_to_read
 from graphormer_plugin.data.graphs.conformers import LENGTH_UNITS
 from graphormer_plugin.data.graphs.sources import FORMATS, MolBlock, Source
-from graphormer_plugin.data.tables.cells import shown
+from graphormer_plugin.data.tables.cells import TO, shown
 
 # Lines of a file, from 1, and cells of some columns.
 Lines = Iterator[tuple[int, list[Any]]]
@@ -59,6 +59,8 @@ class Table:
         source: the type of the molecules that rows have, see `select_format`.
         notes: what is unusual about the way it is read, a line each.
         forces: array of the forces of atoms that are read; empty without.
+        width: number of columns in the file.
+        ends: columns that `join_ends` makes one, by its name.
     """
 
     sources: tuple[type, ...] = (str,)  # types of molecules, of `FORMATS`
@@ -75,6 +77,8 @@ class Table:
         self.notes: dict[str, None] = {}
         header = self._read_header() if header is None else header
         names = [name.strip() for name in header]
+        self.width = len(names)
+        self.ends: dict[str, list[str]] = {}
         self.repeated = {name for name, n in Counter(names).items() if n > 1}
         self.places: dict[str, int] = {}
         for index, name in enumerate(names):
@@ -138,9 +142,26 @@ class Table:
         """Yield the rows from ``first`` to before ``end`` (None: to the last) with the texts of
         ``columns``, and the sources in a column of ``molecules``."""
         names = [*columns, *filter(None, [molecules])]
-        for number, (line, cells) in enumerate(self.part(names, first, end), first):
+        read = [part for name in names for part in self.ends.get(name, [name])]
+        for number, (line, cells) in enumerate(self.part(read, first, end), first):
             source = self.molecule(cells.pop()) if molecules else None
-            yield Row(number, line, source, [*map(str, cells)])
+            texts = [*map(str, cells)]
+            for place, name in enumerate(columns if self.ends else ()):
+                if name in self.ends:
+                    texts[place : place + 2] = [TO.join(texts[place : place + 2])]
+            yield Row(number, line, source, texts)
+
+    def join_ends(self, named: Collection[str]) -> None:
+        """Read each pair of columns such as IC50_low and IC50_high as one, IC50, of intervals;
+        but not those that are ``named``, and not if there is an IC50."""
+        for name in [n.removesuffix("_low") for n in self.header]:
+            low, high = ends = [f"{name}_low", f"{name}_high"]
+            if {*ends} <= {*self.header} - {*named} and name not in self.places:
+                self.ends[name] = ends
+                self.places[name] = self.places[low]
+                self.header[self.header.index(low)] = name
+                self.header.remove(high)
+                self.notes[f"{low!r} and {high!r} are the ends of {name!r}"] = None
 
     def part(self, columns: Sequence[str], first: int, end: int | None) -> Lines:
         """The `lines` of some rows."""
@@ -296,15 +317,15 @@ class CsvTable(TextTable):
         """See `Table.lines`."""
         places = [self.places[name] for name in columns]
         lines = itertools.islice(self._lines(), self.lines_above + 1, None)
-        if len(self.header) > 1:
+        if self.width > 1:
             lines = (
                 (number, cells) for number, cells in lines if any(map(str.strip, cells))
             )
         for row, (line, cells) in enumerate(lines):
-            if len(cells) != len(self.header):
+            if len(cells) != self.width:
                 raise self.error(
                     f"row {row} (line {line}) has {counted(len(cells), 'cell')}, expected "
-                    f"{len(self.header)} as the header"
+                    f"{self.width} as the header"
                 )
             yield line, [cells[place] for place in places]
 

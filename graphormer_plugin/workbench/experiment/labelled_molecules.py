@@ -24,7 +24,7 @@ from graphormer_plugin.data.store.featurise import RowReader, featurise
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.class_names import check_numbers
 from graphormer_plugin.data.tables.formats import open_table
-from graphormer_plugin.data.tables.labels import exact_labels
+from graphormer_plugin.data.tables.labels import exact_labels, label_text
 from graphormer_plugin.data.tables.options import (
     DatasetOptions,
     TableOptions,
@@ -37,8 +37,6 @@ from graphormer_plugin.inference.model_folder import SMILES_COLUMN
 from graphormer_plugin.workbench.experiment.settings import Settings
 
 FIT_SPLITS = SPLITS[:2]  # heads and trees are fitted to both
-SIGNS = ("", ">", "<")  # signs of the bounds 0, 1, -1
-
 FEW_TESTED = 10  # with fewer molecules, a metric of test says little (our choice)
 
 
@@ -49,8 +47,7 @@ class LabelledMolecules:
     Attributes:
         sources: what a model reads of each.
         labels: float64 [n, T], NaN where missing; classes by number.
-        bounds: int8 [n, T], 1 for a label that its value is above, -1 below, 0 for an exact
-            one; None if all are exact.
+        bounds: float64 [n, T], see `label_ends`; None if all are exact.
         weights: weights of the molecules in a loss [n], or None for equal weights.
         extra: numbers [n, columns] of ``--extra-columns``, NaN where missing.
         others: cells [n] of the input columns that no option uses as the SMILES, the targets
@@ -134,15 +131,12 @@ class LabelledMolecules:
         )
 
     def label_cells(self, row: int) -> list[str]:
-        """The labels of a molecule as text, classes by their names, bounds with their
-        sign."""
-        cells = [
-            "" if x != x else target.word(x)
-            for target, x in zip(self.targets.targets, self.labels[row].tolist())
+        """The labels of a molecule as text, classes by their names; see `label_text`."""
+        bounds = 0 * self.labels if self.bounds is None else self.bounds
+        words = [target.word for target in self.targets.targets]
+        return [
+            *map(label_text, words, self.labels[row].tolist(), bounds[row].tolist())
         ]
-        if self.bounds is not None:
-            cells = [SIGNS[sign] + cell for sign, cell in zip(self.bounds[row], cells)]
-        return cells
 
     @property
     def exact_labels(self) -> np.ndarray:
@@ -180,6 +174,8 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     tables = [open_table(path) for path in settings.tables.values()]
     for one in tables:
         one.select_format(settings.featuriser.reads, settings.length_unit)
+        if settings.censored:
+            one.join_ends({*settings.target_columns, *settings.extra_columns})
     table, *more = tables
     options = find_options(table, settings)
     read = read_labels(

@@ -12,6 +12,7 @@ import pandas as pd
 from graphormer_plugin.data.files import write_csv
 from graphormer_plugin.data.graphs.start_molecules import START_HAS_SEEN
 from graphormer_plugin.data.splits import SPLITS
+from graphormer_plugin.data.tables.labels import label_ends
 from graphormer_plugin.data.targets import Kind, target_statistics
 from graphormer_plugin.estimators.prediction import (
     Estimate,
@@ -197,14 +198,11 @@ def conformal_interval(run: Run, coverage: float) -> Interval | None:
 
 
 def calibration_molecules(run: Run) -> dict[str, tuple[Any, ...]]:
-    """`ModelFolder.calibration`, by the validation molecules of a run in the labels' unit. A
-    bound has an infinite end."""
+    """`ModelFolder.calibration`, by the validation molecules of a run in the labels' unit."""
     table = run.labels.table
     rows = table.without_copies(run.labels.rows["valid"])
     labels = np.where(run.labels.unlearned, np.nan, table.labels[rows])
-    bounds = 0 if table.bounds is None else table.bounds[rows]
-    low = np.where(bounds < 0, -np.inf, labels)
-    high = np.where(bounds > 0, np.inf, labels)
+    low, high = label_ends(labels, 0 if table.bounds is None else table.bounds[rows])
     found = {}
     for target, name in enumerate(table.targets.names):
         known = ~np.isnan(labels[:, target])

@@ -14,12 +14,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
 from graphormer_plugin.data.splits import SPLITS, Split
+from graphormer_plugin.data.tables.labels import label_text
 from graphormer_plugin.estimators.domain import most_similar
 from graphormer_plugin.inference.prediction_columns import describe
 from graphormer_plugin.versions import versions
 from graphormer_plugin.workbench.experiment.experiment import TITLES, Experiment
 from graphormer_plugin.workbench.experiment.labelled_molecules import (
-    SIGNS,
     LabelledMolecules,
 )
 from graphormer_plugin.workbench.experiment.predictions import Run
@@ -153,12 +153,12 @@ def structure(smiles: str) -> str:
 
 
 def shown_label(table: LabelledMolecules, row: int, target: int) -> str:
-    """A label for people: three digits of a number, after the sign of a bound."""
+    """A label for people, of a number three digits; see `label_text`."""
     label = table.labels[row, target]
     if not table.targets.is_number[target]:
         return table.targets.targets[target].word(label)
-    sign = "" if table.bounds is None else SIGNS[table.bounds[row, target]]
-    return f"{sign}{label:.3g}"
+    bound = 0.0 if table.bounds is None else table.bounds[row, target]
+    return label_text("{:.3g}".format, label, bound)
 
 
 def molecules_text(table: LabelledMolecules) -> str:

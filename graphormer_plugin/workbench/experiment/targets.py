@@ -8,6 +8,7 @@ import numpy as np
 
 from graphormer_plugin.data.errors import DatasetError, counted, listed
 from graphormer_plugin.data.scales import Scale
+from graphormer_plugin.data.tables.labels import label_ends, labels_between
 from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.workbench.experiment.labelled_molecules import LabelledMolecules
 from graphormer_plugin.workbench.experiment.settings import AUTO, NONE, Settings
@@ -79,11 +80,15 @@ def on_scales(
                 lines.append(line)
         lines.append(piled_labels(name, learned))
     original = dataclasses.replace(table, scaled=[*filter(None, lines)])
-    labels = [scale.forward(y) for scale, y in zip(scales, table.labels.T)]
+    ends = label_ends(table.labels, 0 if table.bounds is None else table.bounds)
+    with np.errstate(all="ignore"):  # an end that is not on the scale is open
+        scaled = [[s.forward(y) for s, y in zip(scales, end.T)] for end in ends]
+    labels, bounds = labels_between(*np.stack(scaled).swapaxes(1, 2))
     names = [scale + name for scale, name in zip(scales, names)]
     return dataclasses.replace(
         table,
-        labels=np.stack(labels, 1),
+        labels=labels,
+        bounds=None if table.bounds is None else bounds,
         targets=table.targets.changed(name=names),
         scales=scales,
         original=original,

@@ -11,7 +11,9 @@ from graphormer_plugin.data.files import read_text
 from graphormer_plugin.data.graphs.featurisers import Featuriser
 from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
 from graphormer_plugin.data.scales import Scale
+from graphormer_plugin.data.tables.cells import ParsedColumn
 from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.data.tables.labels import label_text
 from graphormer_plugin.estimators.domain import most_similar
 from graphormer_plugin.estimators.kernels import raw_features
 from graphormer_plugin.inference.model_folder import (
@@ -24,6 +26,7 @@ from graphormer_plugin.workbench.explain.drawing import Molecule
 
 SHOWN = 4  # panels of each kind, our choice
 ADDENDS = 10
+LABEL = ParsedColumn("", censored=True).label  # of a cell of the folder's table
 
 
 class TrainingMolecules:
@@ -51,7 +54,10 @@ class TrainingMolecules:
             of_file = [row.cells for row in rows_of_file if row.cells[1]]
             for of_row in of_file if scale else ():
                 # without the last digits of rounding
-                of_row[1] = f"{scale.inverse(float(of_row[1])):.10g}"
+                label = LABEL(of_row[1])
+                of_row[1] = label_text(
+                    lambda x, scale=scale: f"{scale.inverse(x):.10g}", *label
+                )
             molecules += of_file
         smiles = [cells[0] for cells in molecules]
         self.mols = [mol_of_any_smiles(text) for text in smiles_of(smiles, featuriser)]
@@ -102,6 +108,6 @@ class TrainingMolecules:
         """
         if isinstance(predicted, str):
             return self.labels != predicted
-        numbers = self.labels.astype(float)
+        numbers = np.array([label for label, _ in map(LABEL, self.labels)])
         spread = numbers.std() if len(numbers) else 0.0
         return np.abs(numbers - predicted) > spread

@@ -1,10 +1,11 @@
-"""Labels that are bounds, such as > 100, in a Gaussian process."""
+"""Labels that are bounds, such as > 100 or 3.1-4.2, in a Gaussian process."""
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
-from scipy.special import erfcx
 
+from graphormer_plugin.data.tables.labels import label_ends
+from graphormer_plugin.data.targets import target_statistics
 from graphormer_plugin.estimators.kernels import Floats
 from graphormer_plugin.workbench.fitting.marginal_likelihood import JITTER
 
@@ -12,26 +13,26 @@ from graphormer_plugin.workbench.fitting.marginal_likelihood import JITTER
 SWEEPS = 100
 DAMPING = 0.7
 CONVERGED = 1e-4  # change of a mean, of labels with variance 1
-# Below so many standard deviations a series is closer than floating point.
-BOUND_SIGMAS = -50.0
+NEGLIGIBLE = 40.0  # negative logarithm of a density that floating point does not notice
+NODES = 64  # of the quadrature between the ends, which is exact to rounding
 LEAST_PRECISION = 1e-6  # a bound far from the prediction says nothing
 
 
 def pseudo_labels(
-    matrix: Floats, labels: Floats, noise: Floats, bounds: NDArray[np.int8]
+    matrix: Floats, labels: Floats, noise: Floats, bounds: Floats
 ) -> tuple[Floats, Floats]:
     """Labels with normal noise in place of bounds, by expectation propagation.
 
     The likelihood of a bound is the Tobit model's, the probability that the value with its
-    noise lies beyond it (Groot & Lucas 2012, Gaussian process regression with censored data
-    using expectation propagation). It has the moments of a probit likelihood. All bounds
-    are updated at once, given the exact labels, with damping.
+    noise lies beyond it, or between its ends (Groot & Lucas 2012, Gaussian process regression
+    with censored data using expectation propagation). All bounds are updated at once, given
+    the exact labels, with damping.
 
     Args:
         matrix: kernel between the molecules [n, n].
         labels: exact labels and bounds [n].
         noise: variance of each label.
-        bounds: 1 where the value is above the label, -1 below, 0 for exact labels [n].
+        bounds: see `label_ends` [n].
 
     Returns:
         labels and variances [n]; those of exact labels are unchanged.
@@ -51,8 +52,7 @@ def pseudo_labels(
         mean = across.T @ cho_solve(factor, labels[exact])
         half = solve_triangular(factor[0], across, lower=True)
         prior -= half.T @ half
-    sign = bounds[at].astype(float)
-    limit = labels[at] - mean
+    ends = np.stack(label_ends(labels[at] - mean, bounds[at]))
     # The pseudo-labels' precision, and the product of precision and mean.
     precision = np.zeros(len(at))
     shift = np.zeros(len(at))
@@ -70,32 +70,48 @@ def pseudo_labels(
         left = variance / (1 - precision * variance)
         center = (center / variance - shift) * left
         width = np.sqrt(noise[at] + left)
-        z = sign * (center - limit) / width
-        slope = _slope(z)
-        # The product below cancels for a large negative z.
-        series = 1 - 1 / np.minimum(z, BOUND_SIGMAS) ** 2
-        curvature = np.where(z < BOUND_SIGMAS, series, slope * (z + slope)) / width**2
-        # A variance is at least that of a sharp bound; rounding may give less.
-        shrunk = np.maximum(1 - left * curvature, noise[at] / width**2)
-        precision += DAMPING * (curvature / shrunk - precision)
-        shift += DAMPING * (
-            (sign * slope / width + center * curvature) / shrunk - shift
-        )
+        shifted, inside = truncated_moments(*(ends - center) / width)
+        # The curvature of the log likelihood is (1 - inside) / width^2; this does not cancel.
+        shrunk = noise[at] + left * inside
+        precision += DAMPING * ((1 - inside) / shrunk - precision)
+        shift += DAMPING * ((shifted * width + center * (1 - inside)) / shrunk - shift)
     precision = np.maximum(precision, LEAST_PRECISION)
     labels[at], noise[at] = mean + shift / precision, 1 / precision
     return labels, noise
 
 
-def size_beyond(
-    values: Floats, std: Floats, limits: Floats, bounds: NDArray[np.int8]
-) -> Floats:
-    """Root mean square error of a label that lies beyond a bound and is normal around its
-    prediction. The calibration takes it in place of the unknown error.
+def size_beyond(values: Floats, std: Floats, labels: Floats, bounds: Floats) -> Floats:
+    """Root mean square error of a label that lies where its bound says and is normal around
+    its prediction. The calibration takes it in place of the unknown error.
     """
-    z = bounds * (values - limits) / std
-    return std * np.sqrt(np.maximum(1 - z * _slope(z), 0))
+    ends = np.stack(label_ends(labels, bounds))
+    mean, variance = truncated_moments(*(ends - values) / std)
+    return std * np.sqrt(mean**2 + variance)
 
 
-def _slope(z: Floats) -> Floats:
-    """Derivative of the logarithm of the normal distribution function."""
-    return np.sqrt(2 / np.pi) / erfcx(-z / np.sqrt(2))
+def truncated_moments(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance of a standard normal variable between two ends [n] each, low < high,
+    which may be infinite.
+
+    By Gauss-Legendre quadrature around the most probable value, which keeps the relative
+    precision of the variance in both tails and of narrow intervals (our choice).
+    """
+    peak = np.clip(0, low, high)
+    # Where the density is that of the peak times exp(-NEGLIGIBLE).
+    reach = 2 * NEGLIGIBLE / (np.abs(peak) + np.sqrt(peak**2 + 2 * NEGLIGIBLE))
+    first, last = np.clip([low - peak, high - peak], -reach, reach)
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    x = np.multiply.outer((last - first) / 2, nodes) + ((first + last) / 2)[:, None]
+    weights = weights * np.exp(-x * (peak[:, None] + x / 2))
+    weights /= weights.sum(1, keepdims=True)
+    mean = (weights * x).sum(1)
+    variance = (weights * (x - mean[:, None]) ** 2).sum(1)
+    return peak + mean, np.minimum(variance, 1)  # it may round to more
+
+
+def located(labels: Floats, bounds: Floats) -> NDArray[np.bool_]:
+    """Which labels [n, T] nearly say what the value is: exact ones, and intervals of half widths
+    up to the standard deviation of all their middles (our choice)."""
+    middles = np.where(np.isfinite(bounds), labels, np.nan)
+    _, deviation = target_statistics(middles, slice(None))
+    return ~np.isnan(middles) & (bounds <= deviation)

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphormer_plugin.data.errors import listed
-from graphormer_plugin.data.tables.labels import exact_labels
 from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators import MAX_ROWS
 from graphormer_plugin.estimators.domain import Domain
 from graphormer_plugin.estimators.gp import SCORES, GPEstimator
 from graphormer_plugin.estimators.kernels import KERNELS, Floats
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
+from graphormer_plugin.workbench.fitting.bounds import located
 from graphormer_plugin.workbench.fitting.gaussian_processes import GaussianProcesses
 from graphormer_plugin.workbench.fitting.marginal_likelihood import (
     LENGTH,
@@ -41,7 +41,7 @@ def fit_on_features(
     layers: int = 1,
     weights: Floats | None = None,
     extra_columns: Sequence[str] = (),
-    bounds: NDArray[np.int8] | None = None,
+    bounds: Floats | None = None,
 ) -> GPEstimator:
     """Fit a Gaussian process per target, or per class of a multiclass target.
 
@@ -72,8 +72,7 @@ def fit_on_features(
         layers: last layers whose vectors ``raw`` has, see `Predictor.embed`.
         weights: weights of the labels [n, T], >= 0; only their ratios count.
         extra_columns: names of the features of the block ``extra``.
-        bounds: 1 for a label of a regression that its value is above, -1 below, 0 for an
-            exact label [n, T]; None: all are exact.
+        bounds: of the labels of numbers [n, T], see `label_ends`; None: all are exact.
 
     Raises:
         ValueError: there is no such block, ``bounds`` do not fit, or a target has wrong
@@ -83,7 +82,7 @@ def fit_on_features(
     if weights is not None:
         labels = np.where(weights > 0, labels, np.nan)
     if bounds is None:
-        bounds = np.zeros(labels.shape, np.int8)
+        bounds = np.zeros(labels.shape)
     check(blocks, labels, schema, bounds)
     labels = schema.output_labels(labels)
     bounds = bounds[:, schema.target_of_output]
@@ -166,15 +165,16 @@ def check(
         )
     if (
         bounds.shape != labels.shape
-        or not np.isin(bounds, (-1, 0, 1)).all()
+        or not ((bounds >= 0) | (bounds == -np.inf)).all()
         or bounds[:, ~schema.is_number].any()
     ):
         raise ValueError(
-            f"bounds must be -1, 0 or 1 in the labels' shape {list(labels.shape)}, and 0 "
-            "for classes"
+            "bounds must be inf, -inf or half widths of 0 or more in the labels' shape "
+            f"{list(labels.shape)}, and 0 for classes"
         )
     schema.check(labels)
-    for target in unfit_targets(exact_labels(labels, bounds), schema.kinds):
+    known = np.where(located(labels, bounds), labels, np.nan)
+    for target in unfit_targets(known, schema.kinds):
         advice = "; leave it out" if len(names) > 1 else ""
         raise ValueError(
             f"target {names[target]} has fewer than 2 different labels{advice}"

@@ -70,8 +70,9 @@ def fit_gp(
             ``unit``.
         extra: further numbers of each molecule by name, NaN where missing; predictions
             need them too.
-        bounds: 1 for a label that its value is above (>100), -1 below, 0 for an exact
-            label, in the shape of ``targets``; None: all are exact.
+        bounds: how far the value may be from its label, in the shape of ``targets``: inf for
+            >100, -inf for <0.1, half the width of an interval around the label, 0 for an
+            exact label; None: all are exact.
 
     Raises:
         ValueError: RDKit refuses a molecule, an argument does not fit the molecules, or a
@@ -88,12 +89,12 @@ def fit_gp(
     if len(labels) != len(smiles):
         raise ValueError(f"{len(labels)} rows of labels for {len(smiles)} molecules")
     weights = None if weights is None else _weights_of_labels(weights, labels.shape)
-    signs = np.zeros(labels.shape, np.int8) if bounds is None else np.asarray(bounds)
-    signs = signs[:, None] if signs.ndim == 1 else signs
+    reach = np.zeros(labels.shape) if bounds is None else np.asarray(bounds, float)
+    reach = reach[:, None] if reach.ndim == 1 else reach
     extra = extra or {}
     columns = extra_values([*extra], extra, len(smiles))
     blocks = [*blocks, "extra"] if extra else list(blocks)
-    check(blocks, labels, schema, signs)
+    check(blocks, labels, schema, reach)
     sampled = training_sample(labels, seed, weights)
     smiles = [smiles[row] for row in sampled]
     labels = labels[sampled]
@@ -118,7 +119,7 @@ def fit_gp(
         layers=layers,
         weights=weights,
         extra_columns=list(extra),
-        bounds=signs[sampled],
+        bounds=reach[sampled],
     )
     for line in limit_warnings(head):
         logger.warning(line)

@@ -8,12 +8,15 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from sklearn.linear_model import LogisticRegression
 
-from graphormer_plugin.data.tables.labels import exact_labels
 from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators.gp import SCORES, FirstStage, interpolated_factors
 from graphormer_plugin.estimators.kernels import Floats, Reference, weighted_sum
 from graphormer_plugin.workbench.fitting import marginal_likelihood
-from graphormer_plugin.workbench.fitting.bounds import pseudo_labels, size_beyond
+from graphormer_plugin.workbench.fitting.bounds import (
+    located,
+    pseudo_labels,
+    size_beyond,
+)
 from graphormer_plugin.workbench.fitting.calibration import KNOTS, fitted_factors
 from graphormer_plugin.workbench.fitting.fixed_kernels import (
     balanced,
@@ -47,7 +50,8 @@ class GaussianProcesses:
         trust: weights of these labels; those of single measurements have mean 1.
         precision: the same; balanced for fixed kernels. 1 / precision multiplies the noise.
         differing: variance of these labels, which are means, by how measurements differ.
-        standard: labels minus ``offset``, over ``scale``.
+        standard: labels minus ``offset``, over ``scale``; ``bounds`` are over it too.
+        located: see there [n, T].
         kernels: kernel of each target, see `choose_kernels`.
     """
 
@@ -65,7 +69,6 @@ class GaussianProcesses:
         self.raw = raw
         self.blocks = blocks
         self.labels = measured.labels
-        self.bounds = measured.bounds
         self.rng = rng
         self.measured = measured
         self.references = {
@@ -74,8 +77,10 @@ class GaussianProcesses:
         self.rows_of = [np.flatnonzero(~np.isnan(y)) for y in self.labels.T]
         self.trust = _relative_weights(measured, self.rows_of)
         self.precision = self.trust
-        exact = exact_labels(self.labels, self.bounds)
-        self.offset, self.scale = _moments(exact, self.rows_of, self.trust)
+        self.located = located(self.labels, measured.bounds)
+        known = np.where(self.located, self.labels, np.nan)
+        self.offset, self.scale = _moments(known, self.rows_of, self.trust)
+        self.bounds = measured.bounds / self.scale
         self.standard = (self.labels - self.offset) / self.scale
         self.spread = measured.spread / self.scale**2
         self.shares = measured.shares
@@ -125,56 +130,59 @@ class GaussianProcesses:
         return [kernels[target] for target in range(len(kernels))]
 
     def _fitted_kernel(self, targets: Sequence[int], most: int) -> Hyperparameters:
-        """Hyper-parameters of targets that share them, by at most ``most`` molecules. Where
-        some labels are bounds, the others give them first, and then the pseudo-labels too.
+        """Hyper-parameters of targets that share them, by at most ``most`` molecules. The
+        labels that are `located` give them first, and then the pseudo-labels of others too.
 
         A label that forms of a molecule repeat counts once: it would be
         taken as proof that labels have no noise. Different labels all count.
         """
         blocks = self.blocks
-        exact_of = (self.bounds == 0) & ~np.isnan(self.standard)
-        rows = self._sample(targets, exact_of, most)
+        rows = self._sample(targets, most)
         compared = [
             between(self.references[name], self.raw[name], rows) for name in blocks
         ]
         labels = []
-        signs = []
+        bounds = []
         for target in targets:
-            present = self._one_of_each(rows, exact_of[:, target], target)
-            if not exact_of[rows[present], target].any():
-                continue
+            present = self._one_of_each(rows, target)
             chosen = rows[present]
+            exact = self.located[chosen, target]
+            if not exact.any():
+                continue
             trust = self.trust[target][np.isin(self.rows_of[target], chosen)]
             share = self.shares[chosen, target]
             ratio = share / trust
             y = self.standard[chosen, target]
-            differing = self.differing[chosen, target] * share
+            bound = self.bounds[chosen, target]
+            # The variance of a uniform distribution stands for that of an interval.
+            interval = np.where(exact, bound, 0) ** 2 / 3
+            differing = self.differing[chosen, target] * share + interval
             labels.append((present, y, ratio, differing))
-            signs.append(self.bounds[chosen, target])
-        exact = [
-            tuple(part[sign == 0] for part in label)
-            for label, sign in zip(labels, signs, strict=True)
+            bounds.append(np.where(exact, 0, bound))
+        known = [
+            tuple(part[bound == 0] for part in label)
+            for label, bound in zip(labels, bounds, strict=True)
         ]
-        found = marginal_likelihood.fit(blocks, compared, exact)
-        if not any(sign.any() for sign in signs):
+        found = marginal_likelihood.fit(blocks, compared, known)
+        if not any(bound.any() for bound in bounds):
             return found
         matrix = weighted_sum(blocks, compared, found.weights, found.lengths)
-        for at, ((present, y, ratio, differing), sign) in enumerate(zip(labels, signs)):
+        for at, ((present, y, ratio, differing), bound) in enumerate(
+            zip(labels, bounds)
+        ):
             own = matrix[np.ix_(present, present)]
             noise = found.noise * ratio + differing
-            y, noise = pseudo_labels(own, y, noise, sign)
+            y, noise = pseudo_labels(own, y, noise, bound)
             # Keep this noise fixed: uninformative bounds would drive it to its minimum.
-            fixed = np.where(sign == 0, differing, noise)
-            labels[at] = present, y, ratio * (sign == 0), fixed
+            fixed = np.where(bound == 0, differing, noise)
+            labels[at] = present, y, ratio * (bound == 0), fixed
         return marginal_likelihood.fit(blocks, compared, labels)
 
-    def _sample(
-        self, targets: Sequence[int], exact_of: NDArray[np.bool_], most: int
-    ) -> NDArray[np.int64]:
-        """At most ``most`` molecules with a label; half of them have exact labels, or all
-        molecules with exact labels are among them."""
+    def _sample(self, targets: Sequence[int], most: int) -> NDArray[np.int64]:
+        """At most ``most`` molecules with a label; half of them have located labels, or all
+        molecules with located labels are among them."""
         labelled = np.unique(np.concatenate([self.rows_of[at] for at in targets]))
-        certain = np.flatnonzero(exact_of[:, targets].any(1))
+        certain = np.flatnonzero(self.located[:, targets].any(1))
         rows = sample(labelled, most, self.rng)
         if np.isin(rows, certain).sum() >= min(len(certain), most // 2):
             return rows
@@ -182,13 +190,11 @@ class GaussianProcesses:
         uncertain = np.setdiff1d(labelled, certain)
         return np.union1d(rows, sample(uncertain, most - len(rows), self.rng))
 
-    def _one_of_each(
-        self, rows: NDArray[np.int64], exact: NDArray[np.bool_], target: int
-    ) -> NDArray[np.int64]:
-        """Places in ``rows`` of each label of a molecule under a condition, exact labels before
-        bounds."""
+    def _one_of_each(self, rows: NDArray[np.int64], target: int) -> NDArray[np.int64]:
+        """Places in ``rows`` of each label of a molecule under a condition, located labels before
+        others."""
         places = np.flatnonzero(np.isin(rows, self.rows_of[target]))
-        places = places[np.argsort(~exact[rows[places]], kind="stable")]
+        places = places[np.argsort(~self.located[rows[places], target], kind="stable")]
         conditions = self.measured.conditions[rows[places]]
         labels = self.standard[rows[places], target].astype(np.float32)
         pairs = np.stack([conditions, labels], 1)
@@ -254,11 +260,11 @@ class GaussianProcesses:
             usual = np.sqrt(variance + noise * (1 - ratio[at]))
             std = np.sqrt(variance + noise * (single - ratio[at]))
             errors = np.sqrt(errors**2 + self.spread[chosen, target]) * (usual / std)
-            sign = self.bounds[chosen, target]
-            if sign.any():
-                limits = self.standard[chosen, target]
-                beyond = size_beyond(held_out, usual, limits, sign)
-                errors = np.where(sign == 0, errors, beyond)
+            bound = self.bounds[chosen, target]
+            if bound.any():
+                label = self.standard[chosen, target]
+                beyond = size_beyond(held_out, usual, label, bound)
+                errors = np.where(bound == 0, errors, beyond)
             curves[:, :, target] = fitted_factors(held_out, usual, errors, share)
             calibrated = usual * interpolated_factors(
                 *curves[:, :, target], held_out, usual
@@ -286,9 +292,9 @@ class GaussianProcesses:
                 self.kernels.index(kernel),
                 rows.tobytes(),
                 weight.tobytes() + self.differing[rows, at].tobytes(),
-                at * sign.any(),
+                at * bound.any(),
             )
-            for at, (kernel, rows, weight, sign) in enumerate(columns)
+            for at, (kernel, rows, weight, bound) in enumerate(columns)
         ]
 
     def _normal_labels(self, target: int, solver: Solver) -> tuple[Floats, Floats]:
@@ -299,11 +305,11 @@ class GaussianProcesses:
         y = self.standard[rows, target]
         ratio = 1 / self.precision[target]
         ratio = ratio + self.differing[rows, target] / kernel.noise
-        sign = self.bounds[rows, target]
-        if not sign.any():
+        bound = self.bounds[rows, target]
+        if not bound.any():
             return y, ratio
         matrix = solver.matrix_of(kernel)[np.ix_(rows, rows)]
-        y, noise = pseudo_labels(matrix, y, kernel.noise * ratio, sign)
+        y, noise = pseudo_labels(matrix, y, kernel.noise * ratio, bound)
         return y, noise / kernel.noise
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from graphormer_plugin.data.tables.label_warnings import LABEL_TOLERANCE
+from graphormer_plugin.data.tables.labels import label_ends, labels_between
 from graphormer_plugin.estimators.domain import DUPLICATE_DISTANCE
 from graphormer_plugin.estimators.kernels import Floats, Reference
 
@@ -38,7 +39,7 @@ class Measurements:
     shares: Floats
     counts: NDArray[np.int64]
     spread: Floats
-    bounds: NDArray[np.int8]
+    bounds: Floats
     molecules: NDArray[np.int64]
     conditions: NDArray[np.int64]
 
@@ -48,13 +49,13 @@ def merge_replicates(
     keys: NDArray[np.uint64],
     labels: Floats,
     weights: Floats | None,
-    bounds: NDArray[np.int8],
+    bounds: Floats,
 ) -> Measurements:
     """Join the rows of a molecule whose features are equal but for rounding.
 
     A row that repeats a label adds nothing, as it is probably a copy. Different labels are
-    replicates, whose mean counts. An exact label outweighs bounds, and the tighter bound
-    another of its sign; bounds of both signs count as labels.
+    replicates, whose mean counts. An exact label outweighs bounds, of which the part that all
+    share counts; those that share nothing count as labels.
 
     Args:
         raw: features of the rows by block.
@@ -130,18 +131,20 @@ class _Label(NamedTuple):
     weight: float
     count: int
     spread: float
-    bound: int
+    bound: float
 
 
-def _joined(labels: Floats, weights: Floats, bounds: NDArray[np.int8]) -> _Label:
+def _joined(labels: Floats, weights: Floats, bounds: Floats) -> _Label:
     """One label of several [k], k > 0."""
     exact = bounds == 0
     if exact.any():
         labels = labels[exact]
         weights = weights[exact]
-    elif (bounds == bounds[0]).all():
-        tightest = labels.max() if bounds[0] > 0 else labels.min()
-        return _Label(tightest, weights.max(), 1, 0.0, int(bounds[0]))
+    else:
+        low, high = label_ends(labels, bounds)
+        if low.max() < high.min():
+            label, bound = labels_between(low.max(), high.min())
+            return _Label(float(label), weights.max(), 1, 0.0, float(bound))
     order = np.argsort(labels)
     ascending = labels[order]
     apart = np.diff(ascending) > LABEL_TOLERANCE * np.abs(ascending[1:])

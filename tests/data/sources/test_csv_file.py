@@ -82,20 +82,43 @@ class TestCsv:
             assert found.targets.std == [pytest.approx(of.target[exact].std())]
 
     def test_bounds(self, options, read):
-        cells = ["1.5", ">10", "ND", " >= -2", "2.5", "<.1", "≤ 3", "12"]
-        text = table(8, value=cells.__getitem__)
+        cells = ["1.5", ">10", "ND", " >= -2", "2.5", "<.1", "≤ 3", "12", "-1.5--0.5"]
+        cells += ["1e3-2e3", "3.1 – 4.3", "4-4", "-3"]
+        text = table(13, value=cells.__getitem__)
         given = {"censored": True, "missing_labels": "nd"}
-        signs = [0, 1, 0, 1, 0, -1, -1, 0]
-        limits = [1.5, 10, np.nan, -2, 2.5, 0.1, 3, 12]
+        inf = np.inf
+        signs = [0, inf, 0, inf, 0, -inf, -inf, 0, 0.5, 500, 0.6, 0, 0]
+        limits = [1.5, 10, np.nan, -2, 2.5, 0.1, 3, 12, -1, 1500, 3.7, 4, -3]
         source = read(text, **given)
-        assert source.bounds[:, 0].tolist() == signs
+        assert source.bounds[:, 0] == pytest.approx(signs, rel=1e-9)
         assert np.array_equal(source.targets[:, 0], limits, equal_nan=True)
         store = get_store(options(text, **given))
-        assert store.columns["bound"][:, 0].tolist() == signs
+        assert store.columns["bound"][:, 0] == pytest.approx(signs, rel=1e-6)
         assert "bound" not in get_store(options(table())).columns
         commas = text.replace(",", ";").replace(".", ",")
-        assert np.array_equal(read(commas, **given).targets, source.targets, True)
+        for name in ("targets", "bounds"):
+            found = (getattr(x, name) for x in (read(commas, **given), source))
+            assert np.array_equal(*found, True)
         assert np.isnan(read(text, censored=True, missing_labels="nd,>*").targets[1])
+
+    @pytest.mark.parametrize("separator", [",", ";"])
+    def test_columns_of_two_ends(self, read, separator):
+        """They are a column of intervals, whose units and missing cells are as of others."""
+        ends = ["1,2", "1,1", ",3", "3,NA", "NA,", "1.5,2.5", ",7.5"]
+        names = "smiles,IC50_low,IC50_high,IC50_units,z"
+        rows = [
+            f"{s},{both},{'uM' if at == 5 else 'nM'},x"
+            for at, (s, both) in enumerate(zip(SMILES, ends))
+        ]
+        text = "\n".join([names, *rows]) + "\n"
+        if separator == ";":
+            text = text.replace(",", ";").replace(".", ",")
+        given = {"censored": True, "target_unit": "nM"}
+        source = read(text, target_columns="IC50", **given)
+        labels = [1.5, 1, 3, 3, np.nan, 2000, 7.5]
+        assert np.array_equal(source.targets[:, 0], labels, True)
+        found = source.bounds[:, 0].tolist()
+        assert found == [0.5, 0, -np.inf, np.inf, 0, 500, -np.inf]
 
     def test_a_column_of_relations(self, read, caplog):
         """The relations are spelled like ChEMBL's."""
@@ -105,7 +128,7 @@ class TestCsv:
         text = text.replace("\nC#N,6", "\nC#N,")  # without a label
         target = {"target_columns": "Standard Value"}
         source = read(text, censored=True, **target)
-        assert source.bounds[:, 0].tolist() == [0, 1, 1, -1, 0, 0, 0]
+        assert source.bounds[:, 0].tolist() == [0, np.inf, np.inf, -np.inf, 0, 0, 0]
         assert read(text, **target).bounds is None
         (line,) = caplog.messages
         assert "3 labels of 'Standard Value' have > or < in column 'Standard" in line
@@ -150,7 +173,7 @@ class TestCsv:
         text = "\n".join([f"smiles,{header},pIC50,MW", *rows]) + "\n"
         text = text.replace(",IC50,", f",{target},") if "_" in target else text
         bounds = read(text, censored=True, target_columns=target).bounds[:, 0]
-        assert bounds.tolist() == [0, 0, 0, sign, sign]
+        assert np.sign(bounds).tolist() == [0, 0, 0, sign, sign]
         turned = [f"{target!r} falls with" in line for line in caplog.messages]
         assert any(turned) == (sign < 0)
         caplog.clear()
@@ -164,7 +187,7 @@ class TestCsv:
         rows = [f"{s},{at},a,{'>' if at else '='}" for at, s in enumerate(SMILES)]
         text = "\n".join(["smiles,y,note,relation", *rows]) + "\n"
         read_bounds = read(text, censored=True, target_columns="y").bounds[:, 0]
-        assert read_bounds.tolist() == [0, 1, 1, 1, 1, 1, 1]
+        assert read_bounds.tolist() == [0] + [np.inf] * 6
         text = text.replace("y,note,relation", "y,relation,pKi").replace(",a,", ",>,")
         text = text.replace("=", "4").replace(",>\n", ",>4\n")
         read(text, target_columns="y")

@@ -220,6 +220,10 @@ class TestDamage:
             (lambda path: os.truncate(path / MANIFEST, 99), "wrong content"),
             (manifest(dict.clear), "has another format"),
             (manifest(lambda m: m.update(version=0)), "has another format"),
+            (
+                manifest(lambda m: m["files"].update({"bound.npy": {"dtype": "|i1"}})),
+                "bounds of an earlier version",
+            ),
         ],
     )
     def test_damage(self, store, damage, message):

@@ -6,13 +6,14 @@ import pytest
 from graphormer_plugin.data.tables.options import DatasetOptions
 from graphormer_plugin.workbench.experiment.data_warnings import experiment_warnings
 from graphormer_plugin.workbench.experiment.labelled_molecules import read_table
-from graphormer_plugin.workbench.experiment.report import label_table
+from graphormer_plugin.workbench.experiment.report import label_table, shown_label
 from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from graphormer_plugin.workbench.experiment.split_tables import write_molecules
 from graphormer_plugin.workbench.experiment.targets import learned_targets, on_scales
 from support.labelled_molecules import HEADER, ROWS, settings, splits_of
 from support.stores import csv_dataset
 
+INF = np.inf
 ALCOHOLS = [f"{'C' * k}O" for k in range(1, 9)]
 
 
@@ -107,19 +108,24 @@ def test_labels_that_are_missing(write):
 
 def test_bounds(read, tmp_path):
     """They are learned, as logarithms too, and no metric counts them."""
-    cells = [("10", 1), (">1000", 2), ("", 3), ("<0.1", 4), ("5", 5), ("7", 5)]
+    cells = [("10", 1), (">1000", 2), ("", 3), ("<0.1", 4), ("5", 5), ("1-100", 5)]
+    cells += [("0-10", 6), ("7", 5)]
     rows = [[smiles, *both, "x"] for smiles, both in zip(ALCOHOLS, cells)]
     given = {"target_columns": ("y",), "log_targets": ("y",), "censored": True}
     table = read(rows, "smiles y z name", **given)
-    assert table.bounds[:, 0].tolist() == [0, 1, 0, -1, 0, 0]
+    assert table.bounds[:, 0].tolist() == [0, INF, 0, -INF, 0, 49.5, 5, 0]
     split = {"train": np.arange(4), "test": np.array([1, 4]), "valid": np.array([3])}
     asked = settings("a.csv", log_targets=("y",))
     table = on_scales(table, SplitLabels(table, split), asked)
     assert table.labels[1, 0] == 3 and np.isnan(table.exact_labels[[1, 2, 3], 0]).all()
     in_unit = [table.in_unit.label_cells(row)[0] for row in range(4)]
     assert in_unit == ["10.0", ">1000.0", "", "<0.1"]
-    assert [table.label_cells(row)[0] for row in (1, 3)] == [">3.0", "<-1.0"]
-    assert "2 labels are bounds, which no metric counts" in table.warned
+    scaled = [table.label_cells(row)[0] for row in (1, 3, 5, 6)]
+    assert scaled == [">3.0", "<-1.0", "0.0-2.0", "<1.0"]
+    assert table.in_unit.label_cells(5)[0] == "1.0-100.0"
+    in_unit = [shown_label(table.in_unit, row, 0) for row in (0, 1, 5)]
+    assert in_unit == ["10", ">1e+03", "1-100"]
+    assert "4 labels are bounds, which no metric counts" in table.warned
     assert label_table(table, split)[1][2] == "0"
     labels = SplitLabels(table, split)
     scored = labels.scored("test")

@@ -81,8 +81,8 @@ def test_trees_are_those_of_each_target_alone(panel, rng):
 def test_heads_are_those_of_each_target_alone_without_scores(panel, tmp_path, rng):
     """A bound leaves out the first stage, by which targets tell of each other."""
     smiles, raw, y = panel
-    bounds = np.zeros(y.shape, np.int8)
-    bounds[1, 1] = 1
+    bounds = np.zeros(y.shape)
+    bounds[1, 1] = np.inf
     weights = rng.uniform(0.5, 2, y.shape)
     more = {"bounds": bounds, "weights": weights}
     mixed = fitted(raw, smiles, y, KINDS, [3, 0, 0], **more)

@@ -122,15 +122,15 @@ def test_conformal_intervals(tmp_path, std):
 
 
 def test_bounds_among_calibration_molecules():
-    """They have an infinite end; a missing label is left out."""
-    bounds = np.zeros((60, 1), np.int8)
-    bounds[20:22, 0] = 1, -1
+    """They have two ends; a missing label is left out."""
+    bounds = np.zeros((60, 1))
+    bounds[20:23, 0] = np.inf, -np.inf, 1.5
     labels = np.where(np.arange(60)[:, None] > 23, np.nan, LABELS)
     labels[30] = 30
     table = molecules_of(labels, names=["y"], bounds=bounds)
     ((values, low, high),) = calibration_molecules(run_of(table, LABELS)).values()
     assert values == [[20, 21, 22, 23, 30]]
-    assert low == [20, -np.inf, 22, 23, 30] and high == [np.inf, 21, 22, 23, 30]
+    assert low == [20, -np.inf, 20.5, 23, 30] and high == [np.inf, 21, 23.5, 23, 30]
 
 
 @pytest.mark.parametrize("kind, classes", [("binary", 2), ("multiclass", 3)])

@@ -71,6 +71,8 @@ def test_another_outcome(checkpoints):
     assert far.tolist() == [False, False, True, True, False]
     pentanol, benzene = nearest(training, "CCO", far)
     assert pentanol.startswith("pentanol: 9.0") and benzene.startswith("benzene: -4")
+    training.labels = np.array([">1.5", "1.0-2.0", "1.5", "<9.0", "-4.0"])
+    assert training.other_outcome(1.5).tolist() == [False] * 3 + [True] * 2
     training.labels = np.array(["active", "inactive", "active", "inactive", "active"])
     other = training.other_outcome("active")
     assert other.tolist() == [False, True, False, True, False]

@@ -18,6 +18,7 @@ from support.heads import WIDTH, features, fitted, labels, molecules, prediction
 COUNT = 40
 BINARY = TargetSchema.of(["a"], kind="binary")
 MULTICLASS = TargetSchema.of(["a"], kind="multiclass", num_classes=3)
+INF = np.inf
 SCHEMAS = {"binary": BINARY, "rare": BINARY, "multiclass": MULTICLASS}
 
 
@@ -25,7 +26,7 @@ def of_kind(kind, raw, rng):
     """Labels, and bounds and weights of some."""
     y, extras = labels(raw, rng), {}
     if kind == "bounds":
-        extras["bounds"] = (rng.random(y.shape) < 0.2).astype(np.int8)
+        extras["bounds"] = np.where(rng.random(y.shape) < 0.2, INF, 0)
     if kind == "weights":
         extras["weights"] = rng.uniform(0.5, 2, y.shape)
     if kind == "binary":
@@ -78,17 +79,19 @@ def test_a_copy_changes_nothing(rng, kind):
         ([2.0, 2.0, 2.0], [0, 0, 0], (2, 1, 1, 0, 0)),
         ([1.0, 3.0, 3.0 + 1e-9], [0, 0, 0], (2, 2, 2, 1, 0)),
         ([1.0, np.nan, 2.0], [0, 0, 0], (1.5, 2, 2, 0.25, 0)),
-        ([5.0, 8.0, 3.0], [1, 1, 0], (3, 1, 1, 0, 0)),
-        ([5.0, 8.0, 7.0], [1, 1, 1], (8, 1, 1, 0, 1)),
-        ([5.0, 8.0, 7.0], [-1, -1, -1], (5, 1, 1, 0, -1)),
-        ([5.0, 8.0, 8.0], [1, -1, -1], (6.5, 2, 2, 2.25, 0)),
+        ([5.0, 8.0, 3.0], [INF, 2, 0], (3, 1, 1, 0, 0)),
+        ([5.0, 8.0, 7.0], [INF, INF, INF], (8, 1, 1, 0, INF)),
+        ([5.0, 8.0, 7.0], [-INF, -INF, -INF], (5, 1, 1, 0, -INF)),
+        ([8.0, 5.0, 5.0], [INF, -INF, -INF], (6.5, 2, 2, 2.25, 0)),
+        ([5.0, 8.0, 8.0], [INF, -INF, 2], (7, 1, 1, 0, 1)),
+        ([5.0, 8.0, 8.0], [1, 1, 1], (6.5, 2, 2, 2.25, 0)),
         ([np.nan] * 3, [0, 0, 0], (np.nan, 1, 0, 0, 0)),
     ],
 )
 def test_rows_of_a_molecule_become_one(values, signs, expected):
     """A repeated label counts once; labels that differ have a mean and a variance."""
     raw = {"vectors": np.ones((4, 2), np.float32)}
-    y, bounds = np.array([[*values, 0.0]]).T, np.array([[*signs, 0]], np.int8).T
+    y, bounds = np.array([[*values, 0.0]]).T, np.array([[*signs, 0]]).T
     found = merge_replicates(raw, np.array([7, 7, 7, 2]), y, None, bounds)
     assert found.rows.tolist() == [0, 3] and found.molecules.tolist() == [0, 1]
     columns = found.labels, found.weights, found.counts, found.spread, found.bounds
@@ -100,7 +103,7 @@ def test_rows_of_a_molecule_become_one(values, signs, expected):
 def test_rows_with_other_features_stay():
     raw = {"vectors": np.array([[0, 0], [0, 1e-6], [0, 1], [1, 1]], np.float32)}
     raw["extra"] = np.array([[np.nan], [np.nan], [np.nan], [np.nan]])
-    y, bounds = np.zeros((4, 1)), np.zeros((4, 1), np.int8)
+    y, bounds = np.zeros((4, 1)), np.zeros((4, 1))
     found = merge_replicates(raw, np.zeros(4, int), y, None, bounds)
     assert found.rows.tolist() == [0, 2, 3]
     assert found.molecules.tolist() == found.conditions.tolist() == [0, 0, 0]
@@ -249,9 +252,9 @@ def test_a_repeated_label_counts_once_for_the_hyper_parameters(rng, monkeypatch)
 
     monkeypatch.setattr(marginal_likelihood, "fit", record)
     smiles, raw = stereoisomers(6, rng)
-    y, bounds = np.tile(rng.normal(size=(6, 1)), (2, 1)), np.zeros((12, 1), np.int8)
+    y, bounds = np.tile(rng.normal(size=(6, 1)), (2, 1)), np.zeros((12, 1))
     y[11] += 1
-    bounds[2] = 1
+    bounds[2] = INF
     molecules = MoleculeDescription.of(smiles, parents=True).parent
 
     def rows_of(raw):
