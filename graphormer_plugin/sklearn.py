@@ -28,15 +28,20 @@ from sklearn.utils.validation import check_is_fitted
 
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.graphs.start_molecules import START_HAS_SEEN, has_seen
 from graphormer_plugin.data.store.featurise import RowReader
 from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators.domain import domain_file
 from graphormer_plugin.estimators.gp import HEAD_FILE
+from graphormer_plugin.estimators.kernels import as_mol
 from graphormer_plugin.estimators.prediction import Estimate
 from graphormer_plugin.inference.loading import load, usable_device
 from graphormer_plugin.inference.model_folder import MODELS_FILE, read_folder
 from graphormer_plugin.inference.molecules import Molecules, read_rows
-from graphormer_plugin.inference.prediction_columns import prediction_columns
+from graphormer_plugin.inference.prediction_columns import (
+    OutputColumn,
+    prediction_columns,
+)
 from graphormer_plugin.workbench.experiment.fit import fit_folder
 from graphormer_plugin.workbench.experiment.labelled_molecules import LabelledMolecules
 from graphormer_plugin.workbench.experiment.settings import (
@@ -67,6 +72,7 @@ class MoleculeEstimator:
         epochs, lr: options of a training; None: defaults of the command.
         ensemble: models of a training, whose mean counts.
         largest_fragment: read the largest fragment of each molecule, without salts.
+        ignore_stereo: read molecules without marks of stereocentres and double bonds.
         unit: unit of the targets, which the folder of `save` remembers.
         random_state: seed, a generator of NumPy, or None for a random seed.
         device: cpu or cuda; empty: a GPU if there is one.
@@ -88,6 +94,7 @@ class MoleculeEstimator:
     lr: float | None = None
     ensemble: int = 1
     largest_fragment: bool = False
+    ignore_stereo: bool = False
     unit: str = ""
     random_state: Any = 1
     device: str = ""
@@ -167,11 +174,15 @@ class MoleculeEstimator:
 
     def predict_table(self, X: Any) -> pandas.DataFrame:
         """The columns that ``graphormer-predict`` writes: predictions, their spread,
-        ``in_domain`` and ``reason``, with the index of a Series or table X. As there, a
-        name that a target has already ends in ``_predicted``."""
+        ``in_domain``, ``start_has_seen`` and ``reason``, with the index of a Series or table
+        X. As there, a name that a target has already ends in ``_predicted``."""
         predicted, rows, reasons = self._estimate(X)
         of = self.predictor_
         columns = prediction_columns(of.targets, *predicted, interval=of.interval)
+        if of.seen is not None:
+            smiles = _smiles(X)
+            seen = has_seen(of.seen, [as_mol(smiles[row]) for row in rows])
+            columns.append(OutputColumn(START_HAS_SEEN, seen.tolist(), False))
         names = free_names([*(column.name for column in columns), REASON], [])
         table = pandas.DataFrame({n: output.cells for n, output in zip(names, columns)})
         numbers = [n for n, output in zip(names, columns) if output.is_number]
@@ -245,6 +256,7 @@ class MoleculeEstimator:
         for path in models.checkpoints:
             paths += [path, path.with_name(HEAD_FILE), domain_file(path)]
         paths = [*filter(Path.exists, paths), Path(folder, MODELS_FILE)]
+        paths += filter(None, [models.seen])
         self._files = {p.relative_to(folder): p.read_bytes() for p in paths}
 
     def _settings(self) -> Settings:

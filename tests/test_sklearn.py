@@ -56,6 +56,16 @@ def test_equals_the_head_of_the_library(fitted):
     assert fitted.score(SMILES, Y) > 0.9
 
 
+def test_stereo_marks_that_do_not_count(tmp_path):
+    """A saved model remembers it."""
+    MoleculeRegressor("trees", ignore_stereo=True).fit(SMILES, Y).save(tmp_path / "a")
+    loaded = MoleculeRegressor.load(tmp_path / "a")
+    forms = ["C[C@H](N)O", "C[C@@H](N)O", "CC(N)O"]
+    assert len({*loaded.predictor_.embed(forms)[:, 0].tolist()}) == 1
+    given = MoleculeRegressor("trees").fit(SMILES, Y).predictor_
+    assert len({*given.embed(forms)[:, 0].tolist()}) > 1
+
+
 def fit_in_fork():
     MoleculeRegressor().fit(SMILES, Y)
     os._exit(torch.get_num_threads())
@@ -117,7 +127,8 @@ def test_saved_folder(fitted, tmp_path):
         ours = fitted.predict_table(table.set_index(np.arange(4) * 10))
     assert [*written] == ["smiles", *ours]
     assert [*ours.index] == [0, 10, 20, 30]
-    assert [*ours.reason] == [*written.reason]
+    assert [*ours.reason] == [*written.reason] and "start_has_seen" in written
+    assert [*ours.start_has_seen[:3]] == [*written.start_has_seen[:3]]
     for name in ("length", "length_std", "in_domain"):
         assert [*ours[name][:3]] == [*map(float, written[name][:3])]
         assert np.isnan(ours[name][30])
@@ -213,7 +224,7 @@ def test_a_target_called_reason():
     with pytest.warns(UserWarning, match="1 of 25 molecules"):
         table = model.predict_table([*SMILES, ""])
     names = ["reason", "reason_std", "a", "a_std", "a_std_predicted", "a_std_std"]
-    assert [*table] == [*names, "in_domain", "reason_predicted"]
+    assert [*table] == [*names, "in_domain", "start_has_seen", "reason_predicted"]
     shown = table[["reason", "a", "a_std_predicted"]].to_numpy()[:-1]
     np.testing.assert_allclose(shown, values, rtol=1e-5)
     assert table["reason_predicted"].tolist() == len(SMILES) * [""] + ["no SMILES"]
@@ -348,7 +359,7 @@ def test_fine_tuning(quick, tmp_path):
     model.save(tmp_path / "model")
     names = sorted(path.name for path in (tmp_path / "model").rglob("*.*"))
     pair = ["checkpoint_best.domain.npz", "checkpoint_best.pt"]
-    assert names == sorted([*2 * pair, "models.json"])
+    assert names == sorted([*2 * pair, "models.json", "start.seen.npy"])
     again = hub.load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict(NEW)[:, 0], values)
     vectors = again.embed(NEW)

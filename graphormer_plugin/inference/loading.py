@@ -8,6 +8,7 @@ import torch
 from graphormer_plugin.data.errors import listed, named_damage
 from graphormer_plugin.data.files import PathName, home_path
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
+from graphormer_plugin.data.graphs.start_molecules import read_seen
 from graphormer_plugin.data.scales import Scale
 from graphormer_plugin.data.sources.user_code import import_user_data
 from graphormer_plugin.data.tables.options import MAX_ATOMS
@@ -75,7 +76,8 @@ def ensemble(members: list[Member], models: ModelFolder) -> Predictor:
         scales = [Scale.IDENTITY] * len(names)
         for name in models.log_targets:
             scales[names.index(name)] = Scale.of(name)
-    predictor = Predictor(members, scale, scales, interval, seen=models.seen)
+    seen = models.seen and read_seen(models.seen)
+    predictor = Predictor(members, scale, scales, interval, seen=seen)
     targets = predictor.targets
     cuts = (models.cut_off.get(name, 0.5) for name in targets.names)
     predictor.targets = targets.changed(cut_off=cuts)

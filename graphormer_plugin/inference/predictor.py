@@ -6,7 +6,6 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,7 +57,7 @@ class Predictor:
         scale: calibration of the spread of several members; None: as it is.
         scales: scale of each target that the members predict; empty: they predict labels.
         interval: conformal intervals of the targets; None: see `Interval.of_scales`.
-        seen: `seen_beside` the start.
+        seen: `read_seen` of the start; None where that is not known.
         mean: whether a value is the mean of a label on a scale, instead of its median.
         each: whether an `Estimate` also has the values of each member.
 
@@ -74,7 +73,7 @@ class Predictor:
     scales: Sequence[Scale] = ()
     interval: Interval | None = None
     mean: bool = False
-    seen: Path | None = None
+    seen: np.ndarray | None = None
     each: bool = False
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from rdkit import Chem
 from rdkit.Chem import Descriptors
 from scipy.stats import norm, rankdata
 
-from graphormer_plugin.data.graphs.start_molecules import has_seen
+from graphormer_plugin.data.graphs.start_molecules import has_seen, read_seen
 
 sys.path.append(str(Path(__file__).parents[2] / "examples/pretraining"))
 
@@ -121,7 +121,7 @@ def test_shares_of_the_loss(tmp_path, sources):
     assert blocks.main([str(folder), "--labels", str(labels)]) == 0
     table = pd.read_parquet(folder / "blocks.parquet")
     mols = [Chem.MolFromSmiles(text) for text in table.smiles]
-    seen = has_seen(folder / "start.seen.npy", mols)
+    seen = has_seen(read_seen(folder / "start.seen.npy"), mols)
     assert np.array_equal(seen == "label", table.split == "train")
     names = (folder / "blocks.txt").read_text().strip().split(",")
     assert [*table.columns] == ["smiles", "split", *names]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem, rdBase
 
+from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import PathName, atomic_write
 from graphormer_plugin.data.graphs.smiles import METALS, choose_fragment, molecule_key
 
@@ -49,9 +50,16 @@ def seen_beside(checkpoint: Path) -> Path | None:
     return path if path.exists() else None
 
 
-def has_seen(path: Path, mols: Sequence[Chem.Mol]) -> NDArray[np.str_]:
-    """How a start has seen each molecule [n]: no, structure or label."""
-    known = np.load(path) @ 256 ** np.arange(BYTES, dtype=np.uint64)[::-1]
+def read_seen(path: Path) -> NDArray[np.uint64]:
+    """Hashes of `write_seen`; ValueError for a damaged file."""
+    with named_damage(f"{path} is damaged; copy it from the folder of the start"):
+        table = np.load(path).astype(np.uint64, casting="safe")
+        return table @ 256 ** np.arange(BYTES, dtype=np.uint64)[::-1]
+
+
+def has_seen(known: NDArray[np.uint64], mols: Sequence[Chem.Mol]) -> NDArray[np.str_]:
+    """How a start has seen each molecule [n]: no, structure or label; ``known`` are the hashes of
+    its molecules."""
     hashes = hashes_of(mols)
     words = np.where(np.isin(hashes, known), "structure", "no")
     return np.where(np.isin(hashes + np.uint64(1), known), "label", words)

@@ -1,6 +1,7 @@
 """The experiment that all steps share: its data, models and lines of fairseq-train."""
 
 import contextlib
+import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,13 +18,19 @@ from graphormer_plugin.data.errors import DatasetError, counted, listed, named_d
 from graphormer_plugin.data.files import atomic_write, read_arrays
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, MORGAN_BITS
 from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
-from graphormer_plugin.data.graphs.start_molecules import has_seen, seen_beside
+from graphormer_plugin.data.graphs.start_molecules import (
+    ENDING,
+    has_seen,
+    read_seen,
+    seen_beside,
+)
 from graphormer_plugin.data.targets import Kind
 from graphormer_plugin.estimators import MAX_ROWS
 from graphormer_plugin.estimators.domain import domain_file
 from graphormer_plugin.estimators.gp import HEAD_FILE
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.inference.loading import usable_device
+from graphormer_plugin.inference.model_folder import START
 from graphormer_plugin.inference.molecules import Molecules, read
 from graphormer_plugin.workbench.experiment.labelled_molecules import (
     FEW_TESTED,
@@ -278,7 +285,13 @@ class Experiment:
     def start_has_seen(self) -> np.ndarray | None:
         """`has_seen` of the start for each molecule; None where that is not known."""
         path = self.start and seen_beside(self.start.path)
-        return path and has_seen(path, [*map(mol_of_any_smiles, self.table.smiles)])
+        mols = map(mol_of_any_smiles, self.table.smiles)
+        return path and has_seen(read_seen(path), [*mols])
+
+    def keep_seen(self) -> None:
+        """Copy what lies beside the start, see `seen_beside`, into the folder."""
+        if self.start and (known := seen_beside(self.start.path)):
+            shutil.copyfile(known, (self.folder / START).with_suffix(ENDING))
 
     @cached_property
     def facts(self) -> MoleculeDescription:

@@ -159,6 +159,7 @@ def fit_folder(
     else:
         runs = [fit_models(experiment, 0, experiment.model)]
     write_models(experiment.folder, molecules, runs)
+    experiment.keep_seen()
 
 
 def model_predictions(experiment: Experiment, member: ModelRun) -> Prediction:

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,8 @@ from tqdm import tqdm
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin.data.errors import DatasetError, listed
 from graphormer_plugin.data.files import atomic_write, file_lock, read_text, write_text
-from graphormer_plugin.data.graphs.start_molecules import ENDING, seen_beside
 from graphormer_plugin.data.splits import RATIOS
 from graphormer_plugin.inference.loading import usable_device
-from graphormer_plugin.inference.model_folder import START
 from graphormer_plugin.workbench.experiment import (
     fit,
     predictions,
@@ -207,6 +204,7 @@ def finish(
     table = experiment.table
     metrics = results.all_results(table, runs)
     results.write_results(folder, metrics)
+    experiment.keep_seen()
     seen = experiment.start_has_seen
     predictions.write_predictions(folder, table, runs, seen)
     found = results.held_out_metrics(metrics)
@@ -215,8 +213,6 @@ def finish(
     lines += results.set_lines(runs[0])
     if seen is not None:
         lines += filter(None, [results.seen_line(table, runs, seen)])
-        known = seen_beside(experiment.start.path)
-        shutil.copyfile(known, (folder / START).with_suffix(ENDING))
     prints = experiment.features["fingerprint"]
     lines += limit_lines(runs[0].learned.labels, tested, prints)
     lines += [

@@ -83,6 +83,7 @@ class RunOptions:
         cut_off: see `Target`; None: that of the models.
         wanted: of a shortlist; None: without.
         members: see `Predictor.each`.
+        target: of a batch, see `OfCandidates`; None: the first.
     """
 
     smiles_column: str = ""
@@ -98,6 +99,7 @@ class RunOptions:
     cut_off: float | None = None
     wanted: Wanted | None = None
     members: bool = False
+    target: str | None = None
 
 
 class PredictedRows(NamedTuple):
@@ -184,7 +186,7 @@ class TableRun:
         ]
         self.answers = answers(predictor)
         columns = self.answers.columns(self.answers.empty)
-        if predictor.seen:
+        if predictor.seen is not None:
             columns.append(OutputColumn(START_HAS_SEEN, [], False))
         names = [*(column.name for column in columns), REASON]
         taken = self.answers.taken(table.taken)
@@ -233,9 +235,9 @@ class TableRun:
             vectors[rows] = embedded[is_predicted]
             columns = [c.cells for c in self.answers.columns(answer)]
             seen = self.predictor.seen
-            if seen or prediction.in_domain is not None:
+            if seen is not None or prediction.in_domain is not None:
                 mols = list(itertools.compress(molecules.descriptor_mols, is_predicted))
-            if seen:
+            if seen is not None:
                 columns.append(has_seen(seen, [*map(as_mol, mols)]).tolist())
                 outside += Counter(columns[-1])
             added = dict(zip(rows.tolist(), zip(*columns)))

@@ -7,6 +7,7 @@ from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
 from graphormer_plugin.data.graphs.start_molecules import (
     ENDING,
     has_seen,
+    read_seen,
     seen_beside,
     write_seen,
 )
@@ -21,7 +22,9 @@ def words(tmp_path):
     mols = [mol_of_any_smiles(smiles) for smiles in TRAINED]
     write_seen(tmp_path / f"a{ENDING}", mols, labelled)
     path = seen_beside(tmp_path / "a.pt")
-    return lambda *smiles: [*has_seen(path, [*map(mol_of_any_smiles, smiles)])]
+    return lambda *smiles: [
+        *has_seen(read_seen(path), [*map(mol_of_any_smiles, smiles)])
+    ]
 
 
 def test_any_spelling(words, tmp_path):
@@ -33,3 +36,12 @@ def test_any_spelling(words, tmp_path):
     assert words("CCCN", "NCC(=O)O") == ["no", "no"] and words() == []
     assert np.load(tmp_path / f"a{ENDING}").shape == (4, 5)
     assert seen_beside(tmp_path / "b.pt") is None
+    for damaged in (b"", b"x", np.zeros((4, 5)), np.zeros((4, 4), np.uint8)):
+        path = tmp_path / f"b{ENDING}"
+        (
+            path.write_bytes(damaged)
+            if isinstance(damaged, bytes)
+            else np.save(path, damaged)
+        )
+        with pytest.raises(ValueError, match=f"b{ENDING} is damaged; copy it"):
+            read_seen(path)
