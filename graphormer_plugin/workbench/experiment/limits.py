@@ -33,10 +33,13 @@ def limit_lines(
         labels = pd.Series(table.in_unit.exact_labels[kept, target])
         repeats = labels.groupby(conditions).agg(["count", "var"]).query("count > 1")
         if len(repeats) >= FEWEST:
-            noise = np.average(repeats["var"], weights=repeats["count"] - 1) ** 0.5
+            freedom = repeats["count"] - 1
+            noise = np.average(repeats["var"], weights=freedom) ** 0.5
+            error = noise / (2 * freedom.sum()) ** 0.5  # of a normal deviation
             lines.append(
-                f"repeats of {name} differ by {noise:.3g} ({len(repeats):,} molecules): no "
-                f"model can be below; the rmse of this one is {squares.mean() ** 0.5:.3g}"
+                f"repeats of {name} differ by {noise:.3g} ± {error:.2g} ({len(repeats):,} "
+                "molecules), about the rmse of a perfect model; that of this one is "
+                f"{squares.mean() ** 0.5:.3g}"
             )
         if len(part) * len(table) > MOST_PAIRS:
             continue

@@ -37,8 +37,8 @@ def test_repeats(lines):
     rows = np.arange(60)
     labels = rows // 2 + np.where(rows < 40, rows % 2 * 0.4, 0)
     (line,) = lines(labels, np.zeros((60, 0)))
-    assert line.startswith("repeats of y differ by 0.283 (20 molecules): no model can")
-    assert line.endswith("the rmse of this one is 0.5")
+    assert line.startswith("repeats of y differ by 0.283 ± 0.045 (20 molecules)")
+    assert line.endswith("that of this one is 0.5")
     assert lines(labels, rows[:, None] * 1.0) == []
 
 
