@@ -98,6 +98,7 @@ predict MODEL in.csv out.xyz | out.xyz: in.csv is no .xyz or .db; give another e
 predict MODEL in.csv in.csv | in.csv exists already
 predict MODEL in.csv no/out.csv | no/out.csv: there is no folder
 predict MODEL gone.csv out.csv | gone.csv: No such file
+predict gone in.csv out.csv | gone: no such file or folder
 predict MODEL empty.csv out.csv | empty.csv: the file is empty
 predict MODEL head.csv out.csv | head.csv: there are no rows
 predict MODEL none.smi out.csv | none.smi: there are no molecules

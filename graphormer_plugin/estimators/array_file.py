@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphormer_plugin.data.errors import named_damage
+from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import PathName, atomic_write, read_arrays
 
 META = "meta"
@@ -49,9 +49,13 @@ def reading(
     arrays = read_arrays(path, kind)
     with named_damage(f"{path} is not a {kind}, or damaged"):
         meta = json.loads(str(arrays.pop(META)))
-        if meta["version"] != version:
-            raise ValueError(f"version {meta['version']}, expected {version}")
-        yield meta, arrays
+        try:
+            if meta["version"] != version:
+                raise KeyError(f"version {version}")
+            yield meta, arrays
+        except KeyError as error:
+            text = f"{path} is of another version of this package, without {error}"
+            raise DatasetError(f"{text}; train again") from error
     if owner not in (None, meta["checkpoint"]):
         raise ValueError(
             f"{path} belongs to another checkpoint than the checkpoint that it is used "

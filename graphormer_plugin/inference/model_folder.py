@@ -126,11 +126,16 @@ def models_named(names: Sequence[PathName]) -> ModelFolder:
     """Models of a command line: checkpoints, models that come with the package, or the
     models of a folder."""
     paths = [Path(checkpoint_path(name)) for name in names]
-    if not any(path.is_dir() for path in paths):
-        return ModelFolder(paths, seen=seen_beside(paths[0]))
-    if len(paths) > 1:
+    if len(paths) > 1 and any(path.is_dir() for path in paths):
         raise ValueError("a folder is an ensemble; name no other model beside it")
-    return read_folder(paths[0])
+    if paths[0].is_dir():
+        models = read_folder(paths[0])
+    else:
+        models = ModelFolder(paths, seen=seen_beside(paths[0]))
+    for path in models.checkpoints:
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: no such file or folder")
+    return models
 
 
 def write_folder(folder: PathName, checkpoints: Sequence[str], **content: Any) -> None:

@@ -215,7 +215,7 @@ WRONG_FOLDERS = """
 {"models": ["x.pt"], "spread_floor": {"a": NaN}} | floors .nan., expected finite ones of
 {"models": ["x.pt"], "coverage": "a", "interval": {}} | models.json is damaged.*TypeError
 {"models": ["x.pt"], "coverage": 1} | models.json is damaged.*coverage 1, expected a share
-{"models": ["gone.pt"]} | gone.pt: no such file
+{"models": ["gone.pt"]} | gone.pt: no such
 {"models": ["x.pt"], "heads": {"x/head.npz": ""}} | x/head.npz, which .*models.json names, is
 """
 
@@ -286,10 +286,10 @@ def meta(name, value):
 @pytest.mark.parametrize(
     "name, value, reason",
     [
-        ("dual", None, "damaged: KeyError: 'dual'"),
+        ("dual", None, "another version .*, without 'dual'; train again"),
         ("meta", np.array("{"), "damaged: JSONDecodeError"),
-        ("meta", meta("version", 2), "damaged: .*version 2, expected 1"),
-        ("meta", meta("blocks", ["vectors", "pixels", "scores"]), "damaged: KeyError"),
+        ("meta", meta("version", 2), "another version .*'version 1'; train again"),
+        ("meta", meta("blocks", ["vectors", "pixels", "scores"]), "another version"),
         ("meta", meta("atoms", [1]), "damaged: .*not enough values"),
         ("meta", meta("checkpoint", "x"), "belongs to another checkpoint"),
         ("dual", np.array([print], object), "damaged: .*Object arrays cannot be"),
@@ -297,7 +297,9 @@ def meta(name, value):
 )
 def test_wrong_heads(folder, name, value, reason):
     rewritten("member1/head.npz", name, value)
-    with pytest.raises(ValueError, match=f"head.npz (is not a head, or )?{reason}"):
+    with pytest.raises(
+        ValueError, match=f"head.npz (is of |is not a head, or )?{reason}"
+    ):
         hub.load(MEMBER)
 
 
