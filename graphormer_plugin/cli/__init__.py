@@ -96,6 +96,26 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_speed_options(parser: argparse.ArgumentParser) -> Callable[..., Any]:
+    """Add the options of commands that predict tables; returns what adds more to their group."""
+    add = parser.add_argument_group("speed").add_argument
+    add(
+        "--batch-size",
+        type=number(int, 1),
+        default=128,
+        help="molecules per batch; a batch of large molecules has fewer (default: 128)",
+    )
+    add("--device", help="cpu, cuda or cuda:1 (default: a GPU if there is one)")
+    add(
+        "--workers",
+        type=int,
+        help="processes that read SMILES, and on a CPU predict, too (default: one per "
+        "core for many rows, else none)",
+    )
+    add("--quiet", action="store_true", help="no progress bar")
+    return add
+
+
 def print_line(text: str) -> None:
     """Write a line to standard output.
 

@@ -1,11 +1,14 @@
 """From the arguments of ``graphormer-predict`` to a run of predictions."""
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from rdkit import rdBase
 
 from graphormer_plugin.cli import RDKIT_WARNINGS, print_error, print_line, print_warning
+from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.model_folder import ModelFolder, models_named
@@ -16,45 +19,43 @@ from graphormer_plugin.workbench.predictions.shortlist import Wanted
 def predict_table(arguments: argparse.Namespace, table: Table) -> None:
     """Predict the rows of a table, write them, and print their metrics if they have
     labels."""
-    rdBase.DisableLog(RDKIT_WARNINGS)
     names = [arguments.output, arguments.embeddings]
-    run.predict_table(
-        named_models(arguments),
-        table,
-        [arguments.shard.path(Path(name)) for name in names if name],
-        arguments.shard,
-        run_options(arguments),
-        run.RunSettings(
-            batch_size=arguments.batch_size,
-            device=arguments.device,
-            workers=arguments.workers,
-            progress=not arguments.quiet,
-        ),
-        run.Lines(print_line, print_warning, print_error),
+    outputs = [arguments.shard.path(Path(name)) for name in names if name]
+    models = named_models(arguments)
+    run.predict_table(asked(arguments, models, table, outputs, arguments.shard))
+
+
+def asked(
+    arguments: argparse.Namespace,
+    models: ModelFolder,
+    table: Table,
+    outputs: Sequence[Path],
+    shard: Shard,
+) -> run.Asked:
+    """The predictions that a command asks for, with `add_speed_options` among its arguments."""
+    rdBase.DisableLog(RDKIT_WARNINGS)
+    settings = run.RunSettings(
+        arguments.batch_size,
+        arguments.device,
+        arguments.workers,
+        not arguments.quiet,
     )
+    lines = run.Lines(print_line, print_warning, print_error)
+    options = run_options(arguments)
+    return run.Asked(models, table, outputs, shard, options, settings, lines)
 
 
 def run_options(arguments: argparse.Namespace) -> run.RunOptions:
-    """The options that predictions depend on."""
-    wanted = None
+    """The options that predictions depend on, of those that a command has."""
+    given = vars(arguments)
+    names = {field.name for field in fields(run.RunOptions)}
+    options = {name: given[name] for name in names & given.keys()}
+    options["embeddings"] = bool(given.get("embeddings"))
     for flag in ("above", "below"):
-        for words in getattr(arguments, flag):
-            wanted = Wanted(f"--{flag}", words, arguments.false_share or 0.1)
-    return run.RunOptions(
-        smiles_column=arguments.smiles_column,
-        head=arguments.head,
-        embeddings=arguments.embeddings is not None,
-        layers=arguments.layers,
-        fingerprint=arguments.grpe_fingerprint,
-        max_atoms=arguments.max_atoms,
-        dtype=arguments.dtype,
-        user_data_dir=arguments.user_data_dir,
-        length_unit=arguments.length_unit,
-        mean=arguments.mean,
-        cut_off=arguments.cut_off,
-        wanted=wanted,
-        members=arguments.members,
-    )
+        for words in given.get(flag, ()):
+            share = arguments.false_share or 0.1
+            options["wanted"] = Wanted(f"--{flag}", words, share)
+    return run.RunOptions(**options)
 
 
 def named_models(arguments: argparse.Namespace) -> ModelFolder:

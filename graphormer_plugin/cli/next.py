@@ -5,19 +5,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graphormer_plugin.cli import (
-    RDKIT_WARNINGS,
     CommandParser,
     add_reading_options,
+    add_speed_options,
     check_name,
     command,
     not_empty,
     number,
-    print_error,
-    print_line,
-    print_warning,
 )
 from graphormer_plugin.components import paused_collector
 from graphormer_plugin.data.errors import counted
+from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.tables.formats import open_table
 
 MOST = 1000  # molecules of a batch
@@ -71,15 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="COLUMN",
         help="cost of each molecule, by which gains are divided",
     )
-    add(
-        "--batch-size",
-        type=number(int, 1),
-        default=128,
-        help="molecules per batch of the network (default: 128)",
-    )
-    add("--device", help="cpu, cuda or cuda:1 (default: a GPU if there is one)")
-    add("--workers", type=int, help="processes, as in graphormer-predict")
-    add("--quiet", action="store_true", help="no progress bar")
+    add_speed_options(result)
     add_reading_options(result)
     return result
 
@@ -100,28 +90,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
         raise ValueError(f"--size {arguments.size}: {most}")
     with paused_collector():  # late: it imports torch
-        from rdkit import rdBase
-
+        from graphormer_plugin.cli._prediction import asked
         from graphormer_plugin.inference.model_folder import models_named
-        from graphormer_plugin.workbench.predictions import next_batch, run
+        from graphormer_plugin.workbench.predictions import next_batch
 
-    rdBase.DisableLog(RDKIT_WARNINGS)
+    models = models_named([arguments.model])
     next_batch.choose_batch(
-        models_named([arguments.model]),
-        table,
-        output,
+        asked(arguments, models, table, [output], Shard()),
         next_batch.Wish(arguments.size, arguments.goal, arguments.cost),
-        next_batch.BatchOptions(
-            smiles_column=arguments.smiles_column,
-            max_atoms=arguments.max_atoms,
-            user_data_dir=arguments.user_data_dir,
-            target=arguments.target,
-        ),
-        run.RunSettings(
-            arguments.batch_size,
-            arguments.device,
-            arguments.workers,
-            not arguments.quiet,
-        ),
-        run.Lines(print_line, print_warning, print_error),
     )

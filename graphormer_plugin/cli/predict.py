@@ -7,6 +7,7 @@ from pathlib import Path
 from graphormer_plugin.cli import (
     CommandParser,
     add_reading_options,
+    add_speed_options,
     check_name,
     command,
     not_empty,
@@ -85,7 +86,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_shortlist(result)
     _add_vectors(result)
-    _add_speed(result)
+    add_speed_options(result)(
+        "--dtype",
+        choices=("bf16",),
+        help="bf16: multiply matrices in bfloat16, in about 0.6 of the time for wide models "
+        "on processors that have it; predictions change by some percent of their spread",
+    )
     add(
         "--shard",
         default="1/1",
@@ -93,7 +99,6 @@ def build_parser() -> argparse.ArgumentParser:
         help="predict part i of n of the rows, from 1/n to n/n, into OUTPUT-i-of-n; the "
         "parts are independent of each other",
     )
-    add("--quiet", action="store_true", help="no progress bar")
     add_reading_options(result)
     return result
 
@@ -133,32 +138,10 @@ def _add_vectors(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--grpe-fingerprint",
+        dest="fingerprint",
         action="store_true",
         help="write the fingerprints of GRPE, vectors of the virtual node before the final "
         "normalisation, each divided by its L2 norm",
-    )
-
-
-def _add_speed(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("speed").add_argument
-    add(
-        "--batch-size",
-        type=number(int, 1),
-        default=128,
-        help="molecules per batch; a batch of large molecules has fewer (default: 128)",
-    )
-    add("--device", help="cpu, cuda or cuda:1 (default: a GPU if there is one)")
-    add(
-        "--dtype",
-        choices=("bf16",),
-        help="bf16: multiply matrices in bfloat16, in about 0.6 of the time for wide models "
-        "on processors that have it; predictions change by some percent of their spread",
-    )
-    add(
-        "--workers",
-        type=int,
-        help="processes that read SMILES, and on a CPU predict, too (default: one per "
-        "core for many rows, else none)",
     )
 
 
@@ -198,7 +181,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         if is_wrong:
             raise ValueError(text)
     arguments.shard = Shard.parse(arguments.shard)
-    belongs = arguments.layers or arguments.grpe_fingerprint
+    belongs = arguments.layers or arguments.fingerprint
     if arguments.embeddings is None and belongs:
         raise ValueError(
             "--layers and --grpe-fingerprint belong to --embeddings OUT.npy"

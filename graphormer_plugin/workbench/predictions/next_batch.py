@@ -4,7 +4,6 @@ import functools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,10 +11,9 @@ from scipy.stats import norm
 
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.files import write_csv
-from graphormer_plugin.data.row_ranges import Shard
 from graphormer_plugin.data.scales import Scale
 from graphormer_plugin.data.tables.rows import whole_columns
-from graphormer_plugin.data.tables.table import Row, Table
+from graphormer_plugin.data.tables.table import Row
 from graphormer_plugin.data.targets import Kind
 from graphormer_plugin.estimators.domain import FITTED, is_fitted
 from graphormer_plugin.estimators.gp import GPEstimator, Joint
@@ -23,18 +21,11 @@ from graphormer_plugin.estimators.kernels import Floats, Reference
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.prediction import Estimate, expit
 from graphormer_plugin.inference.member import HeadVectors
-from graphormer_plugin.inference.model_folder import ModelFolder
 from graphormer_plugin.inference.molecules import Molecules
 from graphormer_plugin.inference.prediction_columns import OutputColumn, number_cells
 from graphormer_plugin.workbench.predictions import batch_choice
 from graphormer_plugin.workbench.predictions.answers import Answer, OfMolecules
-from graphormer_plugin.workbench.predictions.run import (
-    Lines,
-    RunOptions,
-    RunSettings,
-    Started,
-    started,
-)
+from graphormer_plugin.workbench.predictions.run import Asked, Started, started
 from graphormer_plugin.workbench.predictions.table_columns import free_names
 from graphormer_plugin.workbench.predictions.table_run import TableRun
 
@@ -43,13 +34,6 @@ LEARN = "learn"
 LOWEST = "lowest"
 FAILED = "failed"  # rows without a prediction
 Kept = dict[bytes, tuple[float, Row]]  # bound and row by molecule and numbers beside it
-
-
-@dataclass(frozen=True)
-class BatchOptions(RunOptions):
-    """Options of the predictions, with the ``target``; None: the first."""
-
-    target: str | None = None
 
 
 class Wish(NamedTuple):
@@ -147,21 +131,14 @@ class OfCandidates(OfMolecules):
         return joints
 
 
-def choose_batch(
-    models: ModelFolder,
-    table: Table,
-    output: Path,
-    wish: Wish,
-    options: BatchOptions,
-    settings: RunSettings,
-    lines: Lines,
-) -> None:
+def choose_batch(asked: Asked, wish: Wish) -> None:
     """Write the molecules of a table that are to be measured next, best first.
 
     The whole table is predicted, in parts that outlive a kill, and the `SURVIVORS` are predicted
     together. Copies count once. Molecules that a model was fitted to are left out, unless
     it reads numbers beside them.
     """
+    table, (output,), lines = asked.table, asked.outputs, asked.lines
     costs = np.ones(table.count())
     if wish.cost:
         column = whole_columns(table, [table.require(wish.cost)])[wish.cost]
@@ -170,9 +147,8 @@ def choose_batch(
         if wrong.any():
             where = f"row {wrong.argmax()}, column {wish.cost!r}"
             raise table.error(f"{where}: expected a cost in every row, above 0")
-    answers = functools.partial(OfCandidates, target=options.target)
-    begin = started(models, table, [output], Shard(), options, settings, lines, answers)
-    with begin as begun:
+    answers = functools.partial(OfCandidates, target=asked.options.target)
+    with started(asked, answers) as begun:
         if begun is None:
             return
         run = begun.run

@@ -76,6 +76,23 @@ class Lines(NamedTuple):
     error: Callable[[str], None]
 
 
+class Asked(NamedTuple):
+    """The predictions that are asked for.
+
+    Attributes:
+        outputs: the table to write, and a .npy file where the options ask for vectors.
+        shard: part of the rows.
+    """
+
+    models: ModelFolder
+    table: Table
+    outputs: Sequence[Path]
+    shard: Shard
+    options: RunOptions
+    settings: RunSettings
+    lines: Lines
+
+
 def model_identity(models: ModelFolder, options: RunOptions) -> list[Any]:
     """What a model predicts by: digests of the files of checkpoints and heads, and of the folder
     with modules of the user, and what is known of the models together."""
@@ -102,19 +119,12 @@ def run_digest(
     return text_sha256(json.dumps(own + model_identity(models, options)))
 
 
-def predict_table(
-    models: ModelFolder,
-    table: Table,
-    outputs: Sequence[Path],
-    shard: Shard,
-    options: RunOptions,
-    settings: RunSettings,
-    lines: Lines,
-) -> None:
+def predict_table(asked: Asked) -> None:
     """Predict the rows of a table, write them, and show their metrics if they have labels;
     see `started`."""
+    models, table, outputs, _, options, _, lines = asked
     check_output(outputs[0], table)
-    with started(models, table, outputs, shard, options, settings, lines) as begun:
+    with started(asked) as begun:
         if begun is not None:
             targets = begun.run.predictor.targets
             scores = TableScores(begun.run.predictor, table, models.missing_labels)
@@ -147,24 +157,15 @@ class Started:
 
 @contextlib.contextmanager
 def started(
-    models: ModelFolder,
-    table: Table,
-    outputs: Sequence[Path],
-    shard: Shard,
-    options: RunOptions,
-    settings: RunSettings,
-    lines: Lines,
-    answers: Callable[[Predictor], OfMolecules] = answers_of,
+    asked: Asked, answers: Callable[[Predictor], OfMolecules] = answers_of
 ) -> Iterator[Started | None]:
     """Start a run whose parts outlive a kill, and at the end remove them.
 
     A run that was killed goes on; one that was killed behind its last row shows its
-    summary, and None is given. A second process with this output waits.
-
-    Args:
-        outputs: the table to write, and a .npy file where the options ask for vectors.
-        answers: see `TableRun`.
+    summary, and None is given. A second process with this output waits. For ``answers`` see
+    `TableRun`.
     """
+    models, table, outputs, shard, options, settings, lines = asked
     waiting = f"another process writes {outputs[0]}; waiting"
     with file_lock(outputs[0], lambda: lines.warning(waiting), keep=False):
         column = table.find_smiles(options.smiles_column)
