@@ -145,7 +145,7 @@ explain '' C x.svg | CKPT: it is empty
 explain --max-atoms=0 | --max-atoms: 0, expected a whole number, 1 or more
 explain --layer=x | --layer: x, expected a whole number
 explain MODEL CCO a.jpg | a.jpg: expected a name that ends in .svg, .png, .html, .csv
-explain MODEL in.csv in.csv | in.csv exists; remove it
+explain MODEL in.csv in.csv | in.csv exists already
 explain MODEL CCO a.csv --atoms 1 | a.csv has no attention maps; use .html
 explain MODEL CCO CCN a.png | a.png is for one molecule, not 2; use .html
 explain MODEL C1CC a.png | SMILES 'C1CC': SMILES Parse Error: unclosed ring

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,28 +13,27 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli import print_line, print_warning
+from graphormer_plugin.cli import print_error, print_line, print_warning
 from graphormer_plugin.data.files import (
     atomic_write,
+    file_lock,
     home_path,
     text_sha256,
     write_csv,
     write_text,
 )
 from graphormer_plugin.data.graphs.seen import unseen_line
-from graphormer_plugin.data.part_folder import PartFolder
 from graphormer_plugin.data.store.featurise import RowReader
 from graphormer_plugin.data.tables.cells import point, shown
 from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
 from graphormer_plugin.data.tables.rows import whole_columns
-from graphormer_plugin.inference.checkpoint import check_output
 from graphormer_plugin.inference.model_folder import models_named
 from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.workbench.explain.drawing import Section, draw, page
 from graphormer_plugin.workbench.explain.explanation import Explainer, NoPredictionError
 from graphormer_plugin.workbench.explain.masking import ATOMS, BRICS_FRAGMENTS
+from graphormer_plugin.workbench.predictions.prediction_chunks import PredictionChunks
 from graphormer_plugin.workbench.predictions.run import model_identity
-from graphormer_plugin.workbench.predictions.table_run import RunOptions
 
 
 def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
@@ -55,52 +53,35 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
         arguments.sum,
         {"atoms": ATOMS, "fragments": BRICS_FRAGMENTS}.get(arguments.myerson),
     )
-    reader = predictor.reader(arguments.max_atoms)
+    to_table = kind == "csv"
+    if to_table and explain.attention:
+        raise ValueError(f"{output} has no attention maps; use .html")
     written = written_molecules(
         arguments.molecules, arguments.smiles_column, predictor.extra_columns
     )
-    to_table = kind == "csv"
-    if to_table:
-        check_output(output)
-        if explain.attention:
-            raise ValueError(f"{output} has no attention maps; use .html")
-    molecules, refused = read_molecules(
-        written, reader, sys.maxsize if to_table else most
-    )
+    reader = predictor.reader(arguments.max_atoms)
+    limit = sys.maxsize if to_table else most
+    molecules, refused = read_molecules(written, reader, limit)
     count = len(molecules) + len(refused)
     if not count:
         raise ValueError(f"no molecule in {', '.join(arguments.molecules)}")
     if kind in ("svg", "png") and count > 1:
         raise ValueError(f"{output} is for one molecule, not {count}; use .html")
-    unseen: Counter[str] = Counter()
-    for _, _, read in molecules:
-        unseen += predictor.unseen(read)
-    made: list[Section] = []
-    if to_table:  # explained molecules outlive a kill
-        options = RunOptions(user_data_dir=arguments.user_data_dir)
-        identity = model_identity(models, options)
-        given = [molecule for _, molecule, _ in molecules]
-        key = text_sha256(json.dumps([vars(arguments), identity, given]))
-        parts = PartFolder(output.with_name(f"{output.name}.{key[:16]}.parts"), Section)
-        made += parts.earlier()
-    left = molecules[len(made) :]
-    for _, molecule, read in tqdm(left, unit="mol", delay=2, disable=None):
-        try:
-            section = replace(explain(read, molecule.extra), title=molecule.title)
-        except NoPredictionError as error:
-            section = Section(molecule.title, str(error), [])
-        made.append(parts.write(section) if to_table else section)
+    if to_table:
+        identity = model_identity(models, arguments.user_data_dir)
+        given = [vars(arguments), identity, *(molecule for molecule, _ in molecules)]
+        key = text_sha256(json.dumps(given))
+        made = written_table(output, key, explain, molecules)
+    else:
+        made = [*explained(explain, molecules)]
     sections = [section for section in made if section.columns]
     refused += [section for section in made if not section.columns]
     if not sections:
         raise ValueError(refused[0].text)
-    if to_table:
-        write_csv(output, table_rows(molecules, made))
-        shutil.rmtree(parts.folder)
-    elif kind == "html":
+    if kind == "html":
         title = f"{explain.name}: {Path(arguments.checkpoint).resolve().name}"
         write_text(output, page(title, explain.introduction, [*sections, *refused]))
-    else:
+    elif not to_table:
         (section,) = sections
         (_, panels), *rest = section.groups
         heading = f"{section.title}\n{section.text}"
@@ -108,6 +89,7 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
             file.write(draw([(heading, panels), *rest], kind))
     for section in sections:
         print_line(f"{section.title}\t{section.text}")
+    unseen = sum((predictor.unseen(read) for _, read in molecules), Counter[str]())
     warnings = [f"left out: {section.text}" for section in refused]
     for text in filter(None, [*warnings, unseen_line(unseen)]):
         print_warning(text)
@@ -116,12 +98,14 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
 
 class WrittenMolecule(NamedTuple):
     """A molecule as it was given: file and line for messages (empty for the command line),
-    cells of extra columns with decimal points, SMILES and name (may be empty)."""
+    cells of extra columns with decimal points, SMILES and name (may be empty), and its number
+    from 1 among all."""
 
     place: str
     extra: Mapping[str, str]
     smiles: str
     name: str = ""
+    number: int = 0
 
     @property
     def title(self) -> str:
@@ -129,23 +113,54 @@ class WrittenMolecule(NamedTuple):
         return f"{self.name}: {self.smiles}" if self.name else self.smiles
 
 
+ReadMolecule = tuple[WrittenMolecule, Molecules]
+
+
+def explained(
+    explain: Explainer, molecules: Sequence[ReadMolecule]
+) -> Iterator[Section]:
+    """Yield the explanation of each molecule, without columns where it has no prediction."""
+    for molecule, read in tqdm(molecules, unit="mol", delay=2, disable=None):
+        try:
+            yield replace(explain(read, molecule.extra), title=molecule.title)
+        except NoPredictionError as error:
+            yield Section(molecule.title, str(error), [])
+
+
+def written_table(
+    output: Path, key: str, explain: Explainer, molecules: Sequence[ReadMolecule]
+) -> list[Section]:
+    """Write a table of the explanations, unless there is none; they outlive a kill. A second
+    process with this output waits."""
+    waiting = f"another process writes {output}; waiting"
+    with file_lock(output, lambda: print_warning(waiting), keep=False):
+        parts = PredictionChunks([output], key, Section)
+        with parts.kept(print_warning, print_error, "molecule", 1, len(molecules)):
+            for section in explained(explain, molecules[parts.count :]):
+                parts.write(section)
+            made = [*parts]
+            if any(section.columns for section in made) and parts.finished() is None:
+                rows = table_rows(molecules, made)
+                parts.join(0, 0, lambda _: write_csv(output, rows), "")
+    return made
+
+
 def table_rows(
-    molecules: Sequence[tuple[int, WrittenMolecule, Molecules]],
-    sections: Sequence[Section],
+    molecules: Sequence[ReadMolecule], sections: Sequence[Section]
 ) -> Iterator[Sequence[int | str | float]]:
     """Yield the header and the rows of a table of atoms, empty where there is no value."""
     names = max((section.columns for section in sections), key=len)
     yield ["molecule", "name", "smiles", *names]
-    for (number, molecule, _), section in zip(molecules, sections, strict=True):
+    for (molecule, _), section in zip(molecules, sections, strict=True):
         for cells in zip_longest(*section.columns.values(), fillvalue=""):
             values = ("" if cell != cell else cell for cell in cells)  # NaN
-            yield [number, molecule.name, molecule.smiles, *values]
+            yield [molecule.number, molecule.name, molecule.smiles, *values]
 
 
 def read_molecules(
     written: Iterable[WrittenMolecule], reader: RowReader, most: int
-) -> tuple[list[tuple[int, WrittenMolecule, Molecules]], list[Section]]:
-    """Read molecules, each by itself, with their numbers from 1."""
+) -> tuple[list[ReadMolecule], list[Section]]:
+    """Read molecules, each by itself; of the others, the reasons."""
     molecules = []
     refused = []
     for number, molecule in enumerate(written, 1):
@@ -154,7 +169,7 @@ def read_molecules(
             text = f"{molecule.place}SMILES {shown(molecule.smiles)}: {reasons[0]}"
             refused.append(Section(molecule.title, text, []))
         else:
-            molecules.append((number, molecule, read))
+            molecules.append((molecule._replace(number=number), read))
         if number > most:
             file = molecule.place.rpartition(", line")[0] or molecule.smiles
             raise ValueError(f"{file}: more than {most} molecules for one page")

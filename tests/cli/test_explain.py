@@ -1,7 +1,10 @@
+import contextlib
+import os
 import re
 import shutil
 import textwrap
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -12,11 +15,13 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import _explanation
 from graphormer_plugin.cli.explain import main
 from graphormer_plugin.data.batches.fields import rings as rings_module
+from graphormer_plugin.data.files import file_lock
 from graphormer_plugin.inference.checkpoint import checkpoint_path
 from graphormer_plugin.inference.model_folder import write_folder
 from graphormer_plugin.workbench.explain import drawing
-from graphormer_plugin.workbench.explain.explanation import Explainer
+from graphormer_plugin.workbench.explain.explanation import Explainer, NoPredictionError
 from graphormer_plugin.workbench.fitting.fit_gp import fit_gp
+from graphormer_plugin.workbench.predictions.prediction_chunks import PredictionChunks
 
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
 # Each has a map of its own in every layer.
@@ -149,7 +154,7 @@ def test_table_of_values(checkpoint, tmp_path, monkeypatch, capfd):
     assert table.myerson[:3].nunique() == 1
 
 
-def test_table_of_a_sum_goes_on_after_a_kill(tmp_path, monkeypatch):
+def test_table_of_a_sum_goes_on_after_a_kill(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     shutil.copy(checkpoint_path("grpe_minimol"), "best.pt")
     known = [f"{'C' * k}O" for k in range(1, 20)]
@@ -164,7 +169,11 @@ def test_table_of_a_sum_goes_on_after_a_kill(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Explainer, "__call__", _killed_once)
     words = ["best.pt", "CCO", "CCCN", "out.csv", "--sum"]
-    assert main(words) != 0 and not Path("out.csv").exists()
+    assert main(words) == 130 and not Path("out.csv").exists()
+    assert "the first 1 molecule is kept" in capfd.readouterr().err
+    with monkeypatch.context() as patch:
+        patch.setattr(PredictionChunks, "remove", killed := Mock(side_effect=OSError))
+        assert main(words) == 2 and killed.called  # behind the last row
     assert main(words) == 0
     assert seen == [["CCO"], ["CCCN"], ["CCCN"]]
     table = pd.read_csv("out.csv")
@@ -173,7 +182,37 @@ def test_table_of_a_sum_goes_on_after_a_kill(tmp_path, monkeypatch):
     np.testing.assert_allclose(
         table.groupby("molecule")["sum"].sum(), values, atol=1e-6
     )
-    assert not [*Path().glob("out.csv.*")]
+    assert sorted(os.listdir()) == ["best.pt", "head.npz", "out.csv"]
+
+
+def test_a_table_of_nothing(checkpoint, tmp_path, monkeypatch, refused):
+    monkeypatch.chdir(tmp_path)
+    none = Mock(side_effect=NoPredictionError("C: no prediction"))
+    monkeypatch.setattr(Explainer, "__call__", none)
+    assert "C: no" in refused(main, checkpoint("gin"), "C", "CC", "out.csv")
+    assert not os.listdir()
+
+
+def test_two_tables_of_one_name(checkpoint, tmp_path, monkeypatch, capfd):
+    """The second explains nothing before the first is done."""
+    monkeypatch.chdir(tmp_path)
+    Path("out.csv.0.parts").mkdir()
+
+    @contextlib.contextmanager
+    def _held(path, on_wait, keep):
+        on_wait()
+        Path(path).write_text("mine")
+        yield
+
+    monkeypatch.setattr(_explanation, "file_lock", _held)
+    assert main([checkpoint("gin"), "C", "out.csv"]) == 2
+    waits, refusal = capfd.readouterr().err.splitlines()
+    assert "another process writes out.csv" in waits and "exists already" in refusal
+    assert Path("out.csv").read_text() == "mine"
+    Path("out.csv").unlink()
+    monkeypatch.setattr(_explanation, "file_lock", file_lock)
+    assert main([checkpoint("gin"), "C", "out.csv"]) == 0
+    assert "out.csv.0.parts is left of a run" in capfd.readouterr().err
 
 
 def test_the_models_of_a_folder(checkpoint, tmp_path, capfd, refused):

@@ -39,6 +39,7 @@ from graphormer_plugin.data.tables.rows import whole_columns
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.estimators.domain import domain_file
 from graphormer_plugin.estimators.prediction import names_and_unit
+from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.loading import head_file, load, usable_device
 from graphormer_plugin.inference.model_folder import ModelFolder
 from graphormer_plugin.inference.prediction_columns import OutputColumn
@@ -93,19 +94,23 @@ class Asked(NamedTuple):
     lines: Lines
 
 
-def model_identity(models: ModelFolder, options: RunOptions) -> list[Any]:
+def model_identity(
+    models: ModelFolder,
+    user_data_dir: str | None,
+    head: str | None = HEAD_BESIDE_CHECKPOINT,
+) -> list[Any]:
     """What a model predicts by: digests of the files of checkpoints and heads, and of the folder
     with modules of the user, and what is known of the models together."""
     files = []
     for path in models.checkpoints:
         files.append(path)
-        for beside in (head_file(path, options.head), domain_file(path)):
+        for beside in (head_file(path, head), domain_file(path)):
             if beside is not None and beside.exists():
                 files.append(beside)
     files += [models.seen] if models.seen else []
     digests = [file_sha256(file) for file in files]
-    if options.user_data_dir is not None:
-        digests.append(folder_hash(home_path(options.user_data_dir)))
+    if user_data_dir is not None:
+        digests.append(folder_hash(home_path(user_data_dir)))
     folder = dataclasses.asdict(models)
     folder |= {"checkpoints": len(models.checkpoints), "source": "", "seen": ""}
     return [digests, folder]
@@ -116,7 +121,8 @@ def run_digest(
 ) -> str:
     """Digest of all that the parts of a run depend on."""
     own = [dataclasses.asdict(options), table.digest, dataclasses.asdict(rows)]
-    return text_sha256(json.dumps(own + model_identity(models, options)))
+    own += model_identity(models, options.user_data_dir, options.head)
+    return text_sha256(json.dumps(own))
 
 
 def predict_table(asked: Asked) -> None:
@@ -184,20 +190,8 @@ def started(
         run = _table_run(models, table, options, settings, answers)
         for note in table.notes:
             lines.warning(f"{table.path}: {note}")
-        for folder in parts.others():
-            text = "is left of a run with other options, models or input"
-            lines.warning(f"{folder} {text}")
-        try:
+        with parts.kept(lines.warning, lines.error, "row", rows.size, rows.total):
             yield Started(run, rows, parts, settings)
-        except BaseException:
-            if parts.count:
-                complete = min(parts.count * rows.size, rows.total)
-                lines.error(
-                    f"the first {counted(complete, 'row', 'are')} kept, the same command "
-                    "goes on"
-                )
-            raise
-        parts.remove()
 
 
 def _write(
