@@ -83,6 +83,7 @@ class Map:
 
 Panel = Molecule | Map
 Group = tuple[str, Sequence[Panel]]  # heading, which may be empty, and panels
+Columns = dict[str, Sequence[int | str | float]]  # of the atoms of a molecule
 
 
 @figure_style({"svg.hashsalt": "graphormer_plugin", "figure.dpi": 72})
@@ -214,7 +215,7 @@ class Section:
     title: str
     text: str  # line below the title, e.g. the prediction
     groups: Sequence[Group]  # all but the first can be folded away
-    columns: Mapping[str, Sequence[int | str | float]] = field(default_factory=dict)
+    columns: Columns = field(default_factory=dict)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """All but the panels, for a file."""

@@ -13,11 +13,13 @@ from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.graphs.sources import FORMATS
 from graphormer_plugin.data.tables.cells import number_in
 from graphormer_plugin.estimators.gp import GPEstimator
+from graphormer_plugin.estimators.kernels import Floats
 from graphormer_plugin.inference.molecules import Molecules
 from graphormer_plugin.inference.prediction_columns import describe
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.workbench.explain.drawing import (
     VIRTUAL,
+    Columns,
     Group,
     Map,
     Molecule,
@@ -156,13 +158,7 @@ class Explainer:
         predictor = self.predictor
         targets = self.predictor.targets
         (smiles,) = molecules.sources
-        extra = predictor.typical_extra
-        for index, name in enumerate(predictor.extra_columns):
-            try:
-                value = number_in(cells.get(name, ""))
-            except ValueError as error:
-                raise NoPredictionError(f"{smiles}: column {name!r}: {error}") from None
-            extra[index] = extra[index] if np.isnan(value) else value
+        extra = self._extra(smiles, cells)
         prediction = predictor.estimate(molecules, extra=extra[None])
         (row,) = prediction.values
         if not np.isfinite(row).all():
@@ -183,7 +179,7 @@ class Explainer:
         mol = molecules.mol(0)
         rdDepictor.Compute2DCoords(mol)  # once for all panels
         parts = contributions(predictor, molecules, output, extra)
-        columns: dict[str, Sequence[int | str | float]] = {
+        columns: Columns = {
             "atom": [*range(1, mol.GetNumAtoms() + 1)],
             "symbol": [atom.GetSymbol() for atom in mol.GetAtoms()],
             "contribution": [part.value for part in parts if part.kind == ATOMS],
@@ -195,48 +191,40 @@ class Explainer:
         of_value = unit if is_number else "probability"
         groups: list[Group] = [("", contribution_panels(mol, parts, of_value))]
         if self.myerson:
-            values, errors = shares(predictor, molecules, self.myerson, output, extra)
-            of_atom = [
-                (atom, part.value / len(part.atoms), error / len(part.atoms))
-                for part, error in zip(values, errors.tolist(), strict=True)
-                for atom in part.atoms
-            ]
-            _, columns["myerson"], columns["myerson_error"] = zip(*sorted(of_atom))
-            *_, panel = contribution_panels(mol, values, of_value)
-            title = f"Myerson values of {self.myerson}"
-            if errors.any():
-                title += f", ± {errors.max():.2g} at most"
-            groups.append((titled(title, of_value), [replace(panel, title="")]))
+            values = shares(predictor, molecules, self.myerson, output, extra)
+            group, more = share_group(mol, *values, of_value)
+            groups.append(group)
+            columns |= more
         if self.sums:
             found = prediction_sum(predictor, molecules, output, extra[None])
-            of_blocks = (f" {x:+.4g} {name}" for name, x in found.of_block.items())
+            columns["sum"] = [*found.of_atom.tolist(), found.not_of_atom]
             learned = predictor.members[0].targets.names[self.target]
             learned = learned if is_number else f"logit of {learned}"
-            text += f"; {learned} {found.total:.4g} = {found.constant:.4g}"
-            text += "".join(of_blocks)
-            atoms, rest = found.of_atom.sum(), found.not_of_atom
-            text += f" = {atoms:.4g} of atoms {rest:+.4g} not of an atom"
-            columns["sum"] = [*found.of_atom.tolist(), rest]
+            text += f"; {learned} {found}"
             panel = Molecule("", mol, found.of_atom, signed=True)
             groups.append((titled(f"{learned} by atom", unit), [panel]))
-            pushes = self.training.addends(found.of_molecule, unit)
-            for way, panels in zip(("raise", "lower"), pushes, strict=True):
-                if panels:
-                    heading = f"training molecules that {way} {learned} most"
-                    groups.append((heading, panels))
-        nearest = "nearest training molecules"
-        for heading, among in (
-            (nearest, None),
-            (f"{nearest} with another outcome", self.training.other_outcome(outcome)),
-        ):
-            if near := self.training.nearest(mol, unit, among):
-                groups.append((heading, near))
+            groups += self.training.addends(found.of_molecule, learned, unit)
+        near = self.training.nearest
+        groups.append(("nearest training molecules", near(mol, unit)))
+        heading = "nearest training molecules with another outcome"
+        other = self.training.other_outcome(outcome)
+        groups.append((heading, near(mol, unit, other)))
         if self.attention:
             (maps,) = predictor.attention(molecules)
-            panels = [received(mol, maps, self.virtual)]
-            groups.append(("attention", panels))
+            groups.append(("attention", [received(mol, maps, self.virtual)]))
             groups += self.maps(mol, maps, smiles)
-        return Section(smiles, text, groups, columns)
+        return Section(smiles, text, [group for group in groups if group[1]], columns)
+
+    def _extra(self, smiles: str, cells: Mapping[str, str]) -> np.ndarray:
+        """Numbers for the extra columns [columns], of the cells or typical ones."""
+        extra = self.predictor.typical_extra
+        for index, name in enumerate(self.predictor.extra_columns):
+            try:
+                value = number_in(cells.get(name, ""))
+            except ValueError as error:
+                raise NoPredictionError(f"{smiles}: column {name!r}: {error}") from None
+            extra[index] = extra[index] if np.isnan(value) else value
+        return extra
 
     def maps(self, mol: Chem.Mol, attention: np.ndarray, smiles: str) -> list[Group]:
         """Panels of attention maps [layers, heads or channels, T, T]. Rows of the chosen
@@ -306,6 +294,24 @@ def contribution_panels(
             shown = notes if kind in FRAGMENTS else None
             panels.append(Molecule(titled(kind, unit), mol, values, True, notes=shown))
     return panels
+
+
+def share_group(
+    mol: Chem.Mol, values: Sequence[Contribution], errors: Floats, unit: str
+) -> tuple[Group, Columns]:
+    """Panel and columns of `shares`, of which the atoms of a part have equal parts."""
+    of_atom = [
+        (atom, part.value / len(part.atoms), error / len(part.atoms))
+        for part, error in zip(values, errors.tolist(), strict=True)
+        for atom in part.atoms
+    ]
+    _, each, each_error = zip(*sorted(of_atom))
+    *_, panel = contribution_panels(mol, values, unit)
+    title = f"Myerson values of {values[0].kind}"
+    if errors.any():
+        title += f", ± {errors.max():.2g} at most"
+    group = titled(title, unit), [replace(panel, title="")]
+    return group, {"myerson": each, "myerson_error": each_error}
 
 
 def titled(title: str, unit: str) -> str:

@@ -22,7 +22,7 @@ from graphormer_plugin.inference.model_folder import (
     SPLIT_FILE,
 )
 from graphormer_plugin.inference.molecules import smiles_of
-from graphormer_plugin.workbench.explain.drawing import Molecule
+from graphormer_plugin.workbench.explain.drawing import Group, Molecule
 
 SHOWN = 4  # panels of each kind, our choice
 ADDENDS = 10
@@ -80,21 +80,24 @@ class TrainingMolecules:
         return panels
 
     def addends(
-        self, addends: Mapping[bytes, float], unit: str
-    ) -> list[list[Molecule]]:
-        """Panels of the molecules of the highest and of the lowest addends, at most `ADDENDS`
-        each, by the bytes of their Morgan counts."""
+        self, addends: Mapping[bytes, float], learned: str, unit: str
+    ) -> list[Group]:
+        """Panels of the molecules of the highest and of the lowest addends of what models have
+        ``learned``, at most `ADDENDS` each, by the bytes of their Morgan counts."""
         row_of = {x.tobytes(): row for row, x in [*enumerate(self.counts)][::-1]}
-        known = [
-            (value, row_of[key]) for key, value in addends.items() if key in row_of
-        ]
-        known.sort(key=lambda pair: -pair[0])
-        highest = [pair for pair in known if pair[0] > 0][:ADDENDS]
-        lowest = [pair for pair in known[::-1] if pair[0] < 0][:ADDENDS]
-        return [
-            [self._panel(row, unit, f"{value:+.3g}") for value, row in pairs]
-            for pairs in (highest, lowest)
-        ]
+        groups = []
+        for way, sign in (("raise", 1), ("lower", -1)):
+            pushes = [
+                (sign * x, row_of[key]) for key, x in addends.items() if key in row_of
+            ]
+            pushes.sort(key=lambda pair: -pair[0])
+            panels = [
+                self._panel(row, unit, f"{sign * push:+.3g}")
+                for push, row in pushes[:ADDENDS]
+                if push > 0
+            ]
+            groups.append((f"training molecules that {way} {learned} most", panels))
+        return groups
 
     def _panel(self, row: int, unit: str, text: str) -> Molecule:
         """The molecule of a row, with name, label and a text above."""

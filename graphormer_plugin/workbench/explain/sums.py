@@ -30,6 +30,12 @@ class PredictionSum:
     of_block: Counter[str] = field(default_factory=Counter)
     of_molecule: Counter[bytes] = field(default_factory=Counter)
 
+    def __str__(self) -> str:
+        blocks = "".join(f" {x:+.4g} {name}" for name, x in self.of_block.items())
+        atoms, rest = self.of_atom.sum(), self.not_of_atom
+        text = f"{self.total:.4g} = {self.constant:.4g}{blocks}"
+        return f"{text} = {atoms:.4g} of atoms {rest:+.4g} not of an atom"
+
     @property
     def total(self) -> float:
         """The number itself."""
@@ -37,8 +43,8 @@ class PredictionSum:
 
     @property
     def not_of_atom(self) -> float:
-        """What atoms do not have: the constant, the kernel at the training mean, and features
-        that are not sums over atoms."""
+        """What atoms do not have: the prediction at the training mean, minus what `atom_sums`
+        would give the mean's descriptors, and features that are not sums over atoms."""
         return self.total - self.of_atom.sum()
 
 
