@@ -26,9 +26,9 @@ def atom_sums(
     """Parts of atoms [N] in the sum of `GPEstimator.addends`; the rest is not of an atom.
 
     A bit b of the fingerprint gets its share of sum_i alpha_i k(x, x_i), in the proportion
-    of min(x_b, x_ib), without approximation. Features of other blocks get integrated
-    gradients (Eq. 1 of Sundararajan et al. 2017, arXiv:1703.01365) from the training mean,
-    on the straight line of scaled features.
+    of min(x_b, x_ib), without approximation. In other blocks an atom has what it adds to a
+    feature, times the gradient's mean between the training mean and the molecule (Eq. 1 of
+    Sundararajan et al. 2017, arXiv:1703.01365), on the straight line of scaled features.
 
     Args:
         raw: features of a single molecule by block.
@@ -76,7 +76,9 @@ def _gains(
         return gains
     known = np.nan_to_num(reference.raw.astype(np.float64))
     ends = np.stack([known.mean(0), features])
-    start, end = reference.scale(ends)
+    # Ranks of close values may differ much: the slope of a feature is that of a wider secant.
+    wide = np.sort(ends, 0) + WIDENED * known.std(0) * [[-1], [1]]
+    start, end, low, high = reference.scale(np.concatenate([ends, wide]))
     points = start + (POINTS[:, None] + 1) / 2 * (end - start)
     squares = mean_squared_differences(points, reference.scaled)
     _, by_log_length = kernel(reference.block, squares, length)
@@ -85,10 +87,7 @@ def _gains(
     slopes *= POINT_WEIGHTS[:, None] / 2 / len(start)
     gradient = reference.scaled.T @ (slopes.sum(0)[:, None] * dual)
     gradient -= points.T @ (slopes @ dual)
-    # Ranks of close values may differ much: the slope of a feature is that of a wider secant.
-    spread = WIDENED * known.std(0)
-    ends = np.sort(ends, 0) + np.stack([-spread, spread])
-    rise = np.diff(reference.scale(ends), axis=0)[0]
-    run = np.diff(ends, axis=0)[0]
+    rise = high - low
+    run = wide[1] - wide[0]
     slope = np.divide(rise, run, out=0 * rise, where=run > 0)  # run may be NaN
     return slope[:, None] * gradient

@@ -23,7 +23,11 @@ MQN24 [-] MQN25 [+] MQN26 [D1] MQN27 [D2;R0] MQN28 [D3;R0] MQN29 [D4;R0] MQN30 [
 MQN31 [D3;R] MQN32 [D4;R] MQN41 [R{2-}]""".split()
 PATTERNS = dict(zip(COUNTED[::2], map(Chem.MolFromSmarts, COUNTED[1::2])))
 PATTERNS |= dict.fromkeys(("NumHDonors", "MQN23"), Lipinski.HDonorSmarts)
-HYDROGEN = Chem.GetPeriodicTable().GetAtomicWeight(1)
+ELEMENTS = Chem.GetPeriodicTable()
+MASSES = {
+    "MolWt": ELEMENTS.GetAtomicWeight,
+    "ExactMolWt": ELEMENTS.GetMostCommonIsotopeMass,
+}
 
 
 def morgan_parts(mol: Chem.Mol) -> NDArray[np.float64]:
@@ -62,8 +66,10 @@ def descriptor_parts(mol: Chem.Mol, values: NDArray) -> NDArray[np.float64]:
     parts["LabuteASA"] += surface + hydrogens * of_hydrogens / max(hydrogens.sum(), 1)
     parts["TPSA"] += rdMolDescriptors._CalcTPSAContribs(mol)
     parts["NHOHCount"] = parts["MQN22"] = hydrogens * parts["NOCount"]
-    parts["HeavyAtomMolWt"] += [atom.GetMass() for atom in atoms]
-    parts["MolWt"] = parts["HeavyAtomMolWt"] + HYDROGEN * hydrogens
+    for name, mass in MASSES.items():
+        parts[name] += [mass(atom.GetAtomicNum()) for atom in atoms]
+        parts[name] += hydrogens * mass(1)
+    parts["HeavyAtomMolWt"] = parts["MolWt"] - hydrogens * MASSES["MolWt"](1)
     whole = Chem.AddHs(mol)
     owner = [
         atom.GetNeighbors()[0].GetIdx() for atom in [*whole.GetAtoms()][len(atoms) :]
