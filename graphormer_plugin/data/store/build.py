@@ -47,6 +47,7 @@ from graphormer_plugin.data.store.featurise import RowReader, featurise
 from graphormer_plugin.data.store.writer import StoreWriter
 from graphormer_plugin.data.tables.labels import (
     as_float32,
+    checked_bounds,
     checked_weights,
     default_names,
     describe_targets,
@@ -325,6 +326,8 @@ def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSour
             names, kind=source.kind, num_classes=source.num_classes
         )
         describe_targets(target, schema, np.arange(rows + 1), {})
+        if source.bounds is not None:
+            checked_bounds(source.bounds, target)
     _graph_values(source, rows)
     if weights is not None:
         weights = checked_weights(weights, rows)

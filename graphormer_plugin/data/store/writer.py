@@ -44,6 +44,7 @@ from graphormer_plugin.data.store.ranges import BondColumns, Column
 from graphormer_plugin.data.tables.label_warnings import warnings_about
 from graphormer_plugin.data.tables.labels import (
     as_float32,
+    checked_bounds,
     checked_weights,
     describe_targets,
     stored_labels,
@@ -220,7 +221,7 @@ class StoreWriter:
         if source.weights is not None:
             arrays["weight"] = checked_weights(source.weights, self.num_graphs)
         if source.bounds is not None:
-            arrays["bound"] = np.asarray(source.bounds, np.float32)
+            arrays["bound"] = checked_bounds(source.bounds, arrays["target"])
         if source.graph_features:
             arrays["graph_features"] = as_float32(np.asarray(source.graph_values))
         if molecules is not None:

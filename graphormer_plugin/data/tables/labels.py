@@ -54,6 +54,19 @@ def checked_weights(values: Any, count: int) -> np.ndarray:
     return weights
 
 
+def checked_bounds(bounds: Any, labels: np.ndarray) -> np.ndarray:
+    """Bounds of labels [n, C], see `label_ends`, float32 in the same shape; ValueError for
+    others, and for integers, which were signs in earlier versions."""
+    bounds = np.asarray(bounds)
+    valid = bounds.shape == labels.shape and bounds.dtype.kind == "f"
+    if not valid or not ((bounds >= 0) | (bounds == -np.inf)).all():
+        raise ValueError(
+            f"bounds are {bounds.dtype} {list(bounds.shape)}, expected floats in the labels' "
+            f"shape {list(labels.shape)}: inf, -inf or half widths of 0 or more"
+        )
+    return bounds.astype(np.float32)
+
+
 def default_names(width: int) -> list[str]:
     """Names of target columns that have none: y, or y0, y1, ..."""
     return ["y"] if width == 1 else [f"y{index}" for index in range(width)]

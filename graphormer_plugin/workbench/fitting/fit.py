@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphormer_plugin.data.errors import listed
+from graphormer_plugin.data.tables.labels import checked_bounds
 from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators import MAX_ROWS
 from graphormer_plugin.estimators.domain import Domain
@@ -163,15 +164,8 @@ def check(
         raise ValueError(
             f"labels have shape {list(labels.shape)}, expected [n, {len(names)}]"
         )
-    if (
-        bounds.shape != labels.shape
-        or not ((bounds >= 0) | (bounds == -np.inf)).all()
-        or bounds[:, ~schema.is_number].any()
-    ):
-        raise ValueError(
-            "bounds must be inf, -inf or half widths of 0 or more in the labels' shape "
-            f"{list(labels.shape)}, and 0 for classes"
-        )
+    if checked_bounds(bounds, labels)[:, ~schema.is_number].any():
+        raise ValueError("bounds must be 0 for classes")
     schema.check(labels)
     known = np.where(located(labels, bounds), labels, np.nan)
     for target in unfit_targets(known, schema.kinds):

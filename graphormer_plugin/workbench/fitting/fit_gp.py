@@ -89,7 +89,7 @@ def fit_gp(
     if len(labels) != len(smiles):
         raise ValueError(f"{len(labels)} rows of labels for {len(smiles)} molecules")
     weights = None if weights is None else _weights_of_labels(weights, labels.shape)
-    reach = np.zeros(labels.shape) if bounds is None else np.asarray(bounds, float)
+    reach = np.zeros(labels.shape) if bounds is None else np.asarray(bounds)
     reach = reach[:, None] if reach.ndim == 1 else reach
     extra = extra or {}
     columns = extra_values([*extra], extra, len(smiles))

@@ -98,6 +98,9 @@ class TestSources:
             (dict(weights=[1, -2, 3, 4]), "weight 1 is -2.0, expected a finite number"),
             (dict(weights=[1, 2, np.nan, 4]), "weight 2 is nan, expected"),
             (dict(weights=[1e39] * 4), "weight 0 is inf, expected"),
+            (dict(bounds=[[1], [-1], [0], [0]]), "bounds are int64 .* floats"),
+            (dict(bounds=np.zeros((4, 2))), r"float64 \[4, 2\], expected .* \[4, 1\]"),
+            (dict(bounds=[[-0.5]] * 4), "expected .* half widths of 0 or more"),
             (dict(graph_features=["a"], graph_values=[[1.0]] * 5), r"\[5, 1\], .*4"),
         ],
     )

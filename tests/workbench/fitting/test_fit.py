@@ -16,8 +16,8 @@ from support.heads import features, fitted, labels
         ({"weights": np.ones((2, 3))}, r"weights have shape \[2, 3\], expected"),
         ({"weights": [1, -1, 1]}, "weights must be finite numbers >= 0"),
         ({"bounds": [[1.0, 0, 0], [0, 0, 0]]}, r"in the labels' shape \[3, 2\]"),
-        ({"bounds": np.full((3, 2), -1)}, "bounds must be inf, -inf or half"),
-        ({"bounds": np.eye(3, 2), "classes": True}, "and 0 for classes"),
+        ({"bounds": np.full((3, 2), 1)}, "int64 .* floats .* inf, -inf or half"),
+        ({"bounds": np.eye(3, 2), "classes": True}, "must be 0 for classes"),
         ({"extra": {"pH": [7.0] * 6}}, r"extra has shape \[6, 1\], expected \[3, 1\]"),
     ],
 )
