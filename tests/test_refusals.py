@@ -356,7 +356,9 @@ smiles,y;C,1;C,3.1-4.2; | | --censored takes bounds such as >100 or 3.1-4.2
 smiles,y;C,1;C,4.2 - 3.1; | --censored | '4.2 - 3.1' is not a number (1 such cell: '4.2 - 3.1');
 smiles,y;C,1;C,2024-03-31; | --censored | '2024-03-31' is not a number
 smiles,y;C,1;C,5-HT; | --censored | '5-HT' is not a number
-smiles,y_low,y_high;C,1,2;C,4,3; | --censored | row 1 (line 3), column 'y': '4…3'
+smiles,y_low,y_high;C,1,2;C,4,3; | --censored | 'y': '4…3' is not a number
+smiles,y;C,1;C,3…4…5; | --censored | '3…4…5' is not a number
+smiles,y_low,y_low,y_high;C,1,2,3; | --censored --target-columns y | no column 'y'
 smiles,y_low,y_high;C,1,2;C,4,ND; | --censored --target-columns y | column 'y': '4…ND'
 smiles,y;C,1;C,~5; | --censored | '~5' is not a number
 smiles,y;C,0;C,1; | --censored --target-kind binary | --censored is for targets that are num
@@ -411,6 +413,7 @@ smiles,y;C,1;"C,1; | | line 3: unexpected end of data; check the
 # Content of a table, behind & of test.csv; flags of graphormer-train, words of the line.
 TRAININGS = f"""
 smiles,y;C,1;CC,1; | | all labels of y are equal
+smiles,y;C,1-2;CC,2-3; | --censored | all labels of y are equal, missing or bounds
 smiles,y,z;C,1.5,3;CC,2,4; | | which columns are targets
 smiles,y,MW;C,1.5,16;CC,2,30;CO,>9,32; | | are targets? Name them with --target-columns; there
 smiles,y,MW;C,1.5,16;CC,2,30;CO,>9,32; | | row 2 (line 4), column 'y': '>9' is not a number

@@ -52,7 +52,7 @@ class TableDataset(RegisteredDataset):
             options.target_columns,
         )
         if options.censored:
-            table.join_ends({*options.target_columns, *options.extra_columns})
+            table.join_ends(options.target_columns, options.extra_columns)
         if options.descriptors and table.source is Atoms:
             raise table.error(
                 "--descriptors are of molecules, not of atoms without bonds"

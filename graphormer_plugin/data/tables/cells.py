@@ -24,9 +24,9 @@ POINTS = re.compile(rf"[+{MINUS}-]?[1-9]\d{{0,2}}(\.\d{{3}})+(,\d+)?")
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 NUMBER = rf"[+{MINUS}-]?[.,]?\d[\d.,eE+{MINUS}-]*"
 BOUND = re.compile(rf"\s*([<>≤≥])=?\s*({NUMBER})\s*")  # >100 or <= 0.1
-END = rf"([+{MINUS}-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+{MINUS}-]?\d+)?)"
-INTERVAL = re.compile(rf"\s*{END}\s*[–—{MINUS}-]\s*{END}\s*")  # 3.1-4.2 or -1.5--0.5
 TO = "…"  # between the ends of two columns, either of which may be missing
+END = rf"([+{MINUS}-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+{MINUS}-]?\d+)?)"
+INTERVAL = re.compile(rf"\s*{END}\s*[…–—{MINUS}-]\s*{END}\s*")  # 3.1-4.2 or -1.5--0.5
 # 93 %, 5 nM, 12mg/mL: after a number, a sign, a usual unit, or a blank and a word.
 UNIT = r"\s*[%‰°µμ]\S*|[fpnum]?M|[kmunp]?(?:g|mol|[lL]|eV)(?:/\S+)?|\s+[^\W\d]\S*"
 WITH_UNIT = re.compile(
@@ -115,6 +115,12 @@ def is_bound(cell: str) -> bool:
     return bool(BOUND.fullmatch(cell) or INTERVAL.fullmatch(cell))
 
 
+def _ends(cell: str) -> Sequence[str]:
+    """Texts of the ends of an interval, or a cell alone."""
+    match = INTERVAL.fullmatch(cell)
+    return match.groups() if match else cell.split(TO)
+
+
 def shown(text: str, limit: int = 80) -> str:
     """A cell in a message."""
     return repr(text) if len(text) <= limit else f"{text[:limit]!r}..."
@@ -162,11 +168,15 @@ class ParsedColumn:
         value = math.nan
         bound = 0.0
         if "." in cell and self.pointed != "":
-            fits = POINTS.fullmatch(cell.strip())
-            self.pointed = (self.pointed or cell.strip()) if fits else ""
-        if self.patterns and matches(cell, self.patterns):
-            self.missing.add(cell)
-        elif cell.strip() in self.classes:
+            points = [end.strip("<>≤≥= ") for end in _ends(cell) if "." in end]
+            fit = all(map(POINTS.fullmatch, points))
+            self.pointed = (self.pointed or points[0]) if fit else ""
+        if self.patterns:
+            ends = cell.split(TO)
+            gone = {end for end in ends if matches(end, self.patterns)}
+            self.missing |= gone
+            cell = TO.join("" if end in gone else end for end in ends)
+        if cell.strip() in self.classes:
             self.words.setdefault(cell.strip(), []).append(len(self.values))
         else:
             try:
@@ -212,11 +222,10 @@ class ParsedColumn:
             return self.number(cell), 0.0
         if match := BOUND.fullmatch(cell):
             return self.number(match[2]), SIGNS[match[1]]
-        match = INTERVAL.fullmatch(cell)
-        ends = [*match.groups()] if match else cell.split(TO)
-        low, high = map(self.number, (2 * ends)[:2])
+        ends = _ends(cell)
+        low, high = map(self.number, ends if len(ends) > 1 else 2 * ends)
         if low > high:
-            raise ValueError(f"{shown(cell)} has its high end first")
+            raise ValueError(cell)
         label, half = labels_between(low, high)
         return float(label), float(half)
 

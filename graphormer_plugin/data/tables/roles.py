@@ -9,9 +9,13 @@ from dataclasses import replace
 from graphormer_plugin.data.tables.cells import is_index
 from graphormer_plugin.data.tables.marks import CONDITION, Marks
 from graphormer_plugin.data.tables.options import DatasetOptions
-from graphormer_plugin.data.tables.table import NAMES, SPLIT, Table, listed_columns
-
-ALL = "all"  # word of --target-columns: all columns of numbers
+from graphormer_plugin.data.tables.table import (
+    ALL,
+    NAMES,
+    SPLIT,
+    Table,
+    listed_columns,
+)
 
 
 def with_split(table: Table, options: DatasetOptions) -> DatasetOptions:

@@ -2,11 +2,12 @@
 
 import contextlib
 import csv
+import fnmatch
 import gzip
 import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -19,6 +20,7 @@ from graphormer_plugin.data.tables.cells import TO, shown
 
 # Lines of a file, from 1, and cells of some columns.
 Lines = Iterator[tuple[int, list[Any]]]
+ALL = "all"  # word of --target-columns: all columns of numbers
 SPLIT = "split"  # in any case; a target only if it is named
 csv.field_size_limit(1 << 24)  # Python's own limit of 131,072 cuts a mol block
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -151,17 +153,28 @@ class Table:
                     texts[place : place + 2] = [TO.join(texts[place : place + 2])]
             yield Row(number, line, source, texts)
 
-    def join_ends(self, named: Collection[str]) -> None:
-        """Read each pair of columns such as IC50_low and IC50_high as one, IC50, of intervals;
-        but not those that are ``named``, and not if there is an IC50."""
-        for name in [n.removesuffix("_low") for n in self.header]:
-            low, high = ends = [f"{name}_low", f"{name}_high"]
-            if {*ends} <= {*self.header} - {*named} and name not in self.places:
-                self.ends[name] = ends
-                self.places[name] = self.places[low]
-                self.header[self.header.index(low)] = name
-                self.header.remove(high)
-                self.notes[f"{low!r} and {high!r} are the ends of {name!r}"] = None
+    def join_ends(self, targets: Sequence[str], extras: Sequence[str]) -> None:
+        """Read each pair of columns such as IC50_low and IC50_high, in any case, as one, IC50, of
+        intervals, if ``targets`` name it or none; but no end that they or ``extras`` name,
+        and not if there is an IC50."""
+        patterns = ["*" if target == ALL else target for target in targets or [ALL]]
+        free = {*self.header} - {*targets, *extras} - self.repeated
+        lower = {name.lower(): name for name in self.header if name in free}
+        for low in [name for key, name in lower.items() if key.endswith("_low")]:
+            name = low[: -len("_low")]
+            high = lower.get(f"{name}_high".lower())
+            fits = any(p == name or fnmatch.filter([name], p) for p in patterns)
+            if not (name and high and fits):
+                continue
+            ends = f"{low!r} and {high!r} are"
+            if name in self.places:
+                self.notes[f"{ends} not read as ends of {name!r}, a column"] = None
+                continue
+            self.notes[f"{ends} the ends of {name!r}"] = None
+            self.ends[name] = [low, high]
+            self.places[name] = self.places[low]
+            self.header[self.header.index(low)] = name
+            self.header.remove(high)
 
     def part(self, columns: Sequence[str], first: int, end: int | None) -> Lines:
         """The `lines` of some rows."""

@@ -175,7 +175,7 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     for one in tables:
         one.select_format(settings.featuriser.reads, settings.length_unit)
         if settings.censored:
-            one.join_ends({*settings.target_columns, *settings.extra_columns})
+            one.join_ends(settings.target_columns, settings.extra_columns)
     table, *more = tables
     options = find_options(table, settings)
     read = read_labels(

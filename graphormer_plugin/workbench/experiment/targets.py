@@ -144,10 +144,10 @@ def without_unlearnable(
     equal = [names[index] for index in unfit_targets(table.exact_labels, numbers)]
     if len(equal) == len(names):
         raise DatasetError(
-            f"{settings.table}: all labels of {listed(names)} are equal, there is "
-            "nothing to learn"
+            f"{settings.table}: all labels of {listed(names)} are equal, missing or "
+            "bounds; there is nothing to learn"
         )
-    table = table.without(equal, "all labels are equal, or missing")
+    table = table.without(equal, "all labels are equal, missing or bounds")
     return table.without(
         registry_numbers(table.labels, table.targets),
         "different whole numbers in a row, as registry numbers are; train it alone if "

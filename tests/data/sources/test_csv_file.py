@@ -114,11 +114,26 @@ class TestCsv:
         if separator == ";":
             text = text.replace(",", ";").replace(".", ",")
         given = {"censored": True, "target_unit": "nM"}
+        given["missing_labels"] = "-999"  # of an end
+        text = text.replace(",NA,", ",-999,", 1).replace(";NA;", ";-999;", 1)
+        text = text.replace("_high", "_HIGH")
         source = read(text, target_columns="IC50", **given)
         labels = [1.5, 1, 3, 3, np.nan, 2000, 7.5]
         assert np.array_equal(source.targets[:, 0], labels, True)
         found = source.bounds[:, 0].tolist()
         assert found == [0.5, 0, -np.inf, np.inf, 0, 500, -np.inf]
+
+    def test_columns_that_are_no_ends(self, read, caplog):
+        """A target that is not called as they are, or a name that is taken, leaves them."""
+        rows = [f"{s},{at},{at + 1},{at}.5" for at, s in enumerate(SMILES)]
+        for names, targets in (("x_low,x_high,y", "y"), ("x_low,x_high,y", "x_*")):
+            text = "\n".join([f"smiles,{names}", *rows]) + "\n"
+            assert not read(text, target_columns=targets, censored=True).bounds.any()
+        assert not caplog.messages
+        text = text.replace(",y", ",x")
+        assert not read(text, target_columns="x", censored=True).bounds.any()
+        assert "'x_low' and 'x_high' are not read as ends of 'x'" in caplog.text
+        assert read(text.replace("h,x", "h,y"), target_columns="all", censored=True)
 
     def test_a_column_of_relations(self, read, caplog):
         """The relations are spelled like ChEMBL's."""

@@ -98,6 +98,10 @@ def test_points_that_may_be_thousands(read):
     assert read(lines(cells, ","))[0] == [1.234, 12.5, 3] * 3
     for known in ("0.5", "1.23", "1234"):
         assert read(lines([*cells, known], ";"))[0] == [*map(float, [*cells, known])]
+    for cell in (">1.234", "1.234-2.500", "1.234…2.500"):
+        column = ParsedColumn("y", censored=True)
+        column.add(cell)
+        assert column.thousands == "1.234"
 
 
 def test_three_decimals_of_a_semicolon(read):

@@ -38,7 +38,11 @@ CLASSES = {"target_kind": "multiclass"}
             WEIGHTS,
             "no label of y2 in train has a weight above 0: nothing is learned about it",
         ),
-        ([NUMBERS, [7] * 6], {}, "y1 is left out: all labels are equal, or missing"),
+        (
+            [NUMBERS, [7] * 6],
+            {},
+            "y1 is left out: all labels are equal, missing or bounds",
+        ),
         ([[0, 1, 3, 0, 1, 3]], CLASSES, "no molecule has class 2"),
     ],
 )
