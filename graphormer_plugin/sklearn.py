@@ -154,6 +154,7 @@ class MoleculeEstimator:
         labelled = LabelledMolecules(
             sources=molecules.sources,
             labels=labels[:, learned],
+            bounds=np.zeros((len(labels), len(learned))),
             targets=schema.select(learned),
             **weighted,
         )

@@ -39,7 +39,7 @@ def molecules_of(labels, smiles=None, names=None, unit="", kind="regression", **
     return LabelledMolecules(
         sources=smiles or [f"{'C' * (at + 1)}O" for at in range(count)],
         labels=labels,
-        **{"targets": targets, **more},
+        **{"targets": targets, "bounds": np.zeros(labels.shape), **more},
     )
 
 

@@ -276,7 +276,7 @@ def _fit_rows(
     return fit_on_features(
         *data,
         layers=0 if state["task_state"].get("vectors") else 1,
-        bounds=None if table.bounds is None else table.bounds[rows],
+        bounds=table.bounds[rows],
         blocks=[*BLOCKS, "extra"] if settings.extra_columns else BLOCKS,
         **options,
     )

@@ -47,7 +47,7 @@ class LabelledMolecules:
     Attributes:
         sources: what a model reads of each.
         labels: float64 [n, T], NaN where missing; classes by number.
-        bounds: float64 [n, T], see `label_ends`; None if all are exact.
+        bounds: float64 [n, T], see `label_ends`.
         weights: weights of the molecules in a loss [n], or None for equal weights.
         extra: numbers [n, columns] of ``--extra-columns``, NaN where missing.
         others: cells [n] of the input columns that no option uses as the SMILES, the targets
@@ -71,7 +71,7 @@ class LabelledMolecules:
     smiles_column: str = SMILES_COLUMN
     labels: np.ndarray
     targets: TargetSchema
-    bounds: np.ndarray | None = None
+    bounds: np.ndarray
     weights: np.ndarray | None = None
     extra: np.ndarray | None = None
     others: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class LabelledMolecules:
         return dataclasses.replace(
             self,
             labels=self.labels[:, stays],
-            bounds=None if self.bounds is None else self.bounds[:, stays],
+            bounds=self.bounds[:, stays],
             targets=targets,
             others={**self.others, **left},
             warned=[*self.warned, f"{listed(left)} is left out: {reason}"],
@@ -132,11 +132,9 @@ class LabelledMolecules:
 
     def label_cells(self, row: int) -> list[str]:
         """The labels of a molecule as text, classes by their names; see `label_text`."""
-        bounds = 0 * self.labels if self.bounds is None else self.bounds
         words = [target.word for target in self.targets.targets]
-        return [
-            *map(label_text, words, self.labels[row].tolist(), bounds[row].tolist())
-        ]
+        numbers = self.labels[row].tolist(), self.bounds[row].tolist()
+        return [*map(label_text, words, *numbers)]
 
     @property
     def exact_labels(self) -> np.ndarray:
@@ -198,8 +196,8 @@ def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
         graph_of_row[rows] = np.arange(len(rows))
         given_split = splits_of_graphs(parts, graph_of_row, options.name)
     given_split, folds = given_folds(given_split, options)
-    bounds = None if source.bounds is None else source.bounds[rows]
-    if bounds is not None:
+    bounds = np.zeros(labels.shape) if source.bounds is None else source.bounds[rows]
+    if settings.censored:
         count = counted(np.count_nonzero(bounds), "label", "are")
         read.warnings.append(f"{count} bounds, which no metric counts")
     read.warnings.extend(lines_about_bare(sum(parsed["bare"])))

@@ -202,7 +202,7 @@ def calibration_molecules(run: Run) -> dict[str, tuple[Any, ...]]:
     table = run.labels.table
     rows = table.without_copies(run.labels.rows["valid"])
     labels = np.where(run.labels.unlearned, np.nan, table.labels[rows])
-    low, high = label_ends(labels, 0 if table.bounds is None else table.bounds[rows])
+    low, high = label_ends(labels, table.bounds[rows])
     found = {}
     for target, name in enumerate(table.targets.names):
         known = ~np.isnan(labels[:, target])

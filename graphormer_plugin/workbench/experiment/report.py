@@ -157,8 +157,7 @@ def shown_label(table: LabelledMolecules, row: int, target: int) -> str:
     label = table.labels[row, target]
     if not table.targets.is_number[target]:
         return table.targets.targets[target].word(label)
-    bound = 0.0 if table.bounds is None else table.bounds[row, target]
-    return label_text("{:.3g}".format, label, bound)
+    return label_text("{:.3g}".format, label, table.bounds[row, target])
 
 
 def molecules_text(table: LabelledMolecules) -> str:

@@ -160,7 +160,7 @@ def labelled_splits(
             if not settings.valid_file and name != "test" and table.split != "random":
                 advice += ", or give --split random"
         where = f"in split {name} of --split {table.split}"
-        lack = "no label" if table.bounds is None else "no exact label"
+        lack = "no exact label" if table.bounds.any() else "no label"
         if name == "train":
             lack += f"{some} {where}"
         else:

@@ -80,7 +80,7 @@ def on_scales(
                 lines.append(line)
         lines.append(piled_labels(name, learned))
     original = dataclasses.replace(table, scaled=[*filter(None, lines)])
-    ends = label_ends(table.labels, 0 if table.bounds is None else table.bounds)
+    ends = label_ends(table.labels, table.bounds)
     with np.errstate(all="ignore"):  # an end that is not on the scale is open
         scaled = [[s.forward(y) for s, y in zip(scales, end.T)] for end in ends]
     labels, bounds = labels_between(*np.stack(scaled).swapaxes(1, 2))
@@ -88,7 +88,7 @@ def on_scales(
     return dataclasses.replace(
         table,
         labels=labels,
-        bounds=None if table.bounds is None else bounds,
+        bounds=bounds,
         targets=table.targets.changed(name=names),
         scales=scales,
         original=original,

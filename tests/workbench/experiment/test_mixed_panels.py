@@ -136,7 +136,8 @@ def run(panel):
 def number_alone(run):
     """The run with its target of numbers alone."""
     table = run.labels.table
-    one = {"labels": table.labels[:, [1]], "targets": SCHEMA.select([1])}
+    one = {name: getattr(table, name)[:, [1]] for name in ("labels", "bounds")}
+    one["targets"] = SCHEMA.select([1])
     parts = (part[:, 3:4] for part in run.predicted)
     more = {"mean": run.mean[3:4], "raw_std": run.raw_std[:, 3:4]}
     split = SplitLabels(replace(table, **one), run.labels.rows)
