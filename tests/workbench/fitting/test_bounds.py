@@ -23,38 +23,29 @@ INF = np.inf
 
 @pytest.mark.parametrize(
     "low, high",
-    [
-        (-1, 2),
-        (-INF, -3),
-        (-INF, INF),
-        (8, 9),
-        (37, INF),
-        (-1e5, -1e5 + 1e-6),
-        (0.3, 0.3 + 1e-7),
-    ],
+    zip(
+        [-1, -INF, -INF, 8, 37, -1e5, 0.3],
+        [2, -3, INF, 9, INF, -1e5 + 1e-6, 0.3 + 1e-7],
+    ),
 )
 def test_truncated_moments_equal_integrals(low, high):
     """Of the density by its largest value, around that."""
     peak = np.clip(0, low, high)
-    ends = np.clip(
-        [low - peak, high - peak], -40 / (1 + abs(peak)), 40 / (1 + abs(peak))
-    )
-    moments = []
-    for power in range(3):
+    reach = 40 / (1 + abs(peak))
+    ends = np.clip([low - peak, high - peak], -reach, reach)
+    width = np.ptp(ends)
 
-        def integrand(x, power=power):
-            return x**power * np.exp(-peak * x - x * x / 2)
+    def moment(power):
+        def integrand(x):
+            return (x / width) ** power * np.exp(-peak * x - x * x / 2)
 
-        scale = np.ptp(ends) ** power
-        moments.append(quad(integrand, *ends, epsabs=1e-13)[0] / scale)
-    size, first, second = moments
+        return quad(integrand, *ends, epsabs=1e-13)[0]
+
+    first, second = moment(1) / moment(0), moment(2) / moment(0)
     mean, variance = truncated_moments(np.array([low]), np.array([high]))
-    expected = np.ptp(ends) * first / size
-    assert mean[0] - peak == pytest.approx(
-        expected, rel=1e-4, abs=1e-11 * abs(peak) + 1e-14
-    )
-    spread = np.ptp(ends) ** 2 * (second / size - (first / size) ** 2)
-    assert variance[0] == pytest.approx(spread, rel=1e-6)
+    close = {"rel": 1e-4, "abs": 1e-11 * abs(peak) + 1e-14}
+    assert mean[0] - peak == pytest.approx(width * first, **close)
+    assert variance[0] == pytest.approx(width**2 * (second - first**2), rel=1e-6)
 
 
 @pytest.mark.parametrize("noise", [0.5, 1e-3])
