@@ -1,4 +1,4 @@
-"""Read checkpoints, predict, embed, explain and draw with a trained model."""
+"""Read checkpoints; predict and embed with trained models, and read their attention."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Trained models that predict, embed and explain SMILES or graphs."""
+"""Trained models that predict and embed SMILES or graphs, and show their attention."""
 
 import functools
 import operator

@@ -128,7 +128,7 @@ def import_graphormer(
 def _released_options(
     config: Mapping[str, Any], new: Mapping[str, Tensor]
 ) -> dict[str, Any]:
-    """Options of the released code's own, and sizes of tables."""
+    """Options that the released code fixes, and sizes of tables."""
     activation = config.get("activation_fn", "gelu")
     return {
         "spatial_pos_max": int(config.get("spatial_pos_max", 1024)),

@@ -213,7 +213,8 @@ def batch_iterator(
 def _parts_of_updates(
     *order: Any, parts: int, **limits: Any
 ) -> list[NDArray[np.int64]]:
-    """`cut_batches` of an epoch; those of an update, perhaps empty, follow each other."""
+    """Batches of an epoch by `cut_batches`; those of an update, perhaps empty, follow each
+    other."""
     cuts = cut_batches(*order, parts=parts, **limits)
     # Empty batches first: fairseq's trainer drops the counts of an update of a process
     # whose last batch is empty.

@@ -104,9 +104,10 @@ class GraphCollator:
             - ``edges`` int64 ``[B, E, 2]``, -1 at padding, in an evaluation of links that
               are edges (`Negatives`);
             - float64 ``weight`` ``[B]``, ``bound`` ``[B, C]`` and `NODE_VECTORS`
-              ``[B, N, 3]``, NaN where missing or padding, if the store has them;
-            - an empty dict for no graphs: fairseq fills uneven shards with such samples, and
-              its trainer replaces them by a dummy batch.
+              ``[B, N, 3]``, NaN where missing or padding, if the store has them.
+
+            An empty array gives an empty dict: fairseq fills uneven shards with such
+            samples, and its trainer replaces them by a dummy batch.
         """
         graph_ids = np.asarray(graph_ids, dtype=np.int64)
         if graph_ids.size == 0:
@@ -118,7 +119,8 @@ class GraphCollator:
             columns = columns.of_graphs(graph_ids)
             ids = np.arange(len(graph_ids))
         arrays = self._fields(columns, ids)
-        labelled, rows = columns, ids
+        labelled = columns
+        rows = ids
         if self.negatives is not None:
             labelled = self.negatives.added(columns, ids, graph_ids, epoch)
             rows = np.arange(len(ids))

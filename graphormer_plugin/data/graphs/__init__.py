@@ -1,1 +1,1 @@
-"""Graphs of molecules and of others, in arrays."""
+"""Graphs, of molecules and others, as arrays."""

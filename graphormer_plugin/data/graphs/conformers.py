@@ -1,4 +1,4 @@
-"""Positions of atoms: RDKit's conformers, texts of atoms without bonds, and checks."""
+"""Positions of atoms: RDKit's conformers, units of length, and checks."""
 
 import functools
 import hashlib

@@ -102,7 +102,7 @@ class AtomsFeaturiser(Featuriser):
     def read(self, source: Source) -> MoleculeGraph:
         """See `Featuriser`."""
         if not isinstance(source, Atoms):
-            raise ValueError("it is no atoms with positions, which the model reads")
+            raise ValueError("it is not atoms with positions, which the model reads")
         nearest = nearest_distance(source.x[:, 0], source.pos)
         return MoleculeGraph(
             source.x,

@@ -1,4 +1,4 @@
-"""What a row of a table, or a user, gives as a molecule, beside a SMILES: a plain text."""
+"""Sources: what a row of a table, or a user, gives as a molecule. A SMILES is a plain text."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Molecules and targets from any table with a column of SMILES, and from SDF files."""
+"""Molecules and targets from any table: SMILES, mol blocks or atoms."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence

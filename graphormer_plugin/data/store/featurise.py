@@ -1,4 +1,4 @@
-"""From SMILES to chunks of a store, on as many processes as asked for."""
+"""From sources of molecules to chunks of a store, on as many processes as asked for."""
 
 import json
 import logging

@@ -196,9 +196,14 @@ class StoreWriter:
             if source.graph_values is not None:
                 beside = np.hstack([beside, np.asarray(source.graph_values)])
             drawn = source.featuriser != AtomsFeaturiser.name
-            facts = targets, target, splits, molecules, beside
             manifest["warnings"] += warnings_about(
-                *facts, drawn=drawn, unread=source.unread
+                targets,
+                target,
+                splits,
+                molecules,
+                beside,
+                drawn=drawn,
+                unread=source.unread,
             )
         manifest["fingerprint"] = fingerprint_of(manifest)
         with atomic_write(self._store / MANIFEST, "w", encoding="utf-8") as file:

@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
     Attributes:
         number: from 0.
-        line: line of the file, from 1.
+        line: line of the file, from 1; 0 if it is not known.
         source: its molecule; None if no column of molecules is read.
         cells: texts of the columns that are read.
     """

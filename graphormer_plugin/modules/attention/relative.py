@@ -1,6 +1,6 @@
 """Self-attention in which queries, keys and values meet a vector per relation.
 
-`attention_formula` is the formula. Which code runs instead:
+`modules.attention.formula` has the formula. Which code runs instead:
 
 - on a CPU in float32 and bfloat16: the compiled function;
 - elsewhere: `_RelativeAttention`, the same operations with a backward pass of its own. On an

@@ -369,17 +369,19 @@ class GPSEncoder(SparseEncoder):
 def _convolution_options(
     config: GPSEncoderConfig, mean_log_degree: Callable[[], float | None]
 ) -> dict[str, Any]:
-    """Options of the local part's own."""
-    makers: dict[str, Callable[[], Any]] = {
-        "hidden_dim": lambda: config.encoder_embed_dim,
-        "learned_share": lambda: False,
-        "num_heads": lambda: config.encoder_attention_heads,
-        "attention_dropout": lambda: config.attention_dropout,
-        "edge_dim": lambda: config.encoder_embed_dim,
-        "num_towers": lambda: config.towers,
-        "mean_log_degree": lambda: mean_log_degree() or 1.0,
+    """Options that the local part takes."""
+    options: dict[str, Any] = {
+        "hidden_dim": config.encoder_embed_dim,
+        "learned_share": False,
+        "num_heads": config.encoder_attention_heads,
+        "attention_dropout": config.attention_dropout,
+        "edge_dim": config.encoder_embed_dim,
+        "num_towers": config.towers,
     }
-    return {name: makers[name]() for name in CONVOLUTIONS[config.local_part].options}
+    names = CONVOLUTIONS[config.local_part].options
+    if "mean_log_degree" in names:
+        options["mean_log_degree"] = mean_log_degree() or 1.0
+    return {name: options[name] for name in names}
 
 
 def edge_set_fields(config: GPSEncoderConfig) -> list[str]:

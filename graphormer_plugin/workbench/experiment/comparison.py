@@ -23,7 +23,7 @@ from graphormer_plugin.workbench.experiment.split_tables import (
     MOLECULES_FILE,
     split_file,
 )
-from graphormer_plugin.workbench.fitting.figure_style import figure_style
+from graphormer_plugin.workbench.figure_style import figure_style
 from graphormer_plugin.workbench.predictions.scores import MAIN, NRMSE
 
 CONFIDENCE = 0.95

@@ -32,9 +32,8 @@ SHIFTED = 0.3
 CHANCE = 1e-3
 OTHER_SHARE = 0.15  # from that asked for (our choice)
 MOST_TAUTOMERS = 100  # of a molecule
-# Sizes of a table (our choice).
-TAUTOMERS_A_ROW = 0.5
-FEWEST_TAUTOMERS = 2000
+TAUTOMERS_A_ROW = 0.5  # that are made for a table, at most (our choice)
+FEWEST_TAUTOMERS = 2000  # or so many, if they are more
 # What test molecules are that a key tells from those of train and valid, and the next coarser
 # key does not: keys of molecules, of constitutions, of tautomers and of parents.
 TWINS = (
@@ -178,7 +177,7 @@ def other_shares(split: SplitLabels, ratios: Ratios) -> list[str]:
 def twins(
     split: SplitLabels, keys: NDArray, shared_keys: NDArray, verb: str, text: str
 ) -> list[str]:
-    """Warn of test molecules that are no fitted molecule by ``keys``, but share a key in
+    """Warn of test molecules that are not a fitted molecule by ``keys``, but share a key in
     ``shared_keys`` with one; ``verb`` and ``text`` follow their number."""
     fitted = split.fitted
     test = split.rows["test"]

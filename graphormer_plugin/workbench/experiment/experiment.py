@@ -103,8 +103,8 @@ class Experiment:
     Attributes:
         warn: takes warnings.
         bar: progress in epochs, and in steps that take about as long as some.
-        searched: options of the trainings from a search, or None.
-        chosen: kind of the models, if the validation molecules have chosen it.
+        tuned_training: options of the trainings from a search, or None.
+        selected_model: kind of the models, if the validation molecules have selected it.
     """
 
     settings: Settings

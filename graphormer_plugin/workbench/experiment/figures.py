@@ -17,12 +17,12 @@ from graphormer_plugin.workbench.experiment.training import (
     Curves,
     read_curves,
 )
+from graphormer_plugin.workbench.figure_style import figure_style
 from graphormer_plugin.workbench.fitting.calibration import (
     MOST_TARGETS,
     calibration_figure,
     panels,
 )
-from graphormer_plugin.workbench.fitting.figure_style import figure_style
 from graphormer_plugin.workbench.predictions.scores import (
     MAIN,
     main_metrics,

@@ -60,7 +60,7 @@ def search(experiment: Experiment) -> Training:
         return dataclasses.replace(base, **varied)
 
     def _objective(trial) -> float:
-        values = _learned(experiment, f"trial{done + 1}", _options(trial))
+        values = _train_trial(experiment, f"trial{done + 1}", _options(trial))
         return (max if rises else min)(values, default=worst)
 
     # A module of Optuna's; as text, a name with ? or % would be another one.
@@ -86,8 +86,8 @@ def search(experiment: Experiment) -> Training:
     return _options(optuna.trial.FixedTrial(study.best_params))
 
 
-def _learned(experiment: Experiment, name: str, options: Training) -> list[float]:
-    """Finite validation metrics of the epochs of a trial."""
+def _train_trial(experiment: Experiment, name: str, options: Training) -> list[float]:
+    """Train a trial; returns the finite validation metrics of its epochs."""
     tried = dataclasses.replace(experiment, tuned_training=options)
     line = fairseq_arguments(tried, ModelRun(0, experiment.model))
     line["save_dir"] = f"{TRIALS_FOLDER}/{name}"

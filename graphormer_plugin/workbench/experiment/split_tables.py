@@ -108,7 +108,7 @@ def make_splits(table: LabelledMolecules, settings: Settings) -> list[Split]:
 def _fill_valid(
     split: Split, parents: Sequence[int], shares: Sequence[float], seed: int
 ) -> None:
-    """Divide train and valid anew, by molecule, if groups leave valid few."""
+    """Divide train and valid anew, by molecule, if groups leave too few in valid."""
     if len(split["valid"]) >= FEWEST_VALID * shares[1] * len(parents):
         return
     rows = np.sort(np.concatenate([split["train"], split["valid"]]))

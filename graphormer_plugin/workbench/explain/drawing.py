@@ -17,7 +17,7 @@ from matplotlib.image import imread
 from rdkit import Chem
 from rdkit.Geometry import Point2D
 
-from graphormer_plugin.workbench.fitting.figure_style import figure_style
+from graphormer_plugin.workbench.figure_style import figure_style
 
 try:
     from rdkit.Chem.Draw import rdMolDraw2D

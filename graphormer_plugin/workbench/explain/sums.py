@@ -32,7 +32,8 @@ class PredictionSum:
 
     def __str__(self) -> str:
         blocks = "".join(f" {x:+.4g} {name}" for name, x in self.of_block.items())
-        atoms, rest = self.of_atom.sum(), self.not_of_atom
+        atoms = self.of_atom.sum()
+        rest = self.not_of_atom
         text = f"{self.total:.4g} = {self.constant:.4g}{blocks}"
         return f"{text} = {atoms:.4g} of atoms {rest:+.4g} not of an atom"
 

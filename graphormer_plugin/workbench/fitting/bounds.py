@@ -9,7 +9,7 @@ from graphormer_plugin.data.targets import target_statistics
 from graphormer_plugin.estimators.kernels import Floats
 from graphormer_plugin.workbench.fitting.marginal_likelihood import JITTER
 
-# Updates of all bounds (our choice).
+# Most rounds of updates of all bounds, and the share of each that is taken (our choice).
 SWEEPS = 100
 DAMPING = 0.7
 CONVERGED = 1e-4  # change of a mean, of labels with variance 1

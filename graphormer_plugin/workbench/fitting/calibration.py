@@ -14,7 +14,7 @@ from sklearn.metrics import auc, roc_curve
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.kernels import Floats
 from graphormer_plugin.estimators.prediction import QUANTILE, ROUNDING, SpreadScale
-from graphormer_plugin.workbench.fitting.figure_style import figure_style
+from graphormer_plugin.workbench.figure_style import figure_style
 
 LEAST_LABELS = 10  # a target with fewer labels keeps its spread
 KNOTS = 5  # points of each curve of a head's spread

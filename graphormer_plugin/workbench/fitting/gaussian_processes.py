@@ -30,9 +30,8 @@ from graphormer_plugin.workbench.fitting.replicates import Measurements
 from graphormer_plugin.workbench.fitting.solver import Solver, between, sample
 
 HYPER_ROWS = 1000  # molecules that the hyper-parameters of a target are fitted to
-MAX_OWN_KERNELS = (
-    16  # more targets share the kernel of a sample of targets and molecules
-)
+# More targets than MAX_OWN_KERNELS share the kernel of a sample of targets and molecules.
+MAX_OWN_KERNELS = 16
 SHARED_TARGETS = 6
 SHARED_ROWS = 500
 

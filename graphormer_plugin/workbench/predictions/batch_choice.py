@@ -9,9 +9,8 @@ from graphormer_plugin.estimators.gp import Joint
 from graphormer_plugin.estimators.kernels import Floats
 
 DRAWS = 2000  # joint samples, which all picks share
-JITTER = (
-    1e-6  # of the covariance's mean variance; without it that of copies has no factor
-)
+# Share of the covariance's mean variance; without it that of copies has no factor.
+JITTER = 1e-6
 
 
 class Choice(NamedTuple):

@@ -137,7 +137,8 @@ def shortlist_of(
         failure = f"not {limit}"
         found = ""
         if target.kind.has_one_output:  # the probability of class 1
-            number, sign = 0, 1 if number else -1
+            sign = 1 if number else -1
+            number = 0
     count = len(is_hit)
     if not 0 < is_hit.sum() < count:
         raise ValueError(

@@ -110,7 +110,7 @@ def test_atoms_without_bonds():
     assert graph.edge_index.shape == (2, 0)
     graph = AtomsFeaturiser().read(Atoms.of(np.array([8, 1, 1]), WATER))
     assert graph.x[:, 1].tolist() == [1, 1, 1] and graph.forces is None
-    with pytest.raises(ValueError, match="it is no atoms with positions"):
+    with pytest.raises(ValueError, match="it is not atoms with positions"):
         AtomsFeaturiser().read("CCO")
 
 
