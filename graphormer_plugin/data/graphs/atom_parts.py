@@ -76,8 +76,9 @@ def descriptor_parts(mol: Chem.Mol, values: NDArray) -> NDArray[np.float64]:
     ]
     for name, of_atoms in zip(("MolLogP", "MolMR"), _crippen(whole)):
         parts[name] = np.bincount([*range(len(atoms)), *owner], of_atoms)
-    rdPartialCharges.ComputeGasteigerCharges(whole := Chem.Mol(mol))
-    charges = [atom.GetDoubleProp("_GasteigerCharge") for atom in whole.GetAtoms()]
+    charged = Chem.Mol(mol)
+    rdPartialCharges.ComputeGasteigerCharges(charged)
+    charges = [atom.GetDoubleProp("_GasteigerCharge") for atom in charged.GetAtoms()]
     log_p, refractivity = _crippen(mol)
     for family, edges, of_atoms in (
         ("PEOE", MolSurf.chgBins, charges),
