@@ -286,7 +286,8 @@ def _allocate_edge_fields(
         )
         relations = hop_relation(hops)  # type: ignore[arg-type]  # relations of all hops
         relation = np.where(hops > max_hop, RELATION_FAR, relations)
-        relation[0], relation[width] = RELATION_SELF, RELATION_UNREACHABLE
+        relation[0] = RELATION_SELF
+        relation[width] = RELATION_UNREACHABLE
         job.relation_of_hop = relation.astype(np.uint16)
         job.bond_base = bond_relation(0, max_hop)
 

@@ -209,7 +209,7 @@ def splits_of_folds(members: Sequence[np.ndarray]) -> list[Split]:
     """Splits of a cross-validation from the rows of each fold, see `folds`."""
     splits = []
     for first in range(len(members)):
-        test, valid, *rest = (*members[first:], *members[:first])
+        test, valid, *rest = [*members[first:], *members[:first]]
         train = np.sort(np.concatenate(rest))
         splits.append({"train": train, "valid": valid, "test": test})
     return splits

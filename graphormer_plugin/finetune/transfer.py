@@ -219,4 +219,5 @@ def _restandardise(
     if len(bias) == 1 and count > 1:
         new_bias = new_bias.mean(0, keepdim=True)
     scaled = weight.cpu().double() * ratio.unsqueeze(-1)
-    weights[outputs[0]], weights[outputs[1]] = scaled.to(weight), new_bias.to(bias)
+    weights[outputs[0]] = scaled.to(weight)
+    weights[outputs[1]] = new_bias.to(bias)

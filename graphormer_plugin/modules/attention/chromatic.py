@@ -104,8 +104,8 @@ def _filter_tensors(
     keep: Tensor | None,
 ) -> Tensor:
     """`_filter` of tensors alone, with base [B, H, N or 1, N] and features [B, F, N, N]."""
-    base, features = base.permute(0, 2, 3, 1), features.permute(0, 2, 3, 1)
-    return _filter(base, v, keep, PairVectors(features, att, val))
+    pairs = PairVectors(features.permute(0, 2, 3, 1), att, val)
+    return _filter(base.permute(0, 2, 3, 1), v, keep, pairs)
 
 
 def _work_type(v: Tensor) -> torch.dtype:

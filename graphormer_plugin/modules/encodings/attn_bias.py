@@ -51,7 +51,8 @@ class SpatialEncoding(nn.Module):
         check_least("num_spatial", num_spatial, 3)
         self.embedding = nn.Embedding(num_spatial, num_heads)
         rows = (torch.arange(NUM_DIST_CODES) + 1).clamp_(max=num_spatial - 1)
-        rows[FAR], rows[UNREACHABLE] = num_spatial - 1, 0
+        rows[FAR] = num_spatial - 1
+        rows[UNREACHABLE] = 0
         self.register_buffer("rows", rows, persistent=False)
 
     def forward(self, dist: Tensor) -> Tensor:

@@ -41,7 +41,8 @@ def walk_powers(
     if bond.device.type == "cpu" and not torch.compiler.is_compiling():
         graph, node, neighbour = bond.nonzero(as_tuple=True)
         if SPARSE * len(node) < bond.numel():
-            first, rows = graph * bond.shape[1], made[0].flatten(0, 1)
+            first = graph * bond.shape[1]
+            rows = made[0].flatten(0, 1)
             starts = torch.searchsorted(first + node, torch.arange(len(rows)))
             while len(made) < num_steps:
                 rows = F.embedding_bag(first + neighbour, rows, starts, mode="mean")

@@ -76,7 +76,8 @@ def pseudo_labels(
         precision += DAMPING * ((1 - inside) / shrunk - precision)
         shift += DAMPING * ((shifted * width + center * (1 - inside)) / shrunk - shift)
     precision = np.maximum(precision, LEAST_PRECISION)
-    labels[at], noise[at] = mean + shift / precision, 1 / precision
+    labels[at] = mean + shift / precision
+    noise[at] = 1 / precision
     return labels, noise
 
 

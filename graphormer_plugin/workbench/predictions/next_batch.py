@@ -138,7 +138,9 @@ def choose_batch(asked: Asked, wish: Wish) -> None:
     together. Copies count once. Molecules that a model was fitted to are left out, unless
     it reads numbers beside them.
     """
-    table, (output,), lines = asked.table, asked.outputs, asked.lines
+    table = asked.table
+    lines = asked.lines
+    (output,) = asked.outputs
     costs = np.ones(table.count())
     if wish.cost:
         column = whole_columns(table, [table.require(wish.cost)])[wish.cost]

@@ -60,7 +60,9 @@ def _roles(src: np.ndarray, dst: np.ndarray, num_nodes: int) -> np.ndarray:
     """Roles of the nodes 0..num_nodes - 1."""
     links = np.concatenate([src, dst]) * num_nodes + np.concatenate([dst, src])
     node, neighbour = np.divmod(np.unique(links), max(num_nodes, 1))
-    node, neighbour = node[node != neighbour], neighbour[node != neighbour]
+    is_link = node != neighbour  # not a loop
+    node = node[is_link]
+    neighbour = neighbour[is_link]
     degree = np.bincount(node, minlength=num_nodes)
     of_neighbour = degree[neighbour]
 
