@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 INT32_MAX = int(np.iinfo(np.int32).max)
+FLOAT = (np.dtype(np.float32),)
+INDEX = (np.dtype(np.int64),)
 
 
 def checked_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
@@ -41,6 +43,13 @@ def checked_array(
     return array
 
 
+def check_floats(*arrays: tuple[str, Any, tuple[int | None, ...]]) -> None:
+    """Check float32 arrays, or None, by name and shape."""
+    for name, array, shape in arrays:
+        if array is not None:
+            checked_array(name, array, FLOAT, shape)
+
+
 def zeros(*shape: int) -> np.ndarray:
     """Return float32 zeros that begin where a line of the cache begins."""
     room = np.zeros(math.prod(shape) + 15, np.float32)
@@ -54,6 +63,7 @@ def padded(array: Any, lanes: int) -> Any:
         return None
     *shape, width = array.shape
     if width % lanes or array.ctypes.data % (4 * lanes):
-        array, given = zeros(*shape, -(-width // lanes) * lanes), array
+        given = array
+        array = zeros(*shape, -(-width // lanes) * lanes)
         array[..., :width] = given
     return array

@@ -5,14 +5,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cython_ext import _attention
-from cython_ext._checks import checked_array, checked_integer, zeros
+from cython_ext._checks import (
+    FLOAT,
+    INDEX,
+    check_floats,
+    checked_array,
+    checked_integer,
+    zeros,
+)
 from cython_ext._team import team
 
 # Whether the compiler has vector types, as GCC and clang have.
 HAS_ATTENTION: bool = bool(_attention.COMPILED)
 PARTS = 32  # parts of a batch; a thread takes one after another
-FLOAT = (np.dtype(np.float32),)
-INDEX = (np.dtype(np.int64),)
 
 
 class Relations(NamedTuple):
@@ -133,8 +138,7 @@ def _run(
     d = 0
     if relations is not None:
         heads, rows, d = np.shape(relations.query_table)
-        for name, table in zip(Relations._fields[:3], relations[:3]):
-            checked_array(name, table, FLOAT, (heads, rows, d))
+        check_floats(*zip(Relations._fields, relations[:3], [(heads, rows, d)] * 3))
         pairs = (batch, nodes, nodes)
         checked_array("relation_index", relations.relation_index, INDEX, pairs)
     if attn_bias is not None:

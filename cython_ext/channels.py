@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from cython_ext import _channels
-from cython_ext._checks import checked_array, padded, zeros
+from cython_ext._checks import FLOAT, check_floats, checked_array, padded, zeros
 from cython_ext._team import team
-from cython_ext.attention import FLOAT, PARTS
+from cython_ext.attention import PARTS
 
 LANES = 16  # channels that a vector instruction takes at most
 
@@ -87,20 +87,17 @@ def _run(
     heads, receivers, _ = np.shape(base)[1:]
     if receivers != 1:
         receivers = nodes
-    pairs = (batch, nodes, nodes)
     features = checked_array("features", features, FLOAT, (batch, None, nodes, nodes))
     number = features.shape[1]
     state_shape = (3, batch, nodes, width + -width % LANES)
-    for name, array, shape in (
+    checked_array("att", att, FLOAT, (number, width))
+    check_floats(
         ("base", base, (batch, heads, receivers, nodes)),
-        ("att", att, (number, width)),
         ("val", val, (number, width)),
-        ("keep", keep, pairs),
+        ("keep", keep, (batch, nodes, nodes)),
         ("grad", grad, v.shape),
         ("state", state, state_shape),
-    ):
-        if array is not None or name == "att":
-            checked_array(name, array, FLOAT, shape)
+    )
     if not heads or not number or not width or width % heads:
         raise ValueError(
             f"{number} features and v of width {width}, expected at least 1 and a "

@@ -5,9 +5,17 @@ from typing import Any
 import numpy as np
 
 from cython_ext import _edges
-from cython_ext._checks import checked_array, checked_integer, padded, zeros
+from cython_ext._checks import (
+    FLOAT,
+    INDEX,
+    check_floats,
+    checked_array,
+    checked_integer,
+    padded,
+    zeros,
+)
 from cython_ext._team import team
-from cython_ext.attention import FLOAT, INDEX, PARTS
+from cython_ext.attention import PARTS
 from cython_ext.channels import summed
 
 LANES = 8  # channels that a vector instruction takes
@@ -91,17 +99,17 @@ def _run(
     width //= 3
     edges = checked_array("index", index, INDEX, (2, None)).shape[1]
     rows = edges if kind is None or factor is None else len(factor)
-    for name, array, types, shape, limit in (
-        ("index", index, INDEX, (2, edges), nodes),
-        ("kind", kind, INDEX, (edges,), rows),
-        ("factor", factor, FLOAT, (rows, width), 0),
-        ("keep", keep, FLOAT, (edges, heads), 0),
-        ("grad", grad, FLOAT, (nodes, width), 0),
-        ("grad of channels", grad_channels, FLOAT, (edges, width), 0),
-    ):
-        if array is not None:
-            checked_array(name, array, types, shape)
-            if types is INDEX and edges and not 0 <= array.min() <= array.max() < limit:
+    check_floats(
+        ("factor", factor, (rows, width)),
+        ("keep", keep, (edges, heads)),
+        ("grad", grad, (nodes, width)),
+        ("grad of channels", grad_channels, (edges, width)),
+    )
+    if kind is not None:
+        checked_array("kind", kind, INDEX, (edges,))
+    for name, numbers, limit in (("index", index, nodes), ("kind", kind, rows)):
+        if numbers is not None and edges:
+            if not 0 <= numbers.min() <= numbers.max() < limit:
                 raise ValueError(f"{name} has a number outside 0..{limit - 1}")
     threads = team(num_threads)
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from cython_ext import _pairs
-from cython_ext._checks import checked_array, zeros
+from cython_ext._checks import FLOAT, INDEX, check_floats, checked_array, zeros
 from cython_ext._team import team
-from cython_ext.attention import FLOAT, INDEX, PARTS
+from cython_ext.attention import PARTS
 
 LANES = 8  # channels that a vector instruction takes
 
@@ -96,9 +96,7 @@ def _run(
     names = ["q", "k", "v", "maps", "keep", "grad of t", "of mixed", "of states", "t"]
     shapes = [*[of_node] * 3, of_maps, of_keep, of_pair, of_node, of_node, of_pair]
     arrays = [q, k, v, maps, keep, *(grads or [None] * 3), t]
-    for name, array, shape in zip(names, arrays, shapes):
-        if array is not None:
-            checked_array(name, array, FLOAT, shape)
+    check_floats(*zip(names, arrays, shapes))
     parts = min(len(sizes), PARTS)
     threads = team(num_threads, parts)
     if grads is None:
