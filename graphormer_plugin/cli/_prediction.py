@@ -21,18 +21,17 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
     labels."""
     names = [arguments.output, arguments.embeddings]
     outputs = [arguments.shard.path(Path(name)) for name in names if name]
-    models = named_models(arguments)
-    run.predict_table(asked(arguments, models, table, outputs, arguments.shard))
+    run.predict_table(asked(arguments, table, outputs, arguments.shard))
 
 
 def asked(
     arguments: argparse.Namespace,
-    models: ModelFolder,
     table: Table,
     outputs: Sequence[Path],
     shard: Shard,
 ) -> run.Asked:
-    """The predictions that a command asks for, with `add_speed_options` among its arguments."""
+    """The predictions that a command asks for, with arguments of `prediction_parser`."""
+    models = named_models(arguments)
     rdBase.DisableLog(RDKIT_WARNINGS)
     settings = run.RunSettings(
         arguments.batch_size,
@@ -61,10 +60,11 @@ def run_options(arguments: argparse.Namespace) -> run.RunOptions:
 def named_models(arguments: argparse.Namespace) -> ModelFolder:
     """Models that the arguments name; ValueError if several are given a head or a file
     of vectors."""
-    models = models_named(arguments.checkpoints)
+    models = models_named(arguments.models)
     if len(models.checkpoints) > 1:
-        if arguments.embeddings is not None:
+        given = vars(arguments).get
+        if given("embeddings") is not None:
             raise ValueError("--embeddings is for one checkpoint, not for an ensemble")
-        if arguments.head not in (HEAD_BESIDE_CHECKPOINT, None):
+        if given("head") not in (HEAD_BESIDE_CHECKPOINT, None):
             raise ValueError("--head FILE is for one checkpoint, not for an ensemble")
     return models

@@ -4,15 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from graphormer_plugin.cli import (
-    CommandParser,
-    add_reading_options,
-    add_speed_options,
-    check_name,
-    command,
-    not_empty,
-    number,
-)
+from graphormer_plugin.cli import check_name, command, number, prediction_parser
 from graphormer_plugin.components import paused_collector
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.row_ranges import Shard
@@ -23,32 +15,23 @@ MOST = 1000  # molecules of a batch
 
 def build_parser() -> argparse.ArgumentParser:
     """Arguments of the command."""
-    result = CommandParser(
-        prog="graphormer-next",
-        description="Choose the molecules of a table that are to be measured next, by what "
+    result = prediction_parser(
+        "graphormer-next",
+        "Choose the molecules of a table that are to be measured next, by what "
         "Gaussian processes predict of all of them together. The output has the rows of these "
-        "molecules, then the columns of graphormer-predict and the reasons of the choice. The "
-        "same command goes on after a kill.",
+        "molecules, then the columns of graphormer-predict and the reasons of the choice.",
+        models={
+            "metavar": "MODEL",
+            "nargs": 1,
+            "help": "folder of graphormer-train, or checkpoint with a head",
+        },
+        input={
+            "metavar": "CANDIDATES.csv",
+            "help": "table of molecules that can be made or bought",
+        },
+        output={"metavar": "BATCH.csv", "help": ".csv to write; must not exist"},
     )
     add = result.add_argument
-    add(
-        "model",
-        metavar="MODEL",
-        type=not_empty,
-        help="folder of graphormer-train, or checkpoint with a head",
-    )
-    add(
-        "input",
-        metavar="CANDIDATES.csv",
-        type=not_empty,
-        help="table of molecules that can be made or bought",
-    )
-    add(
-        "output",
-        metavar="BATCH.csv",
-        type=not_empty,
-        help=".csv to write; must not exist",
-    )
     add(
         "--size",
         type=number(int, 1),
@@ -69,8 +52,6 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="COLUMN",
         help="cost of each molecule, by which gains are divided",
     )
-    add_speed_options(result)
-    add_reading_options(result)
     return result
 
 
@@ -91,11 +72,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise ValueError(f"--size {arguments.size}: {most}")
     with paused_collector():  # late: it imports torch
         from graphormer_plugin.cli._prediction import asked
-        from graphormer_plugin.inference.model_folder import models_named
         from graphormer_plugin.workbench.predictions import next_batch
 
-    models = models_named([arguments.model])
     next_batch.choose_batch(
-        asked(arguments, models, table, [output], Shard()),
+        asked(arguments, table, [output], Shard()),
         next_batch.Wish(arguments.size, arguments.goal, arguments.cost),
     )

@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graphormer_plugin.cli import (
-    CommandParser,
-    add_reading_options,
-    add_speed_options,
     check_name,
     command,
     not_empty,
     number,
+    prediction_parser,
 )
 from graphormer_plugin.components import paused_collector
 from graphormer_plugin.data.graphs.conformers import LENGTH_UNITS
@@ -23,34 +21,28 @@ from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 
 def build_parser() -> argparse.ArgumentParser:
     """Arguments of the command."""
-    result = CommandParser(
-        prog="graphormer-predict",
-        description="Predict the molecules of a table. The output has the rows and "
-        "columns of the input, then the prediction, then the reason if there is none. "
-        "The same command goes on after a kill.",
+    result = prediction_parser(
+        "graphormer-predict",
+        "Predict the molecules of a table. The output has the rows and "
+        "columns of the input, then the prediction, then the reason if there is none.",
+        models={
+            "metavar": "CKPT",
+            "nargs": "+",
+            "help": "checkpoint of this package, or a folder with models.json; several models "
+            "form an ensemble, whose mean and standard deviation are written",
+        },
+        input={
+            "metavar": "INPUT.csv",
+            "help": "table of molecules: .csv, .tsv, .sdf, .smi or .xyz, also with .gz, "
+            ".xlsx, .db of ASE or .parquet, or a folder of .parquet files",
+        },
+        output={
+            "metavar": "OUTPUT.csv",
+            "help": "file to write, .csv, .tsv, .sdf, .parquet or, of .xyz and .db, .xyz; "
+            "must not exist",
+        },
     )
     add = result.add_argument
-    add(
-        "checkpoints",
-        metavar="CKPT",
-        nargs="+",
-        type=not_empty,
-        help="checkpoint of this package, or a folder with models.json; several models "
-        "form an ensemble, whose mean and standard deviation are written",
-    )
-    add(
-        "input",
-        metavar="INPUT.csv",
-        type=not_empty,
-        help="table of molecules: .csv, .tsv, .sdf, .smi or .xyz, also with .gz, .xlsx, .db "
-        "of ASE or .parquet, or a folder of .parquet files",
-    )
-    add(
-        "output",
-        metavar="OUTPUT.csv",
-        type=not_empty,
-        help="file to write, .csv, .tsv, .sdf, .parquet or, of .xyz and .db, .xyz; must not exist",
-    )
     add(
         "--head",
         type=lambda name: None if name == "none" else name,
@@ -84,14 +76,6 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="columns with the prediction of each model of an ensemble",
     )
-    _add_shortlist(result)
-    _add_vectors(result)
-    add_speed_options(result)(
-        "--dtype",
-        choices=("bf16",),
-        help="bf16: multiply matrices in bfloat16, in about 0.6 of the time for wide models "
-        "on processors that have it; predictions change by some percent of their spread",
-    )
     add(
         "--shard",
         default="1/1",
@@ -99,7 +83,8 @@ def build_parser() -> argparse.ArgumentParser:
         help="predict part i of n of the rows, from 1/n to n/n, into OUTPUT-i-of-n; the "
         "parts are independent of each other",
     )
-    add_reading_options(result)
+    _add_shortlist(result)
+    _add_vectors(result)
     return result
 
 

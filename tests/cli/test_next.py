@@ -123,7 +123,9 @@ def test_candidates_of_the_joint_step_keep_no_gradients(model, monkeypatch):
 
 def test_a_run_goes_on(model, monkeypatch, capsys):
     command = [model(SIZES[:, :1]), *BATCH, "--workers", "0"]
-    assert main([*command[:2], "whole.csv", *command[3:]]) == 0
+    for name, more in (("whole.csv", []), ("half.csv", ["--dtype", "bf16"])):
+        assert main([*command[:2], name, *command[3:], *more]) == 0
+    assert Path("half.csv").read_text() != Path("whole.csv").read_text()
     with monkeypatch.context() as patch:
         patch.setattr(next_batch, "batch", lambda *_: 1 / 0)
         assert main(command) == 2
