@@ -2,8 +2,9 @@
 
 ``random_expander_5`` has the edges of 5 random permutations and their reverses, as the
 released code (hamed1375/Exphormer) has them: self-loops and repeated edges stay. The cycles of
-``hamiltonian_expander_5`` have no loops. A graph of at most 10 nodes gets all pairs. Edges are
-drawn until their spectral gap is nearly that of a Ramanujan graph, at most 100 times.
+``hamiltonian_expander_5`` have no loops. A graph of at most 10 nodes gets all pairs; the degree
+in a larger one is at most one less than its nodes. Edges are drawn until their spectral gap is
+nearly that of a Ramanujan graph, at most 100 times.
 
 Differences from the released code: the generator of a graph follows from its nodes and edges,
 where the released code draws other edges in every run; the gap is computed by ARPACK.
@@ -39,15 +40,11 @@ def spectral_gap(num_nodes: int, edges: np.ndarray) -> float:
 def expander_edges(
     num_nodes: int, degree: int, family: str, generator: np.random.Generator
 ) -> np.ndarray:
-    """Edges [2, M] of an expander; ValueError for a degree above the nodes."""
+    """Edges [2, M] of an expander."""
     if num_nodes <= COMPLETE:
         return np.argwhere(~np.eye(num_nodes, dtype=bool)).T
-    if degree > num_nodes:
-        raise ValueError(
-            f"{family}_expander {degree}: a graph has {num_nodes} nodes, expected a degree of "
-            "at most as many"
-        )
     wanted = max(0.0, 2 * degree - 2 * (2 * degree - 1) ** 0.5 - SLACK)
+    degree = min(degree, num_nodes - 1)  # after the gap, as in the released code
     best = None
     largest = -1.0
     for _ in range(DRAWS):
