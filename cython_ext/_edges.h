@@ -13,24 +13,38 @@ typedef struct { /* channels of a head in a vector of eight */
     int32_t mask[8];
 } edge_piece;
 
+/* In the order of edges.py. */
 typedef struct {
-    ptrdiff_t nodes, edges, kinds, heads, d, width; /* S, E, R, H, D / H, P */
-    ptrdiff_t parts, next_part, next_room, room, numbers;
-    float scale, epsilon;
     const float *qkv;                /* [S, 3, P] */
     const float *factor;             /* [R, P] or NULL */
+    const int64_t *source;           /* [2, E]: sources and targets */
     const int64_t *kind;             /* [E]; NULL: R is E */
-    const int64_t *source, *target;  /* [E] */
     const float *keep;               /* [E, H] or NULL */
+    float *out, *channels;           /* [S, P]; [E, P] or NULL */
+    const float *of_out, *of_channels;
+    float *of_qkv, *of_factor;       /* [S, 3, P], [parts or 1, R, P] */
+    float *slopes;                   /* [2, E, H]: gradients of scores, and weights */
     int64_t *first, *order;          /* [S + 1], [E]: edges by target, or by source */
     ptrdiff_t *first_piece;          /* [H + 1] */
     edge_piece *pieces;              /* [P / 8 + H] */
-    float *rooms;
-    float *out, *channels;           /* [S, P]; [E, P] or NULL */
-    const float *of_out, *of_channels;
-    float *slopes, *kept;            /* [E, H], gradients of scores, and weights */
-    float *of_qkv, *of_factor;       /* [S, 3, P], [parts or 1, R, P] */
+    const float *floats;             /* epsilon */
+    float *rooms;                    /* [threads, room] */
+    ptrdiff_t nodes, edges, kinds, heads, d, width; /* S, E, R, H, D / H, P */
+    ptrdiff_t parts, numbers, room;
+    ptrdiff_t next_part, next_room;
+    const int64_t *target;           /* these follow, see `complete` */
+    float *kept;
+    float scale, epsilon;
 } edge_job;
+
+static edge_job complete(const edge_job *given) {
+    edge_job a = *given;
+    a.target = a.source + a.edges;
+    a.kept = a.slopes + a.edges * a.heads;
+    a.scale = (float)(1 / sqrt((double)a.d));
+    a.epsilon = *a.floats;
+    return a;
+}
 
 /* Edges in the order of their keys. */
 static void sort_edges(edge_job *a, const int64_t *key) {
@@ -51,6 +65,17 @@ static void cut_heads(edge_job *a) {
         }
     }
     a->first_piece[a->heads] = n;
+}
+
+static void edges_by_target(void *job) {
+    edge_job a = complete(job);
+    cut_heads(&a);
+    sort_edges(&a, a.target);
+}
+
+static void edges_by_source(void *job) {
+    edge_job a = complete(job);
+    sort_edges(&a, a.source);
 }
 
 #if defined(__GNUC__) /* and clang; others have no vector types */

@@ -84,7 +84,7 @@ INLINE void scores(
 }
 
 static void NAME(forward)(edge_job *shared) {
-    const edge_job copy = *shared, *a = &copy;
+    const edge_job copy = complete(shared), *a = &copy;
     const ptrdiff_t H = a->heads;
     const rows r = start(shared);
     FOR_NODES {
@@ -119,7 +119,7 @@ INLINE void spread(const edge_job *a, ptrdiff_t e, lanes *change) {
 
 /* Gradients of queries and factors, and those of scores for `of_sources`. */
 static void NAME(of_targets)(edge_job *shared) {
-    const edge_job copy = *shared, *a = &copy;
+    const edge_job copy = complete(shared), *a = &copy;
     const ptrdiff_t H = a->heads;
     const rows r = start(shared);
     FOR_NODES {
@@ -164,7 +164,7 @@ static void NAME(of_targets)(edge_job *shared) {
 
 /* Gradients of keys and values. */
 static void NAME(of_sources)(edge_job *shared) {
-    const edge_job copy = *shared, *a = &copy;
+    const edge_job copy = complete(shared), *a = &copy;
     const rows r = start(shared);
     FOR_NODES {
         lanes *of_k = (lanes *)(a->of_qkv + (3 * i + 1) * a->width);
