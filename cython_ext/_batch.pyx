@@ -98,7 +98,7 @@ cdef struct Scratch:
     int32_t value  # what is wrong about the graph
 
 
-def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
+def fill(job, uint8_t[::1] seen):
     """See ``_job``. ``seen[relation]`` is set to 1 for every relation written."""
     cdef const int64_t[::1] node_start = job.node_start
     cdef const int64_t[::1] node_count = job.node_count
@@ -108,7 +108,8 @@ def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
     cdef const int64_t[::1] edge_base = job.edge_base
     cdef const uint16_t[::1] dist_of_hop = job.dist_of_hop
     cdef const uint16_t[::1] relation_of_hop = job.relation_of_hop
-    cdef Py_ssize_t place, width = job.width, row, max_nodes = 0, max_edges = 0
+    cdef Py_ssize_t graphs = node_count.shape[0], place, width = job.width, row
+    cdef Py_ssize_t max_nodes = 0, max_edges = 0
     cdef Array column, output
     cdef Plan plan
     cdef Graph graph
@@ -119,7 +120,7 @@ def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
     for stored, padded in job.node_columns:
         column, output, row = address(stored), address(padded), stored.shape[1]
         with nogil:
-            for place in range(first, last):
+            for place in range(graphs):
                 pad_rows(
                     column,
                     output,
@@ -133,7 +134,7 @@ def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
     output = address(out.get("node_mask"))
     if output.data != NULL:
         with nogil:
-            for place in range(first, last):
+            for place in range(graphs):
                 memset(output.data + place * width, 1, node_count[place])
                 memset(
                     output.data + place * width + node_count[place],
@@ -169,12 +170,12 @@ def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
     plan.flat_bond = address(out.get("edge_bond"))
 
     with nogil:
-        for place in range(first, last):
+        for place in range(graphs):
             max_nodes = max(max_nodes, <Py_ssize_t>node_count[place])
             max_edges = max(max_edges, <Py_ssize_t>edge_count[place])
         opened = open_scratch(&scratch, &plan, max_nodes, max_edges)
         if opened:
-            for place in range(first, last):
+            for place in range(graphs):
                 graph.place = place
                 graph.n = node_count[place]
                 graph.num_edges = edge_count[place]

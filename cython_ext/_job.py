@@ -1,7 +1,7 @@
 """Arguments of the batch kernel, and the codes in which it reports a wrong graph.
 
-``_batch.fill(job, first, last, seen)`` fills rows ``first..last-1`` of all outputs. It
-returns ``None``, or ``(position, code, value)`` of the first graph with unusable edges.
+``_batch.fill(job, seen)`` fills all outputs. It returns ``None``, or ``(position, code, value)``
+of the first graph with unusable edges.
 """
 
 from dataclasses import dataclass, field

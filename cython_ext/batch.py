@@ -30,7 +30,6 @@ stated otherwise. Bond types are uint8, or uint16 if ``num_bond_types > 255``.
 """
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -87,7 +86,6 @@ def build_batch(
     max_dist: int | None = None,
     max_hop: int | None = None,
     path_length: int = 0,
-    num_threads: int = 1,
 ) -> dict[str, np.ndarray]:
     """Build the padded arrays of a batch of stored graphs in one call.
 
@@ -110,8 +108,6 @@ def build_batch(
         max_hop: largest number of hops with a relation of its own; in 1..253. Needed
             for ``relation_index``.
         path_length: ``L``, needed for ``path_bond``.
-        num_threads: threads that share the graphs of the batch. They end with this
-            call, which is therefore safe before and after a fork.
 
     Returns:
         the fields asked for.
@@ -143,7 +139,7 @@ def build_batch(
         job.edge_bond = stored.get("edge_bond")
         job.num_bond_types = num_bond_types
         _allocate_edge_fields(job, fields, max_dist, max_hop, path_length)
-    seen = _run(job, ids, num_threads)
+    seen = _run(job, ids)
     return _completed(job, stored, ids, fields, seen)
 
 
@@ -292,26 +288,10 @@ def _allocate_edge_fields(
         job.bond_base = bond_relation(0, max_hop)
 
 
-def _run(job: BatchJob, ids: np.ndarray, num_threads: int) -> np.ndarray:
+def _run(job: BatchJob, ids: np.ndarray) -> np.ndarray:
     """Run the kernel; return a uint8 flag for each relation, 1 if it occurs."""
-    graphs = len(job.node_count)
-    number = job.bond_base + 1 + job.num_bond_types
-    num_threads = min(num_threads, graphs)
-    if num_threads <= 1:
-        seen = np.zeros(number, dtype=np.uint8)
-        error = _batch.fill(job, 0, graphs, seen)
-    else:
-        # A new pool per call: a fork would not copy the threads of a kept one.
-        work = np.cumsum(job.node_count**2 + job.edge_count)
-        cuts = np.searchsorted(work, np.arange(1, num_threads) * work[-1] / num_threads)
-        ranges = list(zip([0, *cuts.tolist()], [*cuts.tolist(), graphs]))
-        flags = np.zeros((num_threads, number), dtype=np.uint8)
-        with ThreadPoolExecutor(num_threads) as pool:
-            errors = pool.map(
-                lambda part, row: _batch.fill(job, *part, row), ranges, flags
-            )
-            error = next((error for error in errors if error is not None), None)
-        seen = flags.max(axis=0)
+    seen = np.zeros(job.bond_base + 1 + job.num_bond_types, dtype=np.uint8)
+    error = _batch.fill(job, seen)
     if error is not None:
         position, code, value = error
         raise ValueError(_describe(job, int(ids[position]), position, code, value))

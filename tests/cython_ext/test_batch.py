@@ -109,7 +109,7 @@ def test_flat_edges_are_numbered_without_padding():
 
 @pytest.mark.parametrize("graphs", [[], [EMPTY], [EMPTY, EMPTY]])
 def test_batches_without_nodes(graphs):
-    batch = build(graphs, FIELDS, max_hop=1, path_length=2, num_threads=2)
+    batch = build(graphs, FIELDS, max_hop=1, path_length=2)
     B = len(graphs)
     assert batch["x"].shape == (B, 0, 3)
     assert batch["path_bond"].shape == (B, 0, 0, 2)
@@ -150,8 +150,7 @@ def test_agrees_with_the_definition(max_nodes, density, num_bond_types, directed
         limits = {"max_dist": max_dist, "max_hop": max_hop, "path_length": length}
         graph_fields = columns, ids, FIELDS
         limits["num_bond_types"] = num_bond_types
-        threads = int(rng.integers(1, 9))  # also more than graphs
-        batch = build_batch(*graph_fields, num_threads=threads, **limits)
+        batch = build_batch(*graph_fields, **limits)
         expected = reference.batch_of(*graph_fields, **limits)
         assert expected and batch.keys() == expected.keys()
         for name, array in expected.items():
@@ -168,7 +167,7 @@ def test_distances_beyond_the_code(fields):
     with pytest.raises(ValueError, match=message):
         build(graphs, fields, ids=[0, 1], **options)
     with pytest.raises(ValueError, match="graph 2 has a shortest path of 269 hops"):
-        build(graphs, fields, ids=[0, 0, 2, 0], num_threads=4, **options)
+        build(graphs, fields, ids=[0, 0, 2, 0], **options)
     batch = build(graphs, fields, ids=[2], max_dist=253, **options)
     assert batch["dist"][0, 0, [252, 253, 254, 269]].tolist() == [252, 253, FAR, FAR]
     assert batch["dist"][0, 269, 0] == UNREACHABLE
@@ -220,7 +219,7 @@ def test_degrees_beyond_their_type():
 
 def test_works_in_a_forked_child():
     given = [PATH, RING], ["relation_index"]
-    options = {"max_hop": 3, "num_threads": 3}
+    options = {"max_hop": 3}
     expected = build(*given, **options)["relation_index"]
     with multiprocessing.get_context("fork").Pool(1) as pool:
         result = pool.apply_async(build, given, options).get(timeout=30)

@@ -53,9 +53,9 @@ def assert_close(found, expected):
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
-def check_batch(columns, graph_ids, fields, num_threads=1, max_nodes=None, **options):
-    threads = {"num_threads": num_threads, "max_nodes": max_nodes}
-    found = outcome(build_batch, columns, graph_ids, fields, **threads, **options)
+def check_batch(columns, graph_ids, fields, max_nodes=None, **options):
+    limits = {"max_nodes": max_nodes, **options}
+    found = outcome(build_batch, columns, graph_ids, fields, **limits)
     if isinstance(found, str) and not FOUND_BY_KERNELS.search(found):
         return
     expected = outcome(reference.batch_of, columns, graph_ids, fields, **options)
@@ -119,7 +119,6 @@ options = st.fixed_dictionaries(
         "num_bond_types": st.sampled_from([0, 1, 5, 6, 255, 256, 65529]),
         "max_hop": st.sampled_from([1, 2, 3, 253]),
         "path_length": st.integers(1, 4),
-        "num_threads": st.integers(1, 3),
     },
     optional={"max_dist": st.integers(1, 5), "max_nodes": st.integers(5, 9)},
 )
@@ -154,7 +153,7 @@ anything = (
     stores(),
     st.sampled_from(
         "columns graph_ids fields num_bond_types max_nodes max_dist max_hop path_length "
-        "num_threads x node_offset edge_offset edge_src edge_dst edge_bond pos".split()
+        "x node_offset edge_offset edge_src edge_dst edge_bond pos".split()
     ),
     anything,
 )
@@ -165,8 +164,7 @@ def test_arguments_of_any_kind(columns, name, value):
         columns[name] = value
     else:
         options[name] = value
-    if name != "num_threads" or not isinstance(value, int) or value < 9:
-        check_batch(**options)
+    check_batch(**options)
 
 
 @fuzz
@@ -186,38 +184,6 @@ def test_cycles(columns, max_size, max_steps):
         n = reference.size_of(columns, graph)
         expected = reference.chordless_cycles(n, edges, max_size)
         assert sorted(cycles[end - count[graph] : end]) == expected
-
-
-@st.composite
-def edge_lists(draw):
-    n = draw(st.integers(0, 70))
-    node = st.integers(0, max(n - 1, 0))
-    if draw(st.integers(0, 9)) == 0:
-        node |= st.sampled_from(LIMITS)
-    edges = draw(st.lists(st.tuples(node, node), max_size=60))
-    return n, np.array(edges, dtype=np.int64).reshape(-1, 2).T.copy()
-
-
-@fuzz
-@given(edge_lists(), st.booleans(), st.integers(1, 5))
-def test_shortest_paths(graph, directed, length):
-    n, edges = graph
-    inside = ((edges >= 0) & (edges < n)).all()
-    found = outcome(shortest_paths, edges, n, directed=directed)
-    assert inside == (not isinstance(found, str))
-    if not inside:
-        return
-    dist, pred = found
-    if not directed:
-        edges = np.concatenate([edges, edges[::-1]], axis=1)
-    neighbours = reference.neighbour_sets(n, edges.T)
-    for i in range(n):
-        hops, before = reference.hops_and_predecessors(n, neighbours, i)
-        assert dist[i].tolist() == [hops.get(j, -1) for j in range(n)]
-        assert pred[i].tolist() == [before.get(j, -1) for j in range(n)]
-    paths = extract_paths(pred, length)
-    assert np.array_equal((paths >= 0).sum(axis=2), np.minimum(dist + 1, length))
-    assert np.array_equal(paths, reference.paths_of(pred, length))
 
 
 @fuzz

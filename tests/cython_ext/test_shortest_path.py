@@ -106,6 +106,10 @@ def test_agrees_with_scipy_and_with_the_definition(count, max_nodes, density, di
             _, expected = reference.hops_and_predecessors(n, sets, i)
             expected = [expected.get(j, -1) for j in range(n)]
             assert pred[i].tolist() == expected, (trial, n, edges, i)
+        length = 1 + trial % 5
+        paths = extract_paths(pred, length)
+        assert np.array_equal((paths >= 0).sum(2), np.minimum(dist + 1, length))
+        assert max_nodes > 20 or np.array_equal(paths, reference.paths_of(pred, length))
 
 
 def test_paths_are_those_of_the_predecessors():
