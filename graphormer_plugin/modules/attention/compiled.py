@@ -25,10 +25,8 @@ from cython_ext.channels import channel_attention, channel_attention_gradient
 from cython_ext.edges import edge_attention, edge_attention_gradient
 from cython_ext.pairs import pair_attention, pair_attention_gradient
 from graphormer_plugin.modules.attention.formula import (
-    RelationTables,
     heads_first,
-    relation_messages,
-    relation_weights,
+    relation_attention,
 )
 from graphormer_plugin.modules.layers.derivatives import differentiable_by
 from graphormer_plugin.modules.layers.dropout import drawn_seed
@@ -129,30 +127,22 @@ def _attention_formula(
     options: dict[str, Any],
     qkv: Tensor,
     query_table: Tensor | None,
-    key_table: Tensor | None,
-    value_table: Tensor | None,
-    relation_index: Tensor | None,
-    attn_bias: Tensor | None,
+    *others: Tensor | None,
 ) -> Tensor:
     """`compiled_attention` in plain operations."""
-    tables = None
+    attn_bias = others[-1]
     num_heads = len(query_table if attn_bias is None else attn_bias[0])
-    if query_table is not None:
-        tables = RelationTables(query_table, key_table, value_table)
-    q, k, v = heads_first(qkv, num_heads)
-    weights = relation_weights(
-        q,
-        k,
-        tables,
-        relation_index,
-        attn_bias,
-        key_from_row=options["key_from_row"],
-    )
     rate = options["dropout"]
+    keep = None
     if rate:
-        keep = kept_pairs(options["seed"], weights.shape, rate)
-        weights = weights * (keep / (1 - rate))
-    return relation_messages(weights, v, value_table, relation_index)
+        B, T, _ = qkv.shape
+        kept = kept_pairs(options["seed"], (B, num_heads, T, T), rate)
+        keep = kept / (1 - rate)
+    heads = heads_first(qkv, num_heads)
+    key_from_row = options["key_from_row"]
+    return relation_attention(
+        heads, query_table, *others, keep=keep, key_from_row=key_from_row
+    )
 
 
 def compiled_channels(

@@ -107,3 +107,28 @@ def relation_messages(
         value = edges.value.to(weights.dtype)
         out = out + torch.einsum("bhic,chd->bihd", per_feature, value)
     return out.flatten(2)
+
+
+def relation_attention(
+    heads: Tensor,
+    query_table: Tensor | None,
+    key_table: Tensor | None,
+    value_table: Tensor | None,
+    relation_index: Tensor | None,
+    attn_bias: Tensor | None,
+    *,
+    keep: Tensor | None,
+    key_from_row: bool,
+) -> Tensor:
+    """`relation_messages` [B, T, D] with the `relation_weights` of `heads_first`, which the
+    factors ``keep`` [B, H, T, T] multiply."""
+    tables = None
+    if query_table is not None:
+        tables = RelationTables(query_table, key_table, value_table)
+    q, k, v = heads
+    weights = relation_weights(
+        q, k, tables, relation_index, attn_bias, key_from_row=key_from_row
+    )
+    if keep is not None:
+        weights = weights * keep
+    return relation_messages(weights, v, value_table, relation_index)

@@ -27,6 +27,7 @@ from graphormer_plugin.modules.attention.formula import (
     EdgeTerms,
     RelationTables,
     heads_first,
+    relation_attention,
     relation_messages,
     relation_weights,
 )
@@ -36,25 +37,14 @@ from graphormer_plugin.modules.layers.sparse import add_by_index
 
 
 def _formula(
-    options: tuple[float, bool],
-    heads: Tensor,
-    query_table: Tensor,
-    key_table: Tensor,
-    value_table: Tensor,
-    relation_index: Tensor,
-    attn_bias: Tensor | None,
-    keep: Tensor | None,
+    options: tuple[float, bool], heads: Tensor, *others: Tensor | None
 ) -> Tensor:
     """`_RelativeAttention` in plain operations."""
     p, key_from_row = options
-    q, k, v = heads
-    tables = RelationTables(query_table, key_table, value_table)
-    weights = relation_weights(
-        q, k, tables, relation_index, attn_bias, key_from_row=key_from_row
-    )
+    *others, keep = others
     if keep is not None:
-        weights = weights * (keep / (1 - p)).transpose(0, 1)
-    return relation_messages(weights, v, value_table, relation_index)
+        keep = (keep / (1 - p)).transpose(0, 1)
+    return relation_attention(heads, *others, keep=keep, key_from_row=key_from_row)
 
 
 class _RelativeAttention(torch.autograd.Function):

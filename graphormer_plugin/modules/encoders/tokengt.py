@@ -20,7 +20,11 @@ from graphormer_plugin.modules.layers.encoder_config import (
     option,
 )
 from graphormer_plugin.modules.layers.encoder_layer import encoder_layers
-from graphormer_plugin.modules.layers.graph_random import IDENTIFIERS, SIGNS, uniform
+from graphormer_plugin.modules.layers.graph_random import (
+    IDENTIFIERS,
+    random_signs,
+    uniform,
+)
 from graphormer_plugin.modules.layers.init import init_transformer
 from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout
 
@@ -263,9 +267,7 @@ class LaplacianIdentifiers(nn.Module):
         trivial = F.normalize(trivial, dim=1).unsqueeze(-1)
         vectors = torch.cat([trivial, lap_pe], -1)
         if self.training and self.sign_flip:
-            shape = torch.Size([len(vectors), 1, self.width])
-            draws = uniform(batch.get("seed"), shape, SIGNS, vectors)
-            vectors = torch.where(draws < 0, -vectors, vectors)
+            vectors = random_signs(vectors, batch.get("seed"))
         return self.dropout(vectors)
 
 

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from graphormer_plugin.modules.encodings.registry import Encoding, EncodingRegistry
 from graphormer_plugin.modules.encodings.vocabulary import Vocabularies
 from graphormer_plugin.modules.layers.batch_norm import MaskedBatchNorm
-from graphormer_plugin.modules.layers.graph_random import SIGNS, uniform
+from graphormer_plugin.modules.layers.graph_random import random_signs
 from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout
 
 SPARSE = 16  # pairs for each edge from which on `walk_powers` needs no products
@@ -179,11 +179,7 @@ class LaplacianEncoding(NodeEncoding):
     def forward(self, lap_pe: Tensor, seed: Tensor | None = None) -> Tensor:
         """lap_pe [B, N, >= k], seed of each graph's signs [B] -> [B, N, k]."""
         lap_pe = lap_pe[..., : self.num_vectors]
-        if not self.training:
-            return lap_pe
-        shape = torch.Size([len(lap_pe), 1, self.num_vectors])
-        draws = uniform(seed, shape, SIGNS, lap_pe)
-        return torch.where(draws < 0, -lap_pe, lap_pe)
+        return random_signs(lap_pe, seed) if self.training else lap_pe
 
 
 @register_node_encoding("signnet")

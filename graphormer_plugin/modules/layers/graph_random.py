@@ -23,7 +23,7 @@ def _mixed(bits: Tensor) -> Tensor:
     return bits
 
 
-def kept_pairs(seed: int, shape: torch.Size, dropout: float) -> Tensor:
+def kept_pairs(seed: int, shape: tuple[int, ...], dropout: float) -> Tensor:
     """The mask of the dropout in `cython_ext.relative_attention`: False where it drops the
     weight of a pair, bool of the shape [B, H, T, T]."""
     word = 2**32 - 1
@@ -60,3 +60,11 @@ def uniform(
     start = _mixed(seed ^ stream)
     bits = _mixed(start.unsqueeze(1) + numbers * _GOLDEN)
     return (bits >> 40).to(torch.float32).mul_(2.0**-23).to(like.dtype).view(shape)
+
+
+def random_signs(vectors: Tensor, seed: Tensor | None) -> Tensor:
+    """Vectors [B, N, k] of nodes, each of the k of each graph with a sign of its own; for the seed
+    see `uniform`."""
+    shape = torch.Size([len(vectors), 1, vectors.shape[2]])
+    draws = uniform(seed, shape, SIGNS, vectors)
+    return torch.where(draws < 0, -vectors, vectors)
