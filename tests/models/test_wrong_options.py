@@ -82,6 +82,7 @@ cgt_zinc pair_encodings=gaussians gaussian_types=all | gaussian_types 'all', exp
 gcn length_kernels=4 | length_kernels: the layers read no vectors of edges
 gt_zinc full_graph radius=4 | full_graph: all pairs are edges, without lengths
 gps_zinc radius=-1 | radius -1
+gps_zinc length_kernels=-1 | length_kernels -1
 graphormer3d_small attention_cutoff=-1 | attention_cutoff -1
 gps_zinc pair_encodings=gaussians gaussian_start=x | gaussian_start 'x', expected uniform|nor
 cgt_zinc relative_encoding=rw | unknown relative encoding 'rw', expected rwse
@@ -105,6 +106,13 @@ gin encoder_ffn_embed_dim=0 | hidden_dim 0: expected 1 or more
 grpe_tiny encoder_ffn_embed_dim=0 | ffn_dim 0
 graphormer_slim encoder_ffn_embed_dim=0 | ffn_dim 0
 pna towers=0 | not a multiple of 0 towers
+grit_zinc walk_steps=0 | walk_steps 0
+grit_zinc activation_fn=tanh | 'tanh', expected relu|gelu
+grit_zinc head_style=wide | 'wide', expected mlp|linear
+tokengt_base prenorm postnorm | --prenorm and --postnorm
+tokengt_base lap_node_id orf_node_id | --lap-node-id and --orf-node-id
+tokengt_base lap_node_id lap_node_id_k=1 | lap_node_id_k 1
+tokengt_base orf_node_id orf_node_id_dim=0 | orf_node_id_dim 0
 pna edge_dim=-1 | edge_dim -1: expected 0 or more
 """
 
@@ -140,11 +148,12 @@ def test_options(arch, words, message):
     [
         (FeatureSchema(0, []), "node_dims is empty"),
         (FeatureSchema(0), "num_node_features 0"),
+        (FeatureSchema(1, [5], num_edge_features=2), "aggregation needs bond types"),
     ],
 )
 def test_schemas(schema, message):
     with pytest.raises(ValueError, match=message):
-        build_model("grpe_tiny", schema, TARGETS)
+        build_model("graphormer_slim", schema, TARGETS, edge_type="aggregation")
 
 
 def test_targets():

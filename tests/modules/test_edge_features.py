@@ -195,11 +195,6 @@ def test_features_that_are_infinite_in_half_precision(arch):
     assert (out - wanted).abs().max() < 0.02 * wanted.abs().max().clamp(min=1)
 
 
-def test_what_cannot_be_is_said():
-    with pytest.raises(ValueError, match="edge_type aggregation needs bond types"):
-        tiny("graphormer_slim", REAL, edge_type="aggregation")
-
-
 def test_pairs_of_a_full_graph_have_no_features():
     model = tiny("gt_zinc", REAL, full_graph=True)
     assert not model.encoder.layers[0].edges

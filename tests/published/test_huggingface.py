@@ -16,7 +16,7 @@ from graphormer_plugin.published.graphormer import import_graphormer
 from graphormer_plugin.published.huggingface import read_folder
 from graphormer_plugin.published.names import Published, load_pretrained
 from graphormer_plugin.tasks._config import GraphPredictionConfig
-from support.golden import GOLDEN, golden_state, load_golden, write_huggingface
+from support.golden import golden_of, golden_state, load_golden, write_huggingface
 
 OUTPUT = {"huggingface": "output", "microsoft": "output_microsoft_index"}
 
@@ -33,10 +33,7 @@ def converted(folder, tmp_path, *arguments):
 @pytest.mark.parametrize("name", ["regression", "multitask", "classes"])
 def test_equals_the_published_class(tmp_path, request, name, node_index):
     """Its outputs of several targets and of classes, whose probabilities ours are."""
-    golden, folder = f"hf_graphormer_{name}", GOLDEN
-    if not (folder / f"{golden}.npz").is_file():  # the repository has one of them
-        folder = request.getfixturevalue("shared_data").parent / "golden"
-    archive = load_golden(golden, folder)
+    archive = golden_of(request, f"hf_graphormer_{name}")
     kind = ["--target-kind", "multiclass"] if name == "classes" else []
     chosen = ["--node-index", node_index, *kind]
     predictor = converted(

@@ -49,6 +49,14 @@ def load_golden(name: str, folder: Path = GOLDEN) -> dict[str, np.ndarray]:
     return arrays
 
 
+def golden_of(request, name: str) -> dict[str, np.ndarray]:
+    """`load_golden`; the repository has one file of each architecture, others lie beside the
+    shared data."""
+    if (GOLDEN / f"{name}.npz").is_file():
+        return load_golden(name)
+    return load_golden(name, request.getfixturevalue("shared_data").parent / "golden")
+
+
 def golden_state(
     arrays: dict[str, np.ndarray], prefix: str = "state/"
 ) -> dict[str, torch.Tensor]:

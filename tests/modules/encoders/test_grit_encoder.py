@@ -17,7 +17,7 @@ from graphormer_plugin.modules.encoders.grit import (
 )
 from graphormer_plugin.modules.layers.sparse import NodeLayout
 from support.architectures import OGB, ZINC, num_weights, tiny_model
-from support.golden import GOLDEN, golden_state, load_golden
+from support.golden import golden_of, golden_state
 
 LAYER = {
     "attention.Q": "attention.query",
@@ -94,10 +94,8 @@ def translated(weights):
 @pytest.fixture(params=SETTINGS)
 def golden(request):
     """A golden file, its model in float64, and its batch."""
-    name, folder = request.param, GOLDEN
-    if not (folder / f"{name}.npz").is_file():  # the repository has one of them
-        folder = request.getfixturevalue("shared_data").parent / "golden"
-    archive = load_golden(name, folder)
+    name = request.param
+    archive = golden_of(request, name)
     schema = FeatureSchema(1, [21], [4]) if name == "grit_zinc" else OGB
     model = build_model(
         "grit",
@@ -242,19 +240,6 @@ def test_the_root_has_a_finite_gradient_at_zero():
     root.sum().backward()
     assert root.tolist() == [-2, 0, 3]
     assert x.grad.tolist() == pytest.approx([0.25, 0, 1 / 6])
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"walk_steps": 0}, "walk_steps 0"),
-        ({"activation_fn": "tanh"}, "'tanh', expected relu|gelu"),
-        ({"head_style": "wide"}, "'wide', expected mlp|linear"),
-    ],
-)
-def test_wrong_options(options, words):
-    with pytest.raises(ValueError, match=words.replace("|", r"\|")):
-        tiny_model("grit_zinc", **options)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])

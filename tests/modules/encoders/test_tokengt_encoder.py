@@ -17,7 +17,7 @@ from graphormer_plugin.modules.encoders.tokengt import (
 )
 from graphormer_plugin.published._shared import columns_of
 from support.architectures import OGB, make_batch, num_weights, tiny_model
-from support.golden import GOLDEN, golden_state, load_golden
+from support.golden import golden_of, golden_state, load_golden
 
 NAMES = {
     "null_token": "null",
@@ -105,10 +105,7 @@ def golden_batch(archive):
 def test_equals_the_published_implementation(name, request):
     """With the identifiers of the golden file: tokens, states of the graph token, outputs, and
     gradients of a weight of each kind."""
-    golden, folder = f"tokengt_{name}", GOLDEN
-    if not (folder / f"{golden}.npz").is_file():  # the repository has one of them
-        folder = request.getfixturevalue("shared_data").parent / "golden"
-    archive = load_golden(golden, folder)
+    archive = golden_of(request, f"tokengt_{name}")
     model, batch = released(archive), golden_batch(archive)
     if model.encoder.identifiers is not None:
         mask = batch["node_mask"]
@@ -295,17 +292,3 @@ def test_identifiers_tell_edges_from_non_edges():
         moved[1, first] = moved[0, first]  # ... and then a loop
         other = model(batch | {"edge_index": moved})
         assert bool((found[0] - other[0]).abs().max() > 1e-6) == differs
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"prenorm": True, "postnorm": True}, "--prenorm and --postnorm"),
-        ({"lap_node_id": True, "orf_node_id": True}, "--lap-node-id and --orf-node-id"),
-        ({"lap_node_id": True, "lap_node_id_k": 1}, "lap_node_id_k 1"),
-        ({"orf_node_id": True, "orf_node_id_dim": 0}, "orf_node_id_dim 0"),
-    ],
-)
-def test_wrong_options(options, words):
-    with pytest.raises(ValueError, match=words):
-        tiny_model("tokengt_base", **options)

@@ -15,7 +15,6 @@ from graphormer_plugin.modules import (
     MessagePassingEncoder,
 )
 from graphormer_plugin.modules.encodings.bond_encoder import LengthEncoder
-from graphormer_plugin.modules.layers.encoder_config import SpatialEdgesConfig
 from support.architectures import (
     SCHEMA,
     check_distances_alone,
@@ -146,16 +145,3 @@ def test_edges_of_near_atoms_are_not_exported():
     model = make_model("gcn", {"radius": 1.5}).eval()
     with pytest.raises(ValueError, match="nothing is exported"):
         torch.export.export(model, (exact_batch(model, range(6)),))
-
-
-@pytest.mark.parametrize(
-    "owner, change, message",
-    [
-        ("none", {"length_kernels": 3}, "the layers read no vectors of edges"),
-        ("state", {"radius": -1.0}, "radius -1"),
-        ("state", {"length_kernels": -1}, "length_kernels -1"),
-    ],
-)
-def test_wrong_options(owner, change, message):
-    with pytest.raises(ValueError, match=message):
-        EdgeInput(owner, SCHEMA, SpatialEdgesConfig(**change))
