@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 
 import cython_ext._team
 from cython_ext import Relations, relative_attention, relative_attention_gradient
+from graphormer_plugin.modules.layers.graph_random import kept_pairs
 from support.attention import arguments, expected
 
 # Heads: a full vector, less, more, one. T = 1: graphs of one node; 70: blocks of rows. Heads
@@ -13,24 +13,6 @@ from support.attention import arguments, expected
 SIZES = [(3, 9, 8, 10, 6), (2, 5, 3, 4, 2), (2, 7, 12, 3, 5), (1, 1, 1, 1, 1)]
 SIZES += [(1, 70, 2, 33, 40)]
 FLOAT32 = {"rtol": 1e-5, "atol": 1e-5}
-
-
-def weights_kept(B, H, T, p, seed):
-    """Slow twin of the random numbers, [B, H, T, T]: 0 or 1 / (1 - p)."""
-
-    def mixed(x):
-        x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-        x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
-        return x ^ x >> 31
-
-    kept = np.zeros((B, H, T, T))
-    for b, h, i, j in np.ndindex(kept.shape):
-        key = mixed((seed + (b * H + h + 1) * 0x9E3779B97F4A7C15) % 2**64)
-        x = (key + (i * T + j) * (key >> 32 | 1)) % 2**32
-        x = (x ^ x >> 16) * 0x7FEB352D % 2**32
-        x = (x ^ x >> 15) * 0x846CA68B % 2**32
-        kept[b, h, i, j] = (x ^ x >> 16) >= int(p * 2**32)
-    return kept / (1 - p)
 
 
 def assert_close(found, wanted, **tolerance):
@@ -50,7 +32,7 @@ def test_equal_to_the_formula(sizes, terms, key_from_row):
     B, T, H, d, _ = sizes
     grad = np.random.default_rng(1).normal(size=(B, T, H * d)).astype(np.float32)
     for p in (0, 0.4):
-        kept = torch.from_numpy(weights_kept(B, H, T, p, seed=7))
+        kept = kept_pairs(7, (B, H, T, T), p) / (1 - p)
         options = {"key_from_row": key_from_row}
         wanted = expected(*parts, None, kept, **options)
         changes = expected(*parts, grad, kept, **options)

@@ -1,8 +1,7 @@
-"""Chromatic attention against the published numbers, loops over Eq. 5-7 of Menegaux
-et al. 2023, and the attentions that it contains."""
+"""Chromatic attention against the published numbers, in chunks and in halves; Eq. 5-7 are in
+`test_cgt_encoder.py`."""
 
 import json
-import math
 
 import pytest
 import torch
@@ -13,7 +12,6 @@ from cython_ext.attention import HAS_ATTENTION
 from graphormer_plugin.modules import ChromaticAttention, PairVectors, filter_messages
 from graphormer_plugin.modules.attention import chromatic as chromatic_attention
 from graphormer_plugin.modules.encodings.attn_bias import FORBIDDEN
-from support import reference
 from support.golden import load_golden
 
 B, N, D, H, F = 3, 7, 8, 2, 6
@@ -42,39 +40,6 @@ def random_pairs(lean=False, att_dim=D, values=True, dtype=torch.float64):
     val = torch.randn(F, D, dtype=dtype) if values else None
     features = features.permute(0, 3, 1, 2).contiguous()  # as `PairEncoder` lays them
     return PairVectors(features.permute(0, 2, 3, 1), att, val, lean)
-
-
-def formula(attention, x, pairs, keep=None):
-    """Eq. 5-7 by the oracle of the kernels; a head's "mono" scores are its channels'."""
-    *queries, keys, values = (x @ w.T for w in attention.qkv_proj.weight.split(D))
-    base, att = keys.mT.unsqueeze(2), pairs.att  # "additive"
-    if queries:
-        q, k = (part.unflatten(-1, (H, -1)) for part in (*queries, keys))
-        base = torch.einsum("bihd,bjhd->bhij", q, k) / math.sqrt(D // H)
-    if attention.kind == "mono":
-        att = att.repeat_interleave(D // H, 1)
-    features = pairs.features.permute(0, 3, 1, 2)
-    arrays = (base, values, features, att, pairs.val, keep)
-    arrays = [None if part is None else part.detach().numpy() for part in arrays]
-    out, *_ = reference.channel_attention(x.numpy(), *arrays)
-    return attention.out_proj(torch.from_numpy(out))
-
-
-@pytest.mark.parametrize("projection", ["full", "low_rank", "none"])
-@pytest.mark.parametrize("values", [True, False])
-@pytest.mark.parametrize("kind", ["chromatic", "mono", "additive"])
-def test_equals_the_equations(kind, values, projection, lean):
-    attention = ChromaticAttention(D, H, kind, projection).double()
-    for parameter in attention.parameters():
-        torch.nn.init.normal_(parameter)
-    x = torch.randn(B, N, D, dtype=torch.float64)
-    pairs = random_pairs(lean, H if kind == "mono" else D, values)
-    expected = formula(attention, x, pairs)
-    assert (attention(x, pairs) - expected).abs().max() < 1e-10
-    keep = torch.rand(B, N, N, dtype=torch.float64)
-    attention.kept = lambda ones: keep  # replaced in this module only
-    expected = formula(attention, x, pairs, keep)
-    assert (attention(x, pairs) - expected).abs().max() < 1e-10
 
 
 @torch.no_grad()

@@ -11,11 +11,9 @@ from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import (
     CGTEncoder,
     CGTEncoderConfig,
-    PairEncoder,
-    walk_powers,
 )
 from support import toy_graphs
-from support.toy_graphs import hops, random_graph, undirected_graph
+from support.toy_graphs import hops, random_graph
 
 BOND_DIMS, D, HEADS, STEPS, EPS = [2, 3], 8, 2, 3, 1e-5
 TYPES = 6
@@ -207,28 +205,6 @@ def test_directed_edges_are_followed():
     graphs = make_graphs(sizes=(6,), directed=True)
     out = encoder(collate(encoder, graphs))
     assert (out[0] - twin(encoder, graphs[0])).abs().max() < 1e-10
-
-
-def test_walks_tell_apart_what_distances_do_not():
-    """Figure 2: the middle edge of a diamond and of a path of four nodes."""
-    diamond = undirected_graph(4, [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)])
-    path = undirected_graph(4, [(0, 1), (1, 2), (2, 3)])
-    encoder = PairEncoder(FeatureSchema(1, bond_dims=[1]), 4, "both", num_steps=3)
-    batch = toy_graphs.collate([diamond, path], encoder.required_fields, 1, max_hop=3)
-    walks = torch.stack(walk_powers(batch["bond"], 3), -1)
-    assert walks.dtype == torch.float32
-    expected = torch.tensor([[1 / 3, 1 / 3, 7 / 27], [1 / 2, 0, 5 / 8]])
-    assert (walks[:, 1, 2] - expected).abs().max() < 1e-6
-    for number, graph in enumerate((diamond, path)):
-        assert hops(graph)[1, 2] == 1
-        exact = np.stack(walks_of(graph, 3), -1)
-        assert np.abs(walks[number].numpy() - exact).max() < 1e-6
-    features, basis, _ = encoder(batch)
-    vectors = features @ basis
-    bond_and_distance = encoder.no_bonds.embedding_dim + 1
-    difference = (vectors[0, 1, 2] - vectors[1, 1, 2]).abs()
-    assert (difference[:bond_and_distance] < 1e-6).all()
-    assert (difference[bond_and_distance:] > 1e-6).all()
 
 
 def test_padding_does_not_matter_in_training():

@@ -19,7 +19,7 @@ from graphormer_plugin.modules import (
 )
 from graphormer_plugin.modules.encoders.message_passing import MessagePassingLayer
 from graphormer_plugin.modules.encodings.attn_bias import FORBIDDEN
-from support.golden import GOLDEN, golden_state, load_golden
+from support.golden import golden_of, golden_state, load_golden
 
 # Names of the released classes and ours.
 NAMES = {
@@ -153,12 +153,7 @@ def exphormer_weights(arrays, has_expander):
 @pytest.mark.parametrize("name", ["cifar10", "peptides_func", "peptides_struct", "voc"])
 def test_exphormer_agrees_with_the_released_code(name, request):
     """Nodes, virtual nodes and edges after every layer, gradients, and in training."""
-    folder = GOLDEN
-    if not (
-        folder / f"exphormer_{name}.npz"
-    ).is_file():  # the repository has one of them
-        folder = request.getfixturevalue("shared_data").parent / "golden"
-    golden = load_golden(f"exphormer_{name}", folder)
+    golden = golden_of(request, f"exphormer_{name}")
     arrays = {n: torch.from_numpy(a) for n, a in golden.items() if a.dtype.kind in "fi"}
     config = json.loads(str(golden["config"]))
     encoder = build_model(
@@ -199,22 +194,3 @@ def test_exphormer_agrees_with_the_released_code(name, request):
         scale = gradient.abs().sum().clamp(min=1)  # kept as float32
         same(found[key].grad / scale, gradient / scale, atol=1e-6, msg=key)
     same(layout.flatten(encoder.train()(batch)), arrays["output_training"])
-
-
-def test_norms_of_a_layer_next_to_its_formula():
-    """Maps of zeros leave x: l = h = x, so that x' = 2 BN(x), and the output BN(x')."""
-    layer = make_layer("gine").double().train()
-    for module in layer.modules():
-        if isinstance(module, torch.nn.Linear):
-            module.weight.data.zero_()
-            module.bias.data.zero_()
-    x = torch.tensor([[1.0], [3.0]]).double().expand(2, 16)
-    graph = torch.tensor([0, 0])
-    state = torch.zeros(1, 16).double()
-    edges = Edges(torch.tensor([[0], [1]]), graph, state=state)
-    out, _ = layer(x, edges, *layout_of(graph))
-    # The deviation is 1, then 2.
-    wanted = 2 * (1 + 1e-5) ** -0.5
-    wanted = wanted / (wanted**2 + 1e-5) ** 0.5
-    expected = torch.tensor([[-wanted], [wanted]], dtype=torch.float64)
-    assert torch.allclose(out, expected.expand(2, 16), rtol=0, atol=1e-12)

@@ -245,26 +245,8 @@ def test_float32_parts_are_float32_in_half_precision(graphs, options, part):
 
 
 @torch.no_grad()
-def test_num_spatial_caps_the_table():
-    """On a path of 8 nodes, distances beyond the table share its last row."""
-    path = undirected_graph(8, [(i, i + 1) for i in range(7)])
-    encoder = make_encoder(edge_type="none", num_spatial=5)
-    bias = encoder.attn_bias(batch_of(encoder, [path]))[0, 0, 1, 1:]
-    rows = encoder.attn_bias.spatial.embedding.weight[:, 0]
-    assert torch.equal(bias, rows[[1, 2, 3, 4, 4, 4, 4, 4]])
-
-
-@torch.no_grad()
-def test_spatial_pos_max_forbids_attention():
+def test_unreachable_counts_as_510_hops():
     path = undirected_graph(5, [(0, 1), (1, 2), (2, 3)])  # node 4 on its own
-    encoder = make_encoder(spatial_pos_max=2)
-    weights = encoder.attn_bias(batch_of(encoder, [path]))[0, 0].softmax(-1)
-    allowed = torch.tensor([[1, 1, 1, 1, 1, 1]] + [[1, 0, 0, 0, 0, 0]] * 5).bool()
-    for i, j in [(i, j) for i in range(4) for j in range(4) if abs(i - j) < 2]:
-        allowed[i + 1, j + 1] = True
-    allowed[5, 5] = True
-    assert torch.equal(weights > 0, allowed)
-    # unreachable counts as 510 hops
     for limit, forbidden in ((510, 8), (511, 0)):
         encoder = make_encoder(spatial_pos_max=limit)
         bias = encoder.attn_bias(batch_of(encoder, [path]))[0, 0]

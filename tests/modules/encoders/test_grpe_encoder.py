@@ -140,8 +140,9 @@ def test_choices_of_the_released_code(graphs, option):
     assert (paper(collate(graphs)) - out).abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
 @pytest.mark.parametrize("key_from_row", [False, True])
-def test_gradients_of_the_attention(key_from_row):
+def test_gradients_of_the_attention(key_from_row, dropout):
     torch.manual_seed(0)
     B, T, R = 2, 4, 3
     relation = torch.randint(0, R, (B, T, T))
@@ -151,34 +152,17 @@ def test_gradients_of_the_attention(key_from_row):
         table[:, R] = 0
         table.requires_grad_()
     qkv = torch.randn(B, T, 18, dtype=torch.float64, requires_grad=True)
+    keep = torch.empty(2, B, T, T, dtype=qkv.dtype).bernoulli_(1 - dropout)
 
     def attend(qkv, *tables):
         # The forbidden row is a constant zero: it must not get a gradient.
         fixed = [torch.cat([t[:, :R], torch.zeros_like(t[:, R:])], 1) for t in tables]
-        heads = heads_first(qkv, 2)
-        options = (0.0, key_from_row)
-        return _RelativeAttention.apply(options, heads, *fixed, relation, None, None)
+        others = (*fixed, relation, None, keep if dropout else None)
+        options = (dropout, key_from_row)
+        return _RelativeAttention.apply(options, heads_first(qkv, 2), *others)
 
     assert torch.autograd.gradcheck(attend, (qkv, *tables))
     assert torch.autograd.gradgradcheck(attend, (qkv, *tables))
-
-
-@pytest.mark.parametrize("key_from_row", [False, True])
-def test_gradient_with_dropout(key_from_row):
-    torch.manual_seed(0)
-    relation = torch.randint(0, 3, (2, 5, 5))
-    tables = [torch.randn(2, 4, 3, dtype=torch.float64) for _ in range(3)]
-    qkv = torch.randn(2, 5, 18, dtype=torch.float64, requires_grad=True)
-
-    keep = torch.empty(2, 2, 5, 5, dtype=qkv.dtype).bernoulli_(0.6)
-
-    def attend(qkv):
-        heads = heads_first(qkv, 2)
-        options = (0.4, key_from_row)
-        return _RelativeAttention.apply(options, heads, *tables, relation, None, keep)
-
-    assert torch.autograd.gradcheck(attend, (qkv,))
-    assert torch.autograd.gradgradcheck(attend, (qkv,))
 
 
 def test_a_row_without_any_permitted_pair_is_finite():

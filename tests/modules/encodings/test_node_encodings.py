@@ -55,17 +55,6 @@ def test_heat_of_a_path():
 
 
 @torch.no_grad()
-def test_random_walks_are_normalised_over_the_nodes():
-    term = NodeTerm(NODE_ENCODINGS["random_walks"](None, 2), 1).double().train()
-    term.projection.weight.copy_(torch.tensor([[5.0, 1.0]]))
-    term.projection.bias.fill_(0.25)
-    back = torch.tensor([0.5, 1, 0.5, 0]).double()
-    normed = (back - 0.5) / (0.125 + 1e-5) ** 0.5
-    found = term(BATCH)[MASK].squeeze(1)
-    assert torch.allclose(found, normed + 0.25, rtol=0, atol=1e-12)
-
-
-@torch.no_grad()
 def test_signnet_knows_no_signs():
     """Neither the signs of the three eigenvectors matter nor the padding behind them; the
     sign of a node relative to its neighbour does."""
@@ -83,17 +72,6 @@ def test_signnet_knows_no_signs():
     more.hidden = torch.nn.Identity()
     features = more(vectors, BOND)
     assert features.any() and not features[0, :, 32:].any() and not features[1].any()
-
-
-def test_degrees_share_the_last_row():
-    degrees = torch.tensor([[0, 7], [3, 1]])
-    one = NodeTerm(NODE_ENCODINGS["degrees"](None, 4, 0), 6)
-    two = NodeTerm(NODE_ENCODINGS["degrees"](None, 4, 2), 6)
-    table = one.projection.tables[0].weight
-    assert torch.equal(one({"in_degree": degrees}), table[degrees.clamp(max=3)])
-    first, second = (part.weight for part in two.projection.tables)
-    found = two({"in_degree": degrees, "out_degree": degrees})
-    assert found.equal(first[degrees.clamp(max=3)] + second[degrees.clamp(max=1)])
 
 
 @pytest.mark.parametrize("beside", [0, 3])

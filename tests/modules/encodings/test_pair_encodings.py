@@ -143,14 +143,6 @@ def test_seeds_and_fields_of_graphs_reach_both_functions(arch, registered):
     assert len(seen) == 2
 
 
-def test_random_walks_on_a_path():
-    bond = torch.tensor([[[0, 1, 0], [1, 0, 2], [0, 2, 0]]])
-    walks = PAIR_ENCODINGS["random_walks"](None)(bond)
-    assert walks.shape == (1, 3, 3, 16)
-    assert walks[0, 0, :, 0].tolist() == [0, 1, 0]
-    assert walks[0, 0, :, 1].tolist() == [0.5, 0, 0.5]
-
-
 def test_a_cell_that_is_run_again_replaces_its_encoding(registered):
     for number in range(2):
 
