@@ -21,9 +21,9 @@ def attention_maps(model: GraphModel, batch: Batch) -> Tensor:
         raise ValueError(f"{type(model).__name__} has no attention maps")
     maps: list[Tensor] = []
 
-    def _record(module: nn.Module, arguments: tuple) -> None:
+    def _record(module: nn.Module, arguments: tuple, _: Tensor) -> None:
         maps.append(module.attention_weights(*arguments)[0])
 
-    with hooked(modules, _record, before=True):
+    with hooked(modules, _record):
         model(batch)
     return torch.stack(maps)

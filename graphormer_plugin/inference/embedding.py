@@ -16,17 +16,11 @@ from graphormer_plugin.modules.layers.sparse import Batch
 
 
 @contextlib.contextmanager
-def hooked(
-    modules: Iterable[nn.Module], hook: Callable[..., Any], before: bool = False
-) -> Iterator[None]:
-    """Call a hook after, or ``before``, the forward pass of some modules."""
+def hooked(modules: Iterable[nn.Module], hook: Callable[..., Any]) -> Iterator[None]:
+    """Call a hook after the forward pass of some modules."""
     with contextlib.ExitStack() as stack:
         for module in modules:
-            if before:
-                handle = module.register_forward_pre_hook(hook)
-            else:
-                handle = module.register_forward_hook(hook)
-            stack.callback(handle.remove)
+            stack.enter_context(module.register_forward_hook(hook))
         yield
 
 
