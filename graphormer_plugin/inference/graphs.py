@@ -15,7 +15,7 @@ from graphormer_plugin.data.graphs.chunk import GraphChunk
 from graphormer_plugin.data.graphs.graph_columns import columns_of_chunk
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.models import GraphModel
-from graphormer_plugin.modules.layers.sparse import Batch
+from graphormer_plugin.modules.layers.sparse import Batch, wide_type
 
 # [G, C] with a row per graph, or an array [N, C] per graph.
 PerGraph = np.ndarray | list[np.ndarray]
@@ -114,7 +114,7 @@ class ModelGraphs:
             # A GPU computes while the next batch is made: nothing here waits for it.
             results_of_batches = [(ids, function(self.batch(ids))) for ids in batches]
         for ids, tensor in results_of_batches:
-            tensor = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+            tensor = tensor.to(wide_type(tensor))
             for graph, values in zip(ids, tensor.numpy(force=True), strict=True):
                 results[graph] = values if counts is None else values[: counts[graph]]
         if counts is not None:

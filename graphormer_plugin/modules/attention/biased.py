@@ -20,7 +20,7 @@ from graphormer_plugin.modules.attention.compiled import (
     plain_only,
 )
 from graphormer_plugin.modules.layers.dropout import Dropout
-from graphormer_plugin.modules.layers.sparse import add_by_index
+from graphormer_plugin.modules.layers.sparse import add_by_index, wide_type
 
 
 def fused_attention(heads: Tensor, attn_bias: Tensor, dropout: float) -> Tensor:
@@ -123,8 +123,8 @@ class BiasedAttention(nn.Module):
             alpha=d**-0.5,
         )
         if self.float32_softmax:
-            wide = torch.promote_types(scores.dtype, torch.float32)
-            return torch.softmax(scores, -1, dtype=wide).to(scores.dtype)
+            softmax = torch.softmax(scores, -1, dtype=wide_type(scores))
+            return softmax.to(scores.dtype)
         return torch.softmax(scores, -1)
 
     @staticmethod

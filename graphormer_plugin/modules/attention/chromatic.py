@@ -25,6 +25,7 @@ from graphormer_plugin.modules.attention.compiled import (
     plain_only,
 )
 from graphormer_plugin.modules.layers.dropout import Dropout
+from graphormer_plugin.modules.layers.sparse import wide_type
 
 KINDS = ("chromatic", "mono", "additive")
 OUTPUT_PROJECTIONS = ("full", "low_rank", "none")
@@ -112,7 +113,7 @@ def _work_type(v: Tensor) -> torch.dtype:
     """The type of v on a GPU (half under autocast); float32 at least on a CPU, where it is
     faster."""
     on_cpu = v.device.type == "cpu"
-    return torch.promote_types(v.dtype, torch.float32) if on_cpu else v.dtype
+    return wide_type(v) if on_cpu else v.dtype
 
 
 def _filter_in_chunks(
@@ -124,7 +125,7 @@ def _filter_in_chunks(
     graphs = max(1, limit // (N * N * D))
     queries = min(N, max(1, limit // (N * D)))
     # Their gradients are sums over the chunks: float32 at least.
-    wide = torch.promote_types(v.dtype, torch.float32)
+    wide = wide_type(v)
     val = None if pairs.val is None else pairs.val.to(wide)
     pairs = pairs._replace(att=pairs.att.to(wide), val=val)
 

@@ -12,7 +12,7 @@ from cython_ext.attention import PARTS
 from graphormer_plugin.choices import check_heads
 from graphormer_plugin.modules.attention.compiled import compiled_edges, compiled_fits
 from graphormer_plugin.modules.layers.dropout import Dropout
-from graphormer_plugin.modules.layers.sparse import NodeLayout, scatter_sum
+from graphormer_plugin.modules.layers.sparse import NodeLayout, scatter_sum, wide_type
 
 CLAMP = 5.0  # exponents are clamped to [-CLAMP, CLAMP]
 # Added to the denominator if edges have features, as in the released code.
@@ -130,10 +130,6 @@ class EdgeAttention(nn.Module):
         return maps.permute(2, 0, 1).unsqueeze(0)
 
 
-def _wide(tensor: Tensor) -> torch.dtype:
-    return torch.promote_types(tensor.dtype, torch.float32)
-
-
 def edge_scores(
     qkv: Tensor,
     factor: Tensor | None,
@@ -157,7 +153,7 @@ def edge_scores(
     if factor is not None:
         factor = factor if kind is None else factor.index_select(0, kind)
         channels = channels * factor
-    scores = channels.unflatten(1, (num_heads, -1)).sum(-1, dtype=_wide(channels))
+    scores = channels.unflatten(1, (num_heads, -1)).sum(-1, dtype=wide_type(channels))
     return scores, value, channels
 
 
@@ -172,7 +168,7 @@ def edge_weights(
 
 def _exponentials(scores: Tensor) -> Tensor:
     # Backward in one operation, which `clamp` is not.
-    return F.hardtanh(scores, -CLAMP, CLAMP).to(_wide(scores)).exp()
+    return F.hardtanh(scores, -CLAMP, CLAMP).to(wide_type(scores)).exp()
 
 
 def _denominator(total: Tensor, epsilon: float) -> Tensor:

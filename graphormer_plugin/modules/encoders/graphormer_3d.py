@@ -26,7 +26,7 @@ from graphormer_plugin.modules.layers.encoder_config import (
 )
 from graphormer_plugin.modules.layers.encoder_layer import encoder_layers
 from graphormer_plugin.modules.layers.readout import MLPHead
-from graphormer_plugin.modules.layers.sparse import Batch
+from graphormer_plugin.modules.layers.sparse import Batch, wide_type
 
 CUTOFF_FLOOR = 1e-6  # added to factors of attention weights, for the logarithm
 
@@ -128,8 +128,7 @@ class Graphormer3DEncoder(Encoder):
 
     def positions(self, batch: Batch) -> Tensor:
         """[B, N, 3] in float32 at least: half precision cannot tell distances apart."""
-        wide = torch.promote_types(self.kernels.kernels.centre.dtype, torch.float32)
-        return batch["pos"].to(wide)
+        return batch["pos"].to(wide_type(self.kernels.kernels.centre))
 
 
 class VectorHead(BiasedAttention):

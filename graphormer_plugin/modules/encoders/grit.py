@@ -27,7 +27,12 @@ from graphormer_plugin.modules.layers.encoder_config import (
     option,
 )
 from graphormer_plugin.modules.layers.encoder_layer import ACTIVATIONS
-from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout, scatter_sum
+from graphormer_plugin.modules.layers.sparse import (
+    Batch,
+    NodeLayout,
+    scatter_sum,
+    wide_type,
+)
 
 CLAMP = 5.0  # of scores, as released
 
@@ -285,7 +290,7 @@ class GRITEncoder(SparseEncoder):
     def walks(self, bond: Tensor) -> Tensor:
         """Probabilities [B, N, N, K] of walks of 0 to K - 1 steps from the first node to the
         second, in float32 at least."""
-        dtype = torch.promote_types(self.pair_walks.weight.dtype, torch.float32)
+        dtype = wide_type(self.pair_walks.weight)
         identity = torch.eye(bond.shape[1], dtype=dtype, device=bond.device)
         powers = identity.expand(bond.shape), *walk_powers(
             bond, self.walk_steps - 1, dtype

@@ -78,7 +78,6 @@ class RelationEncoding(VocabularyModule):
     ) -> None:
         super().__init__()
         check_least("max_hop", max_hop, 1)
-        check_least("num_bond_types", num_bond_types, 1)
         self.num_heads = num_heads
         self.embed_dim = embed_dim
         hops = max_hop + 4

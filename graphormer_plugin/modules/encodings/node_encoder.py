@@ -15,7 +15,7 @@ from graphormer_plugin.modules.encodings.vocabulary import (
     table_rows,
 )
 from graphormer_plugin.modules.layers.encoder_config import LayersConfig
-from graphormer_plugin.modules.layers.sparse import Batch
+from graphormer_plugin.modules.layers.sparse import Batch, wide_type
 
 
 class NodeEncoder(VocabularyModule):
@@ -37,7 +37,6 @@ class NodeEncoder(VocabularyModule):
         **sizes: tuple[int, ...],
     ) -> None:
         super().__init__()
-        check_least("encoder_embed_dim", config.encoder_embed_dim, 1)
         channels = config.node_encoding_dim
         encodings = NODE_ENCODINGS.make(
             config.node_encodings, config, vocabularies, **sizes
@@ -105,7 +104,7 @@ def project_wide(projection: nn.Linear, x: Tensor) -> Tensor:
     infinite, and 1.001 is 1. The result has the type of the weights."""
     weight = projection.weight
     bias = projection.bias
-    wide = torch.promote_types(weight.dtype, torch.float32)
+    wide = wide_type(weight)
     with torch.autocast(x.device.type, enabled=False):
         projected = F.linear(x.to(wide), weight.to(wide), bias.to(wide))
     return projected.to(weight.dtype)

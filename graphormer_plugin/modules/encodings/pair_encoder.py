@@ -27,6 +27,7 @@ from graphormer_plugin.modules.layers.sparse import (
     PAIR_FIELDS,
     Batch,
     scaled_pair_features,
+    wide_type,
 )
 
 RELATIVE_ENCODINGS = ("rwse", "spde", "both", "none")
@@ -156,7 +157,7 @@ class PairEncoder(nn.Module):
         blocks = [(index.unsqueeze(1) == rows[:, None, None]).to(dtype)]
         forbidden = self.forbidden[relations].repeat(1 + (self.rings != "none"))
         if self.walks is not None:
-            wide = torch.promote_types(dtype, torch.float32)
+            wide = wide_type(basis[0])
             powers = walk_powers(batch["bond"], self.walks.in_features, wide)
             blocks += [power.to(dtype).unsqueeze(1) for power in powers]
             basis.append(self._place(self.walks.weight.T, "rwse"))

@@ -11,7 +11,7 @@ from graphormer_plugin.choices import UnknownNameError, check_least
 from graphormer_plugin.components import is_same_definition, matching
 from graphormer_plugin.modules.encodings.vocabulary import Vocabularies
 from graphormer_plugin.modules.layers.encoder_config import LayersConfig
-from graphormer_plugin.modules.layers.sparse import Batch
+from graphormer_plugin.modules.layers.sparse import Batch, wide_type
 
 
 class Encoding(nn.Module):
@@ -50,7 +50,7 @@ class Encoding(nn.Module):
     @property
     def dtype(self) -> torch.dtype:
         """Number format to compute in: float32, or float64 in a model of doubles."""
-        return torch.promote_types(self.one.dtype, torch.float32)
+        return wide_type(self.one)
 
     @property
     def field_options(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from graphormer_plugin.modules.layers.derivatives import differentiable_by
-from graphormer_plugin.modules.layers.sparse import scatter_sum
+from graphormer_plugin.modules.layers.sparse import scatter_sum, wide_type
 
 STATISTICS = ("sum", "square", "max", "min")
 CHUNK = 2048  # edges at once on a CPU, so that their vectors stay in its cache
@@ -25,7 +25,7 @@ def _formula(
     terms = nodes.index_select(0, source)
     if table is not None:
         terms = terms + table.index_select(0, bond)
-    terms = terms.to(torch.promote_types(terms.dtype, torch.float32))
+    terms = terms.to(wide_type(terms))
     size = len(nodes)
     statistics = {
         "sum": lambda: scatter_sum(terms, target, size),
@@ -42,7 +42,7 @@ class _MessageStatistics(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, names, nodes, table, source, target, bond):
         """[S, D] for each name; see `message_statistics`."""
-        wide = torch.promote_types(nodes.dtype, torch.float32)
+        wide = wide_type(nodes)
         starts = {"max": -torch.inf, "min": torch.inf}
         statistics = {
             name: nodes.new_full(nodes.shape, starts.get(name, 0), dtype=wide)

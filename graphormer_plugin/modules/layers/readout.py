@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from graphormer_plugin.choices import check_choice
 from graphormer_plugin.modules.layers.encoder_layer import ACTIVATIONS
+from graphormer_plugin.modules.layers.sparse import wide_type
 
 READOUTS = ("mean", "sum", "max")
 HEAD_ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
@@ -26,8 +27,7 @@ def read_out(x: Tensor, node_mask: Tensor, kind: str = "mean") -> Tensor:
         lowest = torch.finfo(x.dtype).min
         out = x.masked_fill(~mask, lowest).amax(1)
         return out.where(mask.any(1), 0)
-    wide = torch.promote_types(x.dtype, torch.float32)
-    out = x.masked_fill(~mask, 0).sum(1, dtype=wide)
+    out = x.masked_fill(~mask, 0).sum(1, dtype=wide_type(x))
     if kind == "mean":
         out = out / mask.sum(1).clamp(min=1)
     return out.to(x.dtype)
@@ -68,8 +68,7 @@ class UnitNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., D] -> [..., D]."""
-        wide = torch.promote_types(x.dtype, torch.float32)
-        return F.normalize(x.to(wide), dim=-1).to(x.dtype)
+        return F.normalize(x.to(wide_type(x)), dim=-1).to(x.dtype)
 
 
 class MLPHead(nn.Module):

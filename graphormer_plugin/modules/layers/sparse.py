@@ -97,6 +97,12 @@ def scaled_pair_features(batch: Batch, dtype: torch.dtype) -> tuple[Tensor, Tens
     return features.to(dtype), scale
 
 
+def wide_type(tensor: Tensor) -> torch.dtype:
+    """The type of sums of a tensor's numbers: float32 at least, as a sum of many halves loses
+    small terms."""
+    return torch.promote_types(tensor.dtype, torch.float32)
+
+
 PAIR_FIELDS = frozenset({"edge_attr", "edge_index", "node_graph", "node_mask"})
 
 
@@ -104,11 +110,8 @@ def add_by_index(
     pairs: Tensor, index: Tensor, dim: int, shape: tuple[int, ...]
 ) -> Tensor:
     """Sum `pairs` into zeros of a shape at `index` along `dim`, e.g. the attention of
-    all pairs in the same relation.
-
-    Accumulates in float32 at least: a sum of many halves loses small terms.
-    """
-    wide = torch.promote_types(pairs.dtype, torch.float32)
+    all pairs in the same relation. Accumulates in `wide_type`."""
+    wide = wide_type(pairs)
     sums = torch.zeros(shape, dtype=wide, device=pairs.device)
     return sums.scatter_add_(dim, index, pairs.to(wide)).to(pairs.dtype)
 
@@ -122,9 +125,8 @@ def scatter_sum(values: Tensor, index: Tensor, size: int) -> Tensor:
             that arrive at a node, or `node_graph` for sums over a graph.
 
     Returns:
-        [size, ...] in float32 at least, because a sum of many halves loses small terms;
-        zero where there is nothing to add.
+        [size, ...] in `wide_type`; zero where there is nothing to add.
     """
-    wide = torch.promote_types(values.dtype, torch.float32)
+    wide = wide_type(values)
     out = values.new_zeros(size, *values.shape[1:], dtype=wide)
     return out.index_add_(0, index, values.to(wide))

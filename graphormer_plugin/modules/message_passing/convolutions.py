@@ -25,7 +25,7 @@ from graphormer_plugin.modules.layers.edge_statistics import (
 )
 from graphormer_plugin.modules.layers.encoder_layer import ACTIVATIONS
 from graphormer_plugin.modules.layers.readout import HEAD_ACTIVATIONS
-from graphormer_plugin.modules.layers.sparse import scatter_sum
+from graphormer_plugin.modules.layers.sparse import scatter_sum, wide_type
 
 GATE_EPSILON = 1e-6  # added to a sum of gates, as in the released code
 STD_EPSILON = 1e-5  # added to a variance, as in the released code of PNA
@@ -145,7 +145,7 @@ class BondGraphConvolution(nn.Module):
         """x [S, D] and edges -> nodes [S, D] and edges after the convolution."""
         x = self.linear(x)
         source, target = edges.index
-        degree = _count(source, x.shape[0], x.dtype).unsqueeze(1) + 1
+        degree = _count(source, x).unsqueeze(1) + 1
         scale = degree.rsqrt().to(x.dtype)
         message = x.index_select(0, source) + edges.vectors(self.bonds)
         message = message.relu() * (scale[source] * scale[target])
@@ -352,7 +352,7 @@ class DegreeScaledAggregates(nn.Module):
         source, target = edges.index
         names = self.statistics
         values = message_statistics(sent, table, source, target, edges.bond, names)
-        degree = _count(target, sent.shape[0], sent.dtype).view(-1, 1, 1)
+        degree = _count(target, sent).view(-1, 1, 1)
         node_term = torch.zeros_like(sent) if node_term is None else node_term
         aggregates = self.aggregate(dict(zip(names, values)), node_term, degree)
         scales = {"identity": torch.ones_like(degree)}
@@ -409,7 +409,7 @@ class PrincipalAggregation(DegreeScaledAggregates):
         scaled = self.scaled(sent, edges, table, node_term)
         out = _per_tower(torch.cat([nodes, *scaled], -1), self.post) + self.post_bias
         # There are at most as many graphs with nodes as nodes.
-        sizes = _count(edges.node_graph, x.shape[0], x.dtype)[edges.node_graph]
+        sizes = _count(edges.node_graph, x)[edges.node_graph]
         out = out.flatten(1) / sizes.sqrt().unsqueeze(1).to(x.dtype)
         out = self.dropout(self.norm(out))
         return F.leaky_relu(self.mix(out)), edges
@@ -451,7 +451,7 @@ def _per_tower(x: Tensor, weight: Tensor) -> Tensor:
     return torch.einsum("sti,tio->sto", x, weight)
 
 
-def _count(index: Tensor, size: int, dtype: torch.dtype) -> Tensor:
-    """How often each of 0..size - 1 is in `index`, [size] in float32 at least."""
-    wide = torch.promote_types(dtype, torch.float32)
-    return scatter_sum(torch.ones_like(index, dtype=wide), index, size)
+def _count(index: Tensor, rows: Tensor) -> Tensor:
+    """How often ``index`` has the number of each of the rows, [rows] in `wide_type`."""
+    ones = torch.ones_like(index, dtype=wide_type(rows))
+    return scatter_sum(ones, index, rows.shape[0])

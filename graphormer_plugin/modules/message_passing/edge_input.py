@@ -13,7 +13,7 @@ from graphormer_plugin.modules.encodings.gaussian_kernels import (
 from graphormer_plugin.modules.encodings.vocabulary import Vocabularies
 from graphormer_plugin.modules.layers.embedding_sum import embedding_sum
 from graphormer_plugin.modules.layers.encoder_config import SpatialEdgesConfig
-from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout
+from graphormer_plugin.modules.layers.sparse import Batch, NodeLayout, wide_type
 from graphormer_plugin.modules.message_passing.convolutions import Edges
 
 
@@ -103,4 +103,4 @@ class EdgeInput(nn.Module):
     def positions(self, batch: Batch) -> Tensor:
         """[B, N, 3] in float32 at least: half precision cannot tell distances apart."""
         weights = batch["pos"] if self.kernels is None else self.kernels.centre
-        return batch["pos"].to(torch.promote_types(weights.dtype, torch.float32))
+        return batch["pos"].to(wide_type(weights))
