@@ -187,7 +187,7 @@ def written_molecules(
         # An empty path is the current folder.
         if is_text or argument and is_table(path):
             table = SmilesTable(path) if is_text else open_table(path)
-            table.select_format(str)
+            table = table.in_format(str)
             is_list = isinstance(table, SmilesTable)
             columns = [table.find_smiles("" if is_list else column)]
             takes_column |= not is_list or column == columns[0]

@@ -21,7 +21,13 @@ from graphormer_plugin.data.graphs.smiles import (
     mol_of_any_smiles,
     without_hydrogens,
 )
-from graphormer_plugin.data.graphs.sources import FORMATS, Atoms, MolBlock, Source
+from graphormer_plugin.data.graphs.sources import (
+    Atoms,
+    InputKind,
+    MolBlock,
+    Source,
+    input_kind,
+)
 from graphormer_plugin.data.store.featurise import (
     RowReader,
     joined_graphs,
@@ -121,7 +127,7 @@ class Molecules:
             return of_nodes
         results = []
         for index, values in enumerate(of_nodes):
-            if not hasattr(self.sources[index], "edge_index"):  # else as it was given
+            if input_kind(self.sources[index]) is not InputKind.GRAPH:
                 places = np.argsort(written_order(self.mol(index))) + first
                 places = np.concatenate([np.arange(first), places])
                 for axis in axes:
@@ -137,7 +143,7 @@ class Molecules:
         ends = np.split(chunk.edge_label_index.T, np.cumsum(counts)[:-1])
         if self.is_canonical and len(self.sources) == len(self):
             for index, source in enumerate(self.sources):
-                if not hasattr(source, "edge_index"):  # else as it was given
+                if input_kind(source) is not InputKind.GRAPH:  # else as it was given
                     ends[index] = written_order(self.mol(index))[ends[index]]
         return ends
 
@@ -175,40 +181,39 @@ def read(
     """Read molecules and graphs for models of a featuriser that predict a ``level``; see
     `chunks_of_graphs` for ``edge_kind``. Without ``keep_parsed`` none of RDKit's molecules is
     kept, of which a peptide takes 150 kB."""
-    if isinstance(inputs, str):
-        raise ValueError(f"expected a list of SMILES, got one: give [{inputs!r}]")
     if isinstance(inputs, GraphChunk):
         return Molecules(inputs, (), featuriser)
-    if hasattr(inputs, "edge_index"):
-        give = "batch.to_data_list()" if hasattr(inputs, "to_data_list") else "[graph]"
-        raise ValueError(f"expected a list of graphs, got one: give {give}")
+    kind = input_kind(inputs)
+    if kind is InputKind.PATH:
+        raise ValueError(f"{inputs}: a file; give SMILES, or call graphormer-predict")
+    if kind is not InputKind.OTHER:
+        one = repr(inputs) if kind is InputKind.SMILES else kind
+        batch = ", or batch.to_data_list()" if kind is InputKind.GRAPH else ""
+        raise ValueError(f"expected a list, got one {kind}: give [{one}]{batch}")
     graphs = []
     parsed = []
     with captured_rdkit_log() as messages:
         for index, item in enumerate(inputs):
             mol = None
             try:
-                if hasattr(item, "get_atomic_numbers"):  # ASE's
+                kind = input_kind(item)
+                if kind is InputKind.ASE:
                     tags = item.get_tags() if item.has("tags") else None
                     item = Atoms.of(item.numbers, item.positions, tags)
                 if isinstance(item, Source):
-                    form = FORMATS[type(item)]
-                    text = f", {item!r}" if isinstance(item, str) else ""
-                    kind = f"{form} {index}{text}"
                     graph = parse(item, featuriser.read, messages)
                     mol = graph.extras.pop("mol", None)
-                elif isinstance(item, Chem.Mol):
-                    kind = f"molecule {index}"
+                elif kind is InputKind.MOLECULE:
                     graph = graph_of_molecule(item, featuriser, messages)
-                elif hasattr(item, "edge_index"):
-                    kind = f"graph {index}"
+                elif kind is InputKind.GRAPH:
                     graph = item
                     check_vocabulary(item, featuriser, messages)
                 else:
-                    kind = f"input {index}, {item!r}"
                     raise ValueError("neither a SMILES, a graph nor an RDKit molecule")
             except ValueError as error:
-                raise ValueError(f"{kind}: {error}") from None
+                is_text = kind in (InputKind.SMILES, InputKind.OTHER)
+                text = f", {item!r}" if is_text else ""
+                raise ValueError(f"{kind} {index}{text}: {error}") from None
             graphs.append(graph)
             if keep_parsed:
                 parsed.append(mol)

@@ -37,13 +37,13 @@ def test_the_limit_comes_from_the_training(checkpoint, tmp_path):
 
 
 def test_fragments_that_are_left_out_do_not_count():
-    parser = RowReader(OGBFeaturiser(largest_fragment=True).row_parser(True), 10)
+    parser = RowReader(OGBFeaturiser(largest_fragment=True).read_row, 10)
     acid = "CCCC([H])([H])C(=O)[O-]"
     assert len(parser(f"{acid}.[Na+]" + ".O" * 20).x) == 7
     with pytest.raises(ValueError, match="11 atoms, above --max-atoms 10"):
         parser("[Na+]." + "C" * 11)
     with pytest.raises(ValueError, match="27 atoms, above --max-atoms 10"):
-        RowReader(PLAIN.row_parser(True), 10)(f"{acid}" + ".O" * 20)
+        RowReader(PLAIN.read_row, 10)(f"{acid}" + ".O" * 20)
 
 
 def test_explain_and_preprocess_refuse_a_large_molecule(checkpoint, tmp_path, capsys):

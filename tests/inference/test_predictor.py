@@ -1,6 +1,7 @@
 """`hub.Predictor` on graphs and SMILES, and embeddings."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -283,9 +284,11 @@ def test_graphs_without_edges():
 @pytest.mark.parametrize(
     "inputs, message",
     [
-        ("CCO", r"a list of SMILES, got one: give \['CCO'\]"),
-        (as_data("CCO"), r"a list of graphs, got one: give \[graph\]"),
-        (Batch.from_data_list([as_data("CCO")]), r"give batch.to_data_list\(\)"),
+        ("CCO", r"a list, got one SMILES: give \['CCO'\]"),
+        (as_data("CCO"), r"a list, got one graph: give \[graph\]"),
+        (Batch.from_data_list([as_data("CCO")]), r"or batch.to_data_list\(\)"),
+        (Chem.MolFromSmiles("C"), r"a list, got one molecule: give \[molecule\]"),
+        (Path("in.csv"), "in.csv: a file; give SMILES"),
         (["CCO", float("nan")], "input 1, nan: neither a SMILES"),
         (["CCO", "C1CC"], "SMILES 1, 'C1CC': .*unclosed ring"),
         ([""], "SMILES 0, '': no SMILES"),

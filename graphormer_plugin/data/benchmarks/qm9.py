@@ -173,8 +173,7 @@ def _pyg(options: DatasetOptions) -> tuple[Sequence[str], Any]:
         lines = (folder / "uncharacterized.txt").read_text().split("\n")[9:-2]
         left_out = [int(line.split()[0]) - 1 for line in lines]
         table = pandas.read_csv(folder / "gdb9.sdf.csv").drop(index=left_out)
-        sdf = SdfTable(folder / "gdb9.sdf")
-        sdf.select_format(MolBlock)
+        sdf = SdfTable(folder / "gdb9.sdf").in_format(MolBlock)
         placed = [row.source for row in sdf.rows([], "smiles")]
     blocks = [placed[row] for row in table.index]
     for element in ELEMENTS:

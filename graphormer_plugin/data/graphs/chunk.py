@@ -1,7 +1,7 @@
 """Graphs as arrays on their way into a store, and the check that each graph passes."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -37,8 +37,6 @@ class MoleculeGraph(NamedTuple):
 
 # Number of values of each node and bond column.
 Dims = tuple[list[int], list[int]]
-# Function of one SMILES; raises ValueError with the reason if it refuses it.
-Parser = Callable[[str], MoleculeGraph]
 
 
 def node_split_number(split: str) -> int:

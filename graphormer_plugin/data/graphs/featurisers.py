@@ -7,7 +7,7 @@ import numpy as np
 
 from graphormer_plugin.choices import UnknownNameError
 from graphormer_plugin.components import is_same_definition, matching
-from graphormer_plugin.data.graphs.chunk import Dims, MoleculeGraph, Parser
+from graphormer_plugin.data.graphs.chunk import Dims, MoleculeGraph
 from graphormer_plugin.data.graphs.conformers import (
     NUM_ELEMENTS,
     NUM_TAGS,
@@ -74,7 +74,7 @@ class GraphsOnly(Featuriser):
     dims: Dims | None = None
 
     @property
-    def read(self) -> Parser:
+    def read(self) -> Any:
         """Raise ValueError: a model of such graphs reads no text."""
         raise ValueError(
             "the checkpoint does not say how SMILES become the graphs that the model "
@@ -116,14 +116,6 @@ class AtomsFeaturiser(Featuriser):
     def category(self, column: int, value: int) -> str:
         """See `Featuriser`."""
         return f"tag {value}" if column else symbol_of(value)
-
-    def row_parser(self, scaffold: bool) -> Parser:
-        """See `OGBFeaturiser`."""
-        if scaffold:
-            raise ValueError(
-                "atoms without bonds have no scaffold; give --split random"
-            )
-        return self.read_row
 
     def read_row(self, source: Source) -> MoleculeGraph:
         """The graph, and as its ``molecule`` the key of its atoms and positions."""

@@ -20,7 +20,7 @@ from rdkit.Chem.rdMolHash import HashFunction, MolHash
 from cython_ext import read_molecule
 from cython_ext.molecule import CODES
 from graphormer_plugin.data.errors import counted
-from graphormer_plugin.data.graphs.chunk import Dims, MoleculeGraph, Parser
+from graphormer_plugin.data.graphs.chunk import Dims, MoleculeGraph
 from graphormer_plugin.data.graphs.conformers import (
     check_is_spatial,
     embedded_positions,
@@ -193,10 +193,6 @@ class OGBFeaturiser:
         numbers = np.array([atom.GetAtomicNum() for atom in mol.GetAtoms()])
         nearest = nearest_distance(numbers, pos)
         return graph._replace(pos=pos, extras={"nearest": nearest})
-
-    def row_parser(self, scaffold: bool) -> Parser:
-        """Parser of a table's sources, which workers can receive; see `read_row`."""
-        return functools.partial(self.read_row, scaffold=scaffold)
 
     def read_row(self, source: Source, scaffold: bool = False) -> MoleculeGraph:
         """The graph of a source; several fragments make a disconnected graph. Its ``extras``
@@ -378,6 +374,10 @@ def mol_of_block(source: Source) -> Any:
     or it is a drawing."""
     if not isinstance(source, MolBlock):
         source = MolBlock.of(source)
+    if not source.block:
+        raise ValueError(
+            "it has no mol block with positions; --positions rdkit makes conformers"
+        )
     # A second reading tells why a block was refused.
     mol = source.mol or MolBlock.of(source.text).mol
     if mol is None:

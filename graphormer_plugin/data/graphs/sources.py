@@ -1,7 +1,10 @@
 """Sources: what a row of a table, or a user, gives as a molecule. A SMILES is a plain text."""
 
+import sys
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from rdkit import Chem
@@ -43,13 +46,9 @@ class MolBlock:
 
     @classmethod
     def of(cls, text: str, length: float = 1.0) -> "MolBlock":
-        """The source of a `text`."""
+        """The source of a `text`, whose block may be empty."""
         smiles, _, block = text.partition("\n")
-        if not block:
-            raise ValueError(
-                "it has no mol block with positions; --positions rdkit makes conformers"
-            )
-        mol = Chem.MolFromMolBlock("\n" + block, removeHs=False)
+        mol = Chem.MolFromMolBlock("\n" + block, removeHs=False) if block else None
         return cls(smiles, block, mol, length)
 
     @property
@@ -111,3 +110,40 @@ FORMATS = {
 def text_of(source: Source) -> str:
     """A text that tells sources of one type apart, up to their labels and units."""
     return source if isinstance(source, str) else source.text
+
+
+@runtime_checkable
+class _Graph(Protocol):
+    """PyG's ``Data``, a `MoleculeGraph`, or another object with edges."""
+
+    edge_index: Any
+
+
+class InputKind(StrEnum):
+    """What a Python object is, see `input_kind`."""
+
+    SMILES = "SMILES"
+    BLOCK = "mol block"
+    ATOMS = "atoms"
+    ASE = "ASE's atoms"
+    MOLECULE = "molecule"
+    GRAPH = "graph"
+    PATH = "path"
+    OTHER = "input"
+
+
+def input_kind(item: Any) -> InputKind:
+    """What a Python object is: a source, ASE's ``Atoms``, RDKit's ``Mol``, a graph of any
+    library, a path, or something else."""
+    kinds = {
+        str: InputKind.SMILES,
+        MolBlock: InputKind.BLOCK,
+        Atoms: InputKind.ATOMS,
+        Chem.Mol: InputKind.MOLECULE,
+        Path: InputKind.PATH,
+        _Graph: InputKind.GRAPH,
+    }
+    if ase := sys.modules.get("ase"):  # else nobody can have made any
+        kinds[ase.Atoms] = InputKind.ASE
+    found = (kind for of, kind in kinds.items() if isinstance(item, of))
+    return next(found, InputKind.OTHER)

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -25,7 +26,11 @@ from graphormer_plugin.data.tables.formats import open_table, stem
 from graphormer_plugin.data.tables.label_warnings import strange_label
 from graphormer_plugin.data.tables.labels import exact_labels
 from graphormer_plugin.data.tables.marks import LOGARITHM, RELATION, UNIT
-from graphormer_plugin.data.tables.options import DECISIVE, DatasetOptions
+from graphormer_plugin.data.tables.options import (
+    DECISIVE,
+    DatasetOptions,
+    TableOptions,
+)
 from graphormer_plugin.data.tables.roles import Roles, with_split
 from graphormer_plugin.data.tables.rows import Refusal, TableRows, whole_columns
 from graphormer_plugin.data.tables.table import NAMES, Table, listed_columns
@@ -33,6 +38,15 @@ from graphormer_plugin.data.tables.units import molar_exponent, unit_factors
 from graphormer_plugin.data.targets import Kind, TargetSchema
 
 logger = logging.getLogger(__name__)
+
+
+def table_for(path: Path, options: TableOptions, forces: str | None = None) -> Table:
+    """A table of molecules as options read it; for ``forces`` see `Table.in_format`."""
+    form = (options.featuriser.reads, options.length_unit, forces)
+    table = open_table(path).in_format(*form, options.target_columns)
+    if options.censored:
+        table.join_ends(options.target_columns, options.extra_columns)
+    return table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,18 +58,14 @@ class TableDataset(RegisteredDataset):
     @classmethod
     def open(cls, options: DatasetOptions) -> "TableDataset":
         """The table that options name."""
-        table = open_table(options.path)
-        table.select_format(
-            options.featuriser.reads,
-            options.length_unit,
-            options.forces_column,
-            options.target_columns,
-        )
-        if options.censored:
-            table.join_ends(options.target_columns, options.extra_columns)
+        table = table_for(options.path, options, options.forces_column)
         if options.descriptors and table.source is Atoms:
             raise table.error(
                 "--descriptors are of molecules, not of atoms without bonds"
+            )
+        if options.split == "scaffold" and table.source is Atoms:
+            raise table.error(
+                "atoms without bonds have no scaffold; give --split random"
             )
         return cls(
             name="csv",

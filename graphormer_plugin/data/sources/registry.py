@@ -31,7 +31,7 @@ from typing import Any
 from graphormer_plugin.data.columns import Level, learned_level
 from graphormer_plugin.data.errors import DatasetError, error_place, user_code_errors
 from graphormer_plugin.data.files import PathName, file_sha256, folder_hash, text_sha256
-from graphormer_plugin.data.graphs.chunk import Parser
+from graphormer_plugin.data.graphs.chunk import MoleculeGraph
 from graphormer_plugin.data.graphs.featurisers import featuriser_named
 from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.data.tables.options import DatasetOptions, flag_of
@@ -82,7 +82,7 @@ class DatasetSource:
 
     graphs: Iterable[Any] | None = None
     smiles: Sequence[str] | None = None
-    parser: Parser | None = None
+    parser: Callable[[Any], MoleculeGraph] | None = None
     targets: Any = None
     splits: Mapping[str, Any] | None = None
     target_names: Sequence[str] = ()

@@ -164,7 +164,8 @@ def _with_defaults(
     if source.smiles is not None and source.parser is None:
         by_scaffold = source.splits is None and options.split == "scaffold"
         featuriser = options.featuriser
-        changed["parser"] = featuriser.row_parser(by_scaffold)
+        read = featuriser.read_row
+        changed["parser"] = partial(read, scaffold=True) if by_scaffold else read
         changed |= vocabulary_of(featuriser)
         changed["featuriser"] = source.featuriser or featuriser.name
     return dataclasses.replace(source, **changed)

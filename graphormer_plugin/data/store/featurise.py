@@ -20,7 +20,6 @@ from graphormer_plugin.data.graphs.chunk import (
     FeaturisedRows,
     GraphChunk,
     MoleculeGraph,
-    Parser,
 )
 from graphormer_plugin.data.graphs.conformers import check_size
 from graphormer_plugin.data.graphs.featurisers import Featuriser, GraphsOnly
@@ -49,7 +48,7 @@ class RowReader:
     RDKit reads them (it crashes on a chain of 20,000), and for codes that are not in all of
     some vocabularies. ``featuriser`` is that of the parser, if it has one."""
 
-    parser: Parser
+    parser: Callable[[Source], MoleculeGraph]
     max_atoms: int
     schemas: Sequence[FeatureSchema] = ()
     featuriser: Featuriser = GraphsOnly()
@@ -90,7 +89,7 @@ def num_workers(
 
 def featurise(
     smiles: Sequence[str],
-    parser: Parser,
+    reader: RowReader,
     *,
     first: int = 0,
     workers: int | None = None,
@@ -104,7 +103,7 @@ def featurise(
 
     Rows to ``exclude`` are left out and are not failures. ``describe`` makes descriptors
     [n, columns] of the SMILES that could be parsed. ``user_data_dir`` is the folder of the
-    parser's module, if it is not in a package.
+    reader's parser, if it is not in a package.
     """
     excluded = frozenset(exclude)
 
@@ -112,7 +111,7 @@ def featurise(
         for start in range(first, len(smiles), CHUNK_ROWS):
             rows = range(start, min(start + CHUNK_ROWS, len(smiles)))
             included = {row: smiles[row] for row in rows if row not in excluded}
-            yield parser, describe, rows.stop, included
+            yield reader, describe, rows.stop, included
 
     # Workers import the modules of the user, whose names pickled calls have.
     start = partial(import_user_data, Path(user_data_dir)) if user_data_dir else None
@@ -132,12 +131,12 @@ def featurise(
 
 
 def _featurise_rows(
-    parser: Parser,
+    reader: RowReader,
     describe: Callable[[Sequence[str]], np.ndarray] | None,
     end: int,
     sources: dict[int, Source],
 ) -> FeaturisedRows:
-    graphs, reasons = read_sources(sources, parser)
+    graphs, reasons = read_sources(sources, reader)
     result = FeaturisedRows(None, end=end)
     result.failures = [
         (row, str(sources[row]), reason) for row, reason in reasons.items()
@@ -157,7 +156,7 @@ def _featurise_rows(
 
 
 def read_sources(
-    sources: Mapping[int, Source], parser: Parser
+    sources: Mapping[int, Source], reader: RowReader
 ) -> tuple[dict[int, MoleculeGraph], dict[int, str]]:
     """Graphs of sources by their rows, and for each other row the reason why it has none."""
     graphs = {}
@@ -165,7 +164,7 @@ def read_sources(
     with captured_rdkit_log() as messages, user_code_errors("the parser"):
         for row, source in sources.items():
             try:
-                graphs[row] = parse(source, parser, messages)
+                graphs[row] = parse(source, reader, messages)
             except ValueError as error:
                 reasons[row] = str(error)
     return graphs, reasons
@@ -199,7 +198,11 @@ def _listed(value: Any) -> Any:
     return value.tolist()
 
 
-def parse(source: Source, parser: Parser, messages: list[str]) -> MoleculeGraph:
+def parse(
+    source: Source,
+    parser: Callable[[Source], MoleculeGraph],
+    messages: list[str],
+) -> MoleculeGraph:
     """Graph of a source; ValueError with RDKit's reason, or else the parser's, if it is
     refused."""
     messages.clear()

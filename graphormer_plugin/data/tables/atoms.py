@@ -5,7 +5,8 @@ import io
 import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import IO, Any, NamedTuple
+from functools import partial
+from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -81,23 +82,26 @@ class AtomsTable(TextTable):
             raise self.error(f"--smiles-column {asked}: it has atoms, not SMILES")
         return ATOMS
 
-    def select_format(
+    def in_format(
         self,
         source: type,
         length_unit: str = "",
         forces: str | None = None,
         targets: Sequence[str] = (),
-    ) -> None:
-        """See `Table.select_format`."""
-        super().select_format(source, length_unit)
+    ) -> Self:
+        """See `Table.in_format`."""
+        table = super().in_format(source, length_unit)
         if forces is not None:
-            self.forces = self._find_forces(forces, targets)
-        for index, frame in enumerate(self.frames if self.forces else ()):
-            if self.forces not in frame.arrays:
-                raise self.error(f"frame {index} has no {self.forces}, others have")
-        if self.length != 1:
+            table.forces = self._find_forces(forces, targets)
+            table.sign = 1 if forces in ("", table.forces) else -1
+        for index, frame in enumerate(self.frames if table.forces else ()):
+            if table.forces not in frame.arrays:
+                raise self.error(f"frame {index} has no {table.forces}, others have")
+        if table.length != 1:
             self.notes[f"lengths and forces per {length_unit} become angstrom"] = None
-            self.frames = [self._converted(frame, self.length) for frame in self.frames]
+            convert = partial(_converted, factor=table.length, forces=table.forces)
+            table.frames = [*map(convert, self.frames)]
+        return table
 
     def _find_forces(self, asked: str, targets: Sequence[str]) -> str:
         """The array of forces that is asked for, else the one that goes with the energies
@@ -109,10 +113,9 @@ class AtomsTable(TextTable):
             if array.shape[1:] == (3,)
         }
         name = asked if asked in names else asked.removeprefix("-")
-        self.sign = 1 if name == asked else -1
         if name and name not in names:
             raise self.error(f"no forces {name!r}, atoms have {', '.join(names)}")
-        if GRADIENT.search(asked) and self.sign > 0:
+        if GRADIENT.search(asked) and name == asked:
             raise self.error(
                 f"--forces-column {asked}: forces are the negative of a gradient; "
                 f"--forces-column=-{asked} reads them so, or call it forces"
@@ -139,19 +142,6 @@ class AtomsTable(TextTable):
                 f"{other} is not read: --forces-column=-{other} reads its negative, the forces"
             ] = None
         return found[0] if found else ""
-
-    def _converted(self, frame: Frame, factor: float) -> Frame:
-        """A frame in angstrom, with forces per angstrom."""
-        slopes = {
-            name: array / factor
-            for name, array in frame.arrays.items()
-            if FORCE.search(name) or GRADIENT.search(name) or name == self.forces
-        }
-        return frame._replace(
-            positions=frame.positions * factor,
-            cell=np.asarray(frame.cell) * factor,
-            arrays=frame.arrays | slopes,
-        )
 
     @property
     def taken(self) -> list[str]:
@@ -269,6 +259,20 @@ def write_frames(
             elif cell:
                 atoms.info[name] = float(cell) if name in numbers else str(cell)
         ase.io.write(out, atoms, format="extxyz", write_results=False)
+
+
+def _converted(frame: Frame, factor: float, forces: str) -> Frame:
+    """A frame in angstrom, with ``forces`` per angstrom."""
+    slopes = {
+        name: array / factor
+        for name, array in frame.arrays.items()
+        if FORCE.search(name) or GRADIENT.search(name) or name == forces
+    }
+    return frame._replace(
+        positions=frame.positions * factor,
+        cell=np.asarray(frame.cell) * factor,
+        arrays=frame.arrays | slopes,
+    )
 
 
 def _level(name: str) -> str:

@@ -1,6 +1,7 @@
 """Tables of molecules: rows of text cells below a header of column names."""
 
 import contextlib
+import copy
 import csv
 import fnmatch
 import gzip
@@ -10,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Self
 
 from graphormer_plugin.data.errors import DatasetError, counted, listed, named_damage
 from graphormer_plugin.data.files import file_sha256, open_to_read
@@ -58,7 +59,7 @@ class Table:
     Attributes:
         header: names of the columns. A repeated name gets the number of the column behind
             it, and no column of that name can be used.
-        source: the type of the molecules that rows have, see `select_format`.
+        source: the type of the molecules that rows have, see `in_format`.
         notes: what is unusual about the way it is read, a line each.
         forces: array of the forces of atoms that are read; empty without.
         width: number of columns in the file.
@@ -108,19 +109,18 @@ class Table:
         """Columns that are the target if none is named, by their names."""
         return []
 
-    def select_format(
+    def in_format(
         self,
         source: type,
         length_unit: str = "",
         forces: str | None = None,
         targets: Sequence[str] = (),
-    ) -> None:
-        """Choose the type of the molecules in their column, the unit of their positions, and
-        the ``forces`` among them: those of a name, by default (empty) those of the
-        ``targets``, or none."""
+    ) -> Self:
+        """The table with another type of the molecules in their column, the unit of their
+        positions, and the ``forces`` among them: those of a name, by default (empty) those of
+        the ``targets``, or none."""
         if length_unit and source is str:
             raise self.error("--length-unit is for --positions file")
-        self.length = LENGTH_UNITS.get(length_unit, 1.0)
         if forces:
             raise self.error("--forces-column is for .xyz and .db files")
         if source not in self.sources:
@@ -132,7 +132,10 @@ class Table:
                 f"has {' or '.join(FORMATS[one] for one in self.sources)}, expected "
                 f"{FORMATS[source]}; {advice}"
             )
-        self.source = source
+        table = copy.copy(self)
+        table.source = source
+        table.length = LENGTH_UNITS.get(length_unit, 1.0)
+        return table
 
     def rows(
         self,
@@ -345,8 +348,8 @@ class CsvTable(TextTable):
     def molecule(self, cell: Source) -> Source:
         """See `Table.molecule`."""
         text = super().molecule(cell)
-        has_block = self.source is MolBlock and "\n" in text
-        return MolBlock.of(text, self.length) if has_block else text
+        placed = text and self.source is MolBlock
+        return MolBlock.of(text, self.length) if placed else text
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """Yield (line, cells) of all lines that are not blank."""

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,12 @@ from graphormer_plugin.data.graphs.conformers import doubt_of_unit, likely_units
 from graphormer_plugin.data.graphs.smiles import lines_about_bare
 from graphormer_plugin.data.graphs.sources import Source
 from graphormer_plugin.data.scales import Scale
-from graphormer_plugin.data.sources.csv_file import Labels, read_labels
+from graphormer_plugin.data.sources.csv_file import Labels, read_labels, table_for
 from graphormer_plugin.data.sources.registry import DatasetSource
 from graphormer_plugin.data.splits import FOLD, SPLITS, Split, splits_of_graphs
 from graphormer_plugin.data.store.featurise import RowReader, featurise
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.class_names import check_numbers
-from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.labels import exact_labels, label_text
 from graphormer_plugin.data.tables.options import (
     DatasetOptions,
@@ -169,11 +168,7 @@ class LabelledMolecules:
 def read_table(settings: Settings, progress: bool = True) -> LabelledMolecules:
     """Read the table once: `read_labels` finds targets and their kind where the settings
     do not name them."""
-    tables = [open_table(path) for path in settings.tables.values()]
-    for one in tables:
-        one.select_format(settings.featuriser.reads, settings.length_unit)
-        if settings.censored:
-            one.join_ends(settings.target_columns, settings.extra_columns)
+    tables = [table_for(path, settings) for path in settings.tables.values()]
     table, *more = tables
     options = find_options(table, settings)
     read = read_labels(
@@ -270,7 +265,8 @@ def parse_molecules(
     names = ["identity", "constitution", "parent", "bare", "nearest"]
     parsed: dict[str, list] = {name: [] for name in names + ["scaffold"] * scaffold}
     failures: list[tuple[int | str, str, str]] = []
-    parser = settings.featuriser.without_canonical_order().row_parser(scaffold)
+    featuriser = settings.featuriser.without_canonical_order()
+    parser = partial(featuriser.read_row, scaffold=scaffold)
     for piece in featurise(
         read.source.smiles,
         RowReader(parser, settings.max_atoms),

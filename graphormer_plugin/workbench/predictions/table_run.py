@@ -160,11 +160,11 @@ class TableRun:
         answers: Callable[[Predictor], OfMolecules] = answers_of,
     ) -> None:
         self.predictor = predictor
-        self.table = table
+        form = predictor.featuriser.reads, options.length_unit
+        self.table = table = table.in_format(*form)
         self.options = options
         self.batch_size = batch_size
         self.read = functools.partial(read_rows, predictor.reader(options.max_atoms))
-        table.select_format(predictor.featuriser.reads, options.length_unit)
         self.layers = None  # whose vectors are written
         self.width = 0
         if options.embeddings:

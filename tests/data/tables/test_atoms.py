@@ -221,8 +221,7 @@ def test_tags_and_periodic_cells(tmp_path, caplog):
 def test_the_column_of_atoms_begins_with_the_formula(tmp_path):
     path = tmp_path / "water.xyz"
     write_xyz(path)
-    table = open_table(path)
-    table.select_format(Atoms)
+    table = open_table(path).in_format(Atoms)
     assert table.header == ["atoms", "source", "energy"]
     assert table.find_smiles("") == "atoms" and table.count() == FRAMES
     names = ["energy", "atoms", "source"]
