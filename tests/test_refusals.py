@@ -98,7 +98,7 @@ predict MODEL in.csv out.xyz | out.xyz: in.csv is no .xyz or .db; give another e
 predict MODEL in.csv in.csv | in.csv exists already
 predict MODEL in.csv no/out.csv | no/out.csv: there is no folder
 predict MODEL gone.csv out.csv | gone.csv: No such file
-predict gone in.csv out.csv | gone: no such file or folder
+predict gone in.csv out.csv | gone: no such file or folder; models that come along: grpe_min
 predict MODEL empty.csv out.csv | empty.csv: the file is empty
 predict MODEL head.csv out.csv | head.csv: there are no rows
 predict MODEL none.smi out.csv | none.smi: there are no molecules
@@ -355,6 +355,10 @@ smiles,y;C,1;C,>1 mg; | --censored | '>1 mg' is not a number
 smiles,y;C,1;C,3.1-4.2; | | --censored takes bounds such as >100 or 3.1-4.2
 smiles,y;C,1;C,4.2 - 3.1; | --censored | '4.2 - 3.1' is not a number (1 such cell: '4.2 - 3.1');
 smiles,y;C,1;C,2024-03-31; | --censored | '2024-03-31' is not a number
+smiles,y;C,1;C,03-2024; | --censored | '03-2024' is not a number (1 such cell: '03-2024'); dates
+smiles,y;C,1;C,01/02/2024; | | '01/02/2024'); dates are no labels; write
+smiles,y;C,007-9;C,1-5; | --censored | '007-9' is not a number
+smiles,y;C,5-10 nM;C,3 nM;C,4nM - 5nM; | --censored | write the numbers without nM, and name
 smiles,y;C,1;C,5-HT; | --censored | '5-HT' is not a number
 smiles,y_low,y_high;C,1,2;C,4,3; | --censored | 'y': '4…3' is not a number
 smiles,y;C,1;C,3…4…5; | --censored | '3…4…5' is not a number

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.files import PathName, file_sha256, read_text, write_text
 from graphormer_plugin.data.graphs.start_molecules import seen_beside
 from graphormer_plugin.data.targets import TargetSchema
@@ -16,6 +17,7 @@ from graphormer_plugin.estimators.prediction import Interval, SpreadScale
 from graphormer_plugin.inference.checkpoint import (
     checkpoint_path,
     invalid_checkpoint_errors,
+    packaged_models,
 )
 
 MODELS_FILE = "models.json"
@@ -134,7 +136,8 @@ def models_named(names: Sequence[PathName]) -> ModelFolder:
         models = ModelFolder(paths, seen=seen_beside(paths[0]))
     for path in models.checkpoints:
         if not path.exists():
-            raise FileNotFoundError(f"{path}: no such file or folder")
+            known = f"models that come along: {listed(packaged_models())}"
+            raise FileNotFoundError(f"{path}: no such file or folder; {known}")
     return models
 
 

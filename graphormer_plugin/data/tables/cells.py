@@ -25,12 +25,15 @@ DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 NUMBER = rf"[+{MINUS}-]?[.,]?\d[\d.,eE+{MINUS}-]*"
 BOUND = re.compile(rf"\s*([<>≤≥])=?\s*({NUMBER})\s*")  # >100 or <= 0.1
 TO = "…"  # between the ends of two columns, either of which may be missing
-END = rf"([+{MINUS}-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+{MINUS}-]?\d+)?)"
+# Without zeros in front: 03-2024 is a date.
+END = rf"([+{MINUS}-]?(?!0\d)(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+{MINUS}-]?\d+)?)"
 INTERVAL = re.compile(rf"\s*{END}\s*[…–—{MINUS}-]\s*{END}\s*")  # 3.1-4.2 or -1.5--0.5
-# 93 %, 5 nM, 12mg/mL: after a number, a sign, a usual unit, or a blank and a word.
+DATE = re.compile(r"\s*(?=.*\b0\d)\d+(?:(?:[/–-]\d+){1,2}|(?:\.\d+){2})\s*")
+# 93 %, 5 nM, 12mg/mL, 5-10 nM: after a number, a sign, a usual unit, or a blank and a word.
 UNIT = r"\s*[%‰°µμ]\S*|[fpnum]?M|[kmunp]?(?:g|mol|[lL]|eV)(?:/\S+)?|\s+[^\W\d]\S*"
+_NUMBER = rf"[+{MINUS}-]?\.?\d[\d.,]*(?:[eE][+-]?\d+)?"
 WITH_UNIT = re.compile(
-    rf"\s*[<>≤≥~]?=?\s*[+{MINUS}-]?\.?\d[\d.,]*(?:[eE][+-]?\d+)?({UNIT})\s*"
+    rf"\s*[<>≤≥~]?=?\s*(?:{_NUMBER}(?:{UNIT})?\s*[…–—-]\s*)?{_NUMBER}({UNIT})\s*"
 )
 MOST_UNITS = 3  # units in the cells of a column; our choice
 FEWEST_NUMBERS = 0.1  # share of numbers in a column beside few words; our choice
@@ -297,6 +300,10 @@ class ParsedColumn:
             advice = "write numbers as 1234.5, without commas"
         if any(POINTS.fullmatch(word) for _, word in most[:4]):
             advice = "write numbers as 1234.5, without points between thousands"
+        if any(map(DATE.fullmatch, self.words)):
+            advice = (
+                "dates are no labels; write intervals without zeros in front, as 5-10"
+            )
         if units := self.units:
             advice = f"write the numbers without {listed(units)}"
             if "%" not in units:
