@@ -9,6 +9,7 @@ import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin import hub
 from graphormer_plugin.choices import check_least
 from graphormer_plugin.cli import print_line
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import PathName, read_text
 from graphormer_plugin.data.targets import Kind, TargetSchema
@@ -80,11 +81,6 @@ def describe(path: PathName) -> dict[str, Any]:
     task_state = state["task_state"]
     extra = state["extra_state"]
     with invalid_checkpoint_errors(path):
-        units = {
-            Kind.REGRESSION: targets.units_text or "no unit",
-            Kind.BINARY: "0 or 1",
-            Kind.MULTICLASS: f"{targets.num_classes} classes",
-        }
         words = "; ".join(", ".join(names) for names in targets.class_names if names)
         preset = ARCHITECTURES[checkpoint.arch].options()
         options = [
@@ -103,7 +99,7 @@ def describe(path: PathName) -> dict[str, Any]:
             "dataset": task_state["dataset_name"],
             "fingerprint": task_state["fingerprint"],
             "featuriser": task_state.get("featuriser") or "none: graphs, not SMILES",
-            "targets": f"{', '.join(targets.names)} ({units[targets.kind]})",
+            "targets": f"{', '.join(targets.names)} ({targets.meaning})",
             "kind": f"{targets.kind}, a prediction per {targets.level}",
             **({"classes": words} if words else {}),
             "epochs": checkpoint.epochs,
@@ -123,10 +119,10 @@ def describe(path: PathName) -> dict[str, Any]:
 
 
 def target_schema(
-    arguments: argparse.Namespace, num_outputs: int, level: str
+    arguments: argparse.Namespace, num_outputs: int, level: Level
 ) -> TargetSchema:
     """Targets with the names, the kind and the unit of the arguments."""
-    if level == "node":
+    if level is Level.NODE:
         if arguments.target_kind or arguments.target_unit:
             raise ValueError(
                 "--target-kind and --target-unit are for predictions of graphs, and IN "

@@ -12,6 +12,7 @@ from graphormer_plugin.criterions.evaluation import Evaluation, Reported, Sums
 from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.log import log_mean_error
 from graphormer_plugin.data.columns import FORCES
+from graphormer_plugin.data.targets import VECTORS
 from graphormer_plugin.modules.layers.derivatives import (
     beside_forces,
     output_and_forces,
@@ -40,7 +41,7 @@ class EnergyForces(L1Loss):
     """
 
     name = "energy_forces"
-    node_vector = FORCES
+    node_vector = VECTORS[FORCES]
     logged = ("mae_per_atom", "force_mae", "force_cosine")
 
     def __init__(

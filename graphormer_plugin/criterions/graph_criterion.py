@@ -20,7 +20,7 @@ from graphormer_plugin.criterions.losses import (
 )
 from graphormer_plugin.criterions.metrics import metric_names
 from graphormer_plugin.data.errors import listed
-from graphormer_plugin.data.targets import Kind, TargetSchema
+from graphormer_plugin.data.targets import Kind, TargetSchema, VectorTarget
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class GraphCriterion(FairseqCriterion):
 
     name: ClassVar[str]
     target_kinds: ClassVar[tuple[Kind, ...]]
-    node_vector: ClassVar[str] = ""  # see `TargetSchema`
+    node_vector: ClassVar[VectorTarget | None] = None
     logged: ClassVar[
         tuple[str, ...]
     ] = ()  # metrics of an evaluation, beside its base's
@@ -61,11 +61,12 @@ class GraphCriterion(FairseqCriterion):
                 f"{self.name} needs {' or '.join(self.target_kinds)} targets, received "
                 f"{self.targets.kind} targets {listed(self.targets.names, 5)}"
             )
-        if self.targets.node_vector != self.node_vector:
+        vector = self.targets.node_vector
+        if vector != self.node_vector:
+            use = vector or self.node_vector
             raise ValueError(
                 f"--criterion {self.name} learns {self.node_vector or 'no vectors'}, the task "
-                f"{self.targets.node_vector or 'none'}; use --task is2re with --criterion "
-                "mae_deltapos, energy_forces with energy_forces"
+                f"{vector or 'none'}; use --task {use.task} with --criterion {use.criterion}"
             )
         self.class_weights: Tensor | None = None  # [C, classes]
         if class_weights:
@@ -112,27 +113,6 @@ class GraphCriterion(FairseqCriterion):
         labels, and the logging output."""
         return self.output_loss(model(**sample["net_input"]), sample)
 
-    def _label_weights(
-        self,
-        labels: Tensor,
-        present: Tensor,
-        entries: Tensor,
-        sample: dict[str, Any],
-    ) -> Tensor | None:
-        """Weights of classes times those of the rows of the table, in the shape of the losses;
-        None without either."""
-        weights = self.weights(labels, present)
-        if weights is not None and weights.shape != labels.shape:
-            raise ValueError(
-                f"weights of classes have shape {list(weights.shape)}, the labels "
-                f"{list(labels.shape)}"
-            )
-        if "weight" in sample:
-            rows = sample["weight"].to(entries.dtype)
-            rows = rows.view(-1, *[1] * (entries.dim() - 1)).expand_as(entries)
-            weights = rows if weights is None else weights * rows
-        return weights
-
     def output_loss(self, output: Tensor, sample: dict[str, Any]) -> Reported:
         """`forward` for the output of the model.
 
@@ -164,8 +144,6 @@ class GraphCriterion(FairseqCriterion):
             )
             labels = labels + off.clamp(-low, high)
         entries = self.entry_loss(output, labels)
-        if self.class_weights is not None:  # not a buffer, which would become half
-            self.class_weights = self.class_weights.to(output.device)
         weights = self._label_weights(labels, present, entries, sample)
         sample_size = present.sum()
         if weights is not None:
@@ -190,6 +168,29 @@ class GraphCriterion(FairseqCriterion):
             if self.keeps_outputs and not self.training:
                 logging_output["outputs"] = (output + offset, sample["target"])
         return loss, sample_size, logging_output
+
+    def _label_weights(
+        self,
+        labels: Tensor,
+        present: Tensor,
+        entries: Tensor,
+        sample: dict[str, Any],
+    ) -> Tensor | None:
+        """Weights of classes times those of the rows of the table, in the shape of the losses;
+        None without either."""
+        if self.class_weights is not None:  # not a buffer, which would become half
+            self.class_weights = self.class_weights.to(labels.device)
+        weights = self.weights(labels, present)
+        if weights is not None and weights.shape != labels.shape:
+            raise ValueError(
+                f"weights of classes have shape {list(weights.shape)}, the labels "
+                f"{list(labels.shape)}"
+            )
+        if "weight" in sample:
+            rows = sample["weight"].to(entries.dtype)
+            rows = rows.view(-1, *[1] * (entries.dim() - 1)).expand_as(entries)
+            weights = rows if weights is None else weights * rows
+        return weights
 
     @staticmethod
     def reduce_metrics(logging_outputs: Sequence[dict[str, Any]]) -> None:

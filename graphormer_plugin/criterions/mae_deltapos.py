@@ -16,6 +16,7 @@ from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.log import log_mean_error, log_sums, mean_over_columns
 from graphormer_plugin.data.columns import DISPLACEMENT
 from graphormer_plugin.data.graphs.periodic import counted_atoms
+from graphormer_plugin.data.targets import VECTORS
 
 # Of OC20, in eV and angstrom (released code).
 ENERGY_MEAN = -1.4729953244844094
@@ -49,7 +50,7 @@ class MaeDeltapos(L1Loss):
     """
 
     name = "mae_deltapos"
-    node_vector = DISPLACEMENT
+    node_vector = VECTORS[DISPLACEMENT]
     logged = ("ewt", "displacement_mae")
 
     def __init__(

@@ -12,29 +12,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from graphormer_plugin.data.targets import Kind
-
 logger = logging.getLogger(__name__)
 
 # Part of the largest score of a ranking within which scores are equal (our choice). Rounding
 # depends on the batch, and nodes that a symmetry exchanges would be ranked by it.
 TIE = 1e-5
 
-# Metrics of a report, by the kind of target; the first chooses epochs and models.
-METRICS = {
-    Kind.REGRESSION: ("rmse", "mae", "r2", "spearman"),
-    Kind.BINARY: (
-        "roc_auc",
-        "ap",
-        "accuracy",
-        "balanced_accuracy",
-        "mcc",
-        "f1",
-        "bedroc",
-        "enrichment",
-    ),
-    Kind.MULTICLASS: ("accuracy", "balanced_accuracy", "log_loss"),
-}
 # Of ranks, see `LinkLogLoss`.
 LINK_METRICS = tuple(
     name + candidates

@@ -51,7 +51,7 @@ class Level(StrEnum):
         return f"{Level.EDGE if self is Level.LINK else self}_prediction"
 
 
-# Vectors of nodes that are learned beside targets of graphs.
+# Columns of vectors of nodes, see `targets.VectorTarget`.
 DISPLACEMENT = "displacement"
 FORCES = "forces"
 NODE_VECTORS = (DISPLACEMENT, FORCES)

@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.columns import Level, is_missing, learned_level, offsets_of
+from graphormer_plugin.data.columns import (
+    DISPLACEMENT,
+    FORCES,
+    Level,
+    is_missing,
+    learned_level,
+    offsets_of,
+)
 from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.scales import Scale
 
@@ -31,13 +38,50 @@ TARGET_SCALES = ("standardise", "none")  # of regression targets in training
 
 
 class Kind(StrEnum):
-    """What a label is."""
+    """What a label is.
 
-    REGRESSION = "regression"  # a number, with a unit
-    BINARY = "binary"  # 0 or 1
-    MULTICLASS = "multiclass"  # 0, 1, 2, ...
+    Attributes:
+        loss: criterion that learns it, where none is chosen.
+        metrics: metrics of a report; the first chooses epochs and models.
+        predicted: what a prediction is; empty for a label.
+    """
 
+    REGRESSION = (
+        "regression",
+        "mse_loss",
+        "rmse mae r2 spearman",
+    )  # a number, with a unit
+    BINARY = (  # 0 or 1
+        "binary",
+        "binary_logloss",
+        "roc_auc ap accuracy balanced_accuracy mcc f1 bedroc enrichment",
+        "probability",
+    )
+    MULTICLASS = (  # 0, 1, 2, ...
+        "multiclass",
+        "multiclass_cross_entropy",
+        "accuracy balanced_accuracy log_loss",
+        "class",
+    )
+
+    loss: str
+    metrics: tuple[str, ...]
+    predicted: str
     __repr__ = str.__repr__  # messages show the word
+
+    def __new__(cls, word: str, loss: str, metrics: str, predicted: str = "") -> "Kind":
+        """A kind and its attributes, by the word that files have."""
+        kind = str.__new__(cls, word)
+        kind._value_ = word
+        kind.loss = loss
+        kind.metrics = tuple(metrics.split())
+        kind.predicted = predicted
+        return kind
+
+    @property
+    def main_metric(self) -> str:
+        """The first of the metrics."""
+        return self.metrics[0]
 
     @property
     def is_number(self) -> bool:
@@ -114,6 +158,16 @@ class Target:
         }
         return texts[self.kind]
 
+    @property
+    def meaning(self) -> str:
+        """Unit, or number of classes, for people."""
+        texts = {
+            Kind.REGRESSION: self.label_unit,
+            Kind.BINARY: "0 or 1",
+            Kind.MULTICLASS: f"{self.num_classes} classes",
+        }
+        return texts[self.kind]
+
     def are_wrong(self, labels: np.ndarray) -> np.ndarray:
         """Which labels [n] are not `expected`; no missing label is, see `is_missing`."""
         if self.kind.is_number:
@@ -165,21 +219,69 @@ class Target:
 
 
 @dataclass(frozen=True)
+class VectorTarget(Target):
+    """A target of nodes that is learned beside targets of graphs: three numbers of each node.
+
+    Its name is its column.
+
+    Attributes:
+        task: ``--task`` that learns it.
+        criterion: ``--criterion`` that learns it.
+        is_slope: whether it is minus the slope of a graph's target by the positions, and no
+            output of a model.
+        advice: how a table has it, for messages.
+    """
+
+    task: str = ""
+    criterion: str = ""
+    is_slope: bool = False
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def num_outputs(self) -> int:
+        """See `Target`."""
+        return 3
+
+    @property
+    def axes(self) -> "TargetSchema":
+        """Its numbers as targets of nodes."""
+        names = [f"{self.name}_{axis}" for axis in "xyz"]
+        return TargetSchema.of(names, self.unit, level=Level.NODE)
+
+
+VECTORS = {
+    vector.name: vector
+    for vector in (
+        VectorTarget(DISPLACEMENT, "angstrom", task="is2re", criterion="mae_deltapos"),
+        VectorTarget(
+            FORCES,
+            task="energy_forces",
+            criterion="energy_forces",
+            is_slope=True,
+            advice="name them with --forces-column, or ",
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
 class TargetSchema:
     """The targets of a table or a model.
 
     Attributes:
         targets: what each column of the labels [rows of their level, T] is.
         level: what has a label.
-        node_vector: what the three numbers of each node are that are learned beside targets of
-            graphs, one of `NODE_VECTORS`; empty without.
+        node_vector: one of `VECTORS` that is learned beside targets of graphs; None without.
         atom_energies: energy of an atom of each type (first node column), which models do
             not learn; empty without.
     """
 
     targets: Sequence[Target]
     level: Level = Level.GRAPH
-    node_vector: str = ""
+    node_vector: VectorTarget | None = None
     atom_energies: list[float] = field(default_factory=list)
 
     @classmethod
@@ -193,6 +295,7 @@ class TargetSchema:
         mean: Sequence[float] = (),
         std: Sequence[float] = (),
         class_names: Sequence[Sequence[str]] = (),
+        node_vector: str = "",
         **rest: Any,
     ) -> "TargetSchema":
         """Targets by columns, as files have them; a single ``unit``, ``kind`` or
@@ -204,7 +307,9 @@ class TargetSchema:
         )
         classes = [*map(tuple, class_names)] or [()] * len(names)
         rows = zip(names, units, map(target_kind, kinds), counts, classes, strict=True)
-        targets = cls([Target(*row) for row in rows], learned_level(level), **rest)
+        vector = VECTORS[node_vector] if node_vector else None
+        targets = [Target(*row) for row in rows]
+        targets = cls(targets, learned_level(level), vector, **rest)
         return targets.scaled(mean, std) if mean else targets
 
     @property
@@ -241,6 +346,11 @@ class TargetSchema:
     def num_outputs(self) -> int:
         """Numbers that a model predicts per graph or node."""
         return sum(target.num_outputs for target in self.targets)
+
+    @property
+    def has_vector_outputs(self) -> bool:
+        """Whether a model predicts three further numbers per node."""
+        return self.node_vector is not None and not self.node_vector.is_slope
 
     @cached_property
     def outputs(self) -> list[slice]:
@@ -286,9 +396,10 @@ class TargetSchema:
         return [target.label_unit for target in self.targets]
 
     @property
-    def units_text(self) -> str:
-        """The different `units`, for people."""
-        return ", ".join(dict.fromkeys(filter(None, self.units)))
+    def meaning(self) -> str:
+        """The different `Target.meaning`, for people."""
+        texts = dict.fromkeys(target.meaning for target in self.targets)
+        return ", ".join(filter(None, texts)) or "no unit"
 
     @property
     def unit(self) -> str:
@@ -431,8 +542,12 @@ class TargetSchema:
         values = {"names": self.names, "level": str(self.level)}
         values |= {name: v[0] if len({*v}) == 1 else v for name, v in shared.items()}
         values |= {"mean": self.mean, "std": self.std}
-        rare = ("class_names", "node_vector", "atom_energies")
-        return values | {name: v for name in rare if (v := getattr(self, name))}
+        rare = {
+            "class_names": self.class_names,
+            "node_vector": str(self.node_vector or ""),
+            "atom_energies": self.atom_energies,
+        }
+        return values | {name: value for name, value in rare.items() if value}
 
 
 def target_kind(word: str) -> Kind:

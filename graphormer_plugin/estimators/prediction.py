@@ -196,8 +196,7 @@ def names_and_unit(targets: TargetSchema) -> str:
     >>> names_and_unit(TargetSchema.of(["gap"], "eV"))
     'gap (eV)'
     """
-    meanings = {Kind.BINARY: "probability", Kind.MULTICLASS: "class"}
-    texts = [meanings.get(t.kind, t.label_unit) for t in targets.targets]
+    texts = [t.kind.predicted or t.label_unit for t in targets.targets]
     meaning = ", ".join(dict.fromkeys(filter(None, texts))) or "no unit"
     return f"{listed(targets.names)} ({meaning})"
 

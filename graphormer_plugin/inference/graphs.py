@@ -42,7 +42,7 @@ class ModelGraphs:
         self, model: GraphModel, schema: FeatureSchema, chunk: GraphChunk | None
     ) -> None:
         self.device = next(model.parameters()).device
-        self.level = Level(model.level)
+        self.level = model.level
         self.columns: Columns = {self.level.counted_by: np.zeros(1, np.int64)}
         if chunk is not None and len(chunk):
             if self.level in LINK_LEVELS:

@@ -189,7 +189,7 @@ class Member:
         """See `Predictor.energies_and_forces`."""
         fields = self.model.batch_spec.fields
         is_energy = (
-            self.targets.kinds == [Kind.REGRESSION] and self.model.level == "graph"
+            self.targets.kinds == [Kind.REGRESSION] and self.model.level is Level.GRAPH
         )
         if not is_energy or "pos" not in fields:
             raise ValueError("forces need a model of one value that reads positions")

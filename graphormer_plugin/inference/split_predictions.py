@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from graphormer_plugin.data.columns import LINK_LEVELS
+from graphormer_plugin.data.columns import LINK_LEVELS, Level
 from graphormer_plugin.data.files import PathName, atomic_write, write_csv
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.targets import TargetSchema
@@ -25,6 +25,9 @@ SUBMISSIONS = {
     ("pcqm4mv2", "test-dev"): ("y_pred_pcqm4m-v2_test-dev", 147_037),
     ("pcqm4mv2", "test-challenge"): ("y_pred_pcqm4m-v2_test-challenge", 147_432),
 }
+# Columns that tell where a label is in its graph.
+PLACES = {Level.GRAPH: [], Level.NODE: ["node"]}
+PLACES |= dict.fromkeys(LINK_LEVELS, ["source", "target"])
 
 
 def check_results_path(path: PathName) -> None:
@@ -63,8 +66,8 @@ def write_predictions(
     rows = store.rows(np.array(graphs, dtype=np.int64)).tolist()
     path = folder / f"{kind}_{split}.csv"
     columns, cells_of_row = identity
-    of_nodes = targets.level == "node"  # as forces beside energies
-    counts = store.sizes if of_nodes else store.label_counts
+    level = targets.level  # nodes, for forces beside energies
+    counts = store.sizes if level is Level.NODE else store.label_counts
     values, labels = (
         [np.atleast_2d(outputs[graph][part])[: counts[graph]] for graph in graphs]
         for part in (0, 1)
@@ -75,20 +78,12 @@ def write_predictions(
     predicted = prediction_columns(
         targets, values_of_all, labels=labels_of_all, layout=VALIDATED
     )
-    header = ["row", *columns]
-    first = [[row, *(cells_of_row[row] if columns else [])] for row in rows]
-    if of_nodes:
-        header.append("node")
-        parts = [[[node] for node in range(len(of_graph))] for of_graph in values]
-    elif targets.level in LINK_LEVELS:
-        header += ["source", "target"]
-        parts = [store.edge_label_index(np.array([graph])).tolist() for graph in graphs]
-    if targets.level != "graph":
-        first = [
-            [*cells, *part]
-            for cells, of_graph in zip(first, parts, strict=True)
-            for part in of_graph
-        ]
+    header = ["row", *columns, *PLACES[level]]
+    first = [
+        [row, *(cells_of_row[row] if columns else []), *place]
+        for row, graph in zip(rows, graphs, strict=True)
+        for place in _places(store, level, graph)
+    ]
     cells = zip(*(column.cells for column in predicted), strict=True)
     lines = ([*left, *right] for left, right in zip(first, cells, strict=True))
     write_csv(path, [[*header, *(column.name for column in predicted)], *lines])
@@ -100,6 +95,13 @@ def write_predictions(
     for file in files:
         logger.info("predictions written to %s", file)
     return files
+
+
+def _places(store: GraphStore, level: Level, graph: int) -> list[list[int]]:
+    """Cells of the `PLACES` of the labels of a graph."""
+    if level in LINK_LEVELS:
+        return store.edge_label_index(np.array([graph])).tolist()
+    return [[]] if level is Level.GRAPH else [[n] for n in range(store.sizes[graph])]
 
 
 def _submit(

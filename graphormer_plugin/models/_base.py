@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from graphormer_plugin.choices import check_choice
 from graphormer_plugin.data.batches.fields import BatchSpec
-from graphormer_plugin.data.columns import LINK_LEVELS
+from graphormer_plugin.data.columns import LINK_LEVELS, Level
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.modules.encoders.base import Encoder
@@ -101,7 +101,7 @@ class GraphModel(nn.Module):
         self,
         encoder: Encoder,
         head: nn.Module,
-        level: str = "graph",
+        level: Level = Level.GRAPH,
         readout: str = "mean",
     ) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class GraphModel(nn.Module):
         self.encoder = encoder
         self.head = head
         fields = encoder.required_fields
-        if level == "graph" and not encoder.has_virtual_node:
+        if level is Level.GRAPH and not encoder.has_virtual_node:
             fields |= {"node_mask"}
         if level in LINK_LEVELS:
             self.project = nn.Linear(encoder.embed_dim, encoder.embed_dim)
@@ -132,7 +132,7 @@ class GraphModel(nn.Module):
                 "batches with graphormer_plugin.pyg.graph_loader(graphs, model)"
             )
         x = self.encoder(batch, perturb)
-        if self.level == "node":
+        if self.level is Level.NODE:
             return self.head(self.nodes(x))
         if self.level in LINK_LEVELS:
             return self.links(self.nodes(x), batch["edge_label_index"])

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models._base import GraphModel
@@ -40,4 +41,4 @@ def _add(
 ) -> Tensor:
     batch = arguments[0] if arguments else options["batch"]
     joined = model.joined(batch[FIELD].to(model.joined.weight.dtype))
-    return output + (joined.unsqueeze(1) if model.level != "graph" else joined)
+    return output + (joined if model.level is Level.GRAPH else joined.unsqueeze(1))

@@ -38,6 +38,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.models._base import GraphModel, PairConfig
 from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import CGTEncoder, CGTEncoderConfig, MLPHead, option
@@ -116,7 +117,7 @@ class CGTModel(GraphModel):
         width = cfg.encoder_embed_dim
         outputs = task.targets.num_outputs
         level = task.targets.level
-        if level != "graph":
+        if level is not Level.GRAPH:
             widths = [width, width, width, outputs]
             head = MLPHead(widths, cfg.activation_fn, not cfg.no_head_unit_norm)
         else:
@@ -127,7 +128,7 @@ class CGTModel(GraphModel):
 
     def forward(self, batch: Batch, perturb: Tensor | None = None) -> Tensor:
         """See `GraphModel`."""
-        if self.level != "graph":
+        if self.level is not Level.GRAPH:
             return super().forward(batch, perturb)
         x = self.encoder(batch, perturb)
         if self.head_before_readout:

@@ -44,7 +44,7 @@ import torch
 from torch import Tensor, nn
 
 from graphormer_plugin.choices import check_choice, check_least
-from graphormer_plugin.data.columns import LINK_LEVELS
+from graphormer_plugin.data.columns import LINK_LEVELS, Level
 from graphormer_plugin.models._base import EncoderConfig, GraphModel
 from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import (
@@ -153,7 +153,7 @@ class MessagePassingModel(GraphModel):
         """See `GraphModel`."""
         if isinstance(self.head, LayersHead):
             x = self.encoder.all_layers(batch, perturb)
-            if self.level == "graph":
+            if self.level is Level.GRAPH:
                 x = self.graphs(x, batch["node_mask"])
             return self.head(x)
         return super().forward(batch, perturb)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from graphormer_plugin.data.columns import DISPLACEMENT, LINK_LEVELS
+from graphormer_plugin.data.columns import LINK_LEVELS, Level
 from graphormer_plugin.data.graphs.periodic import IMAGE, TAG, TAGS, counted_atoms
 from graphormer_plugin.models._base import GraphModel, TransformerConfig
 from graphormer_plugin.models._registry import register_model
@@ -77,7 +77,7 @@ class Graphormer3DModel(GraphModel):
         """The model of a config, for a task's schema and targets (see `ModelTask`)."""
         schema = task.schema
         targets = task.targets
-        if targets.node_vector == DISPLACEMENT:  # the image is no feature
+        if targets.has_vector_outputs:  # the image is no feature
             dims = schema.node_dims[:IMAGE]
             schema = dataclasses.replace(
                 schema, node_dims=dims, num_node_features=len(dims)
@@ -91,7 +91,7 @@ class Graphormer3DModel(GraphModel):
         model = cls(encoder, head, targets.level, "sum")
         heads = cfg.encoder_attention_heads
         model.vector_head = None
-        if targets.node_vector == DISPLACEMENT:
+        if targets.has_vector_outputs:
             model.vector_head = VectorHead(cfg.encoder_embed_dim, heads)
         return model
 
@@ -108,7 +108,7 @@ class Graphormer3DModel(GraphModel):
             tags = batch["x"][..., TAG].long()
             counted = counted_atoms(batch["x"])
         outputs = self.head(x, tags)
-        if self.level == "graph":
+        if self.level is Level.GRAPH:
             outputs = self.graphs(outputs, counted)
         if self.vector_head is None:
             return outputs

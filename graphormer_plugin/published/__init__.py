@@ -9,6 +9,7 @@ from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import PathName
 from graphormer_plugin.data.graphs.smiles import feature_dims
@@ -31,11 +32,7 @@ _IMPORTERS = {  # a key for each of `PUBLISHED_CODES`
     "csa": import_csa,
     "graphtransformer": import_graph_transformer,
 }
-CRITERIA = {
-    Kind.REGRESSION: "l1_loss",
-    Kind.BINARY: "binary_logloss",
-    Kind.MULTICLASS: "multiclass_cross_entropy",
-}
+CRITERIA = {kind: kind.loss for kind in Kind} | {Kind.REGRESSION: "l1_loss"}
 
 
 def import_published(
@@ -58,9 +55,9 @@ def checkpoint_of(
         model = build_model(imported.arch, imported.schema, targets, **imported.options)
         model.load_state_dict(imported.state)
     criterion = "weighted_cross_entropy"
-    if targets.level == "graph":
+    if targets.level is Level.GRAPH:
         criterion = CRITERIA[targets.kind]
-    task = f"{targets.level}_prediction"
+    task = targets.level.task
     options = {name: x for name, x in imported.options.items() if x is not False}
     options |= {"task": task, "criterion": criterion, "arch": imported.arch}
     parser = fairseq_options.get_training_parser(default_task=task)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.errors import listed, named_damage
 from graphormer_plugin.data.files import PathName
 from graphormer_plugin.data.graphs.smiles import feature_dims
@@ -31,7 +32,7 @@ class Imported(NamedTuple):
     schema: FeatureSchema
     num_outputs: int
     state: dict[str, Tensor]
-    level: str = "graph"
+    level: Level = Level.GRAPH
 
     @property
     def targets(self) -> TargetSchema:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.published._shared import (
     Imported,
@@ -90,7 +91,7 @@ def import_graph_transformer(
         "dropout": float(config.get("dropout", 0.0)),
     }
     schema = FeatureSchema(1, [len(nodes)], bond_dims)
-    arch, level = ("gt_zinc", "graph") if edges else ("gt_sbm", "node")
+    arch, level = ("gt_zinc", Level.GRAPH) if edges else ("gt_sbm", Level.NODE)
     return Imported(arch, options, schema, outputs, new, level)
 
 

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from graphormer_plugin.compat.one_line_errors import one_line_errors
 from graphormer_plugin.data.columns import FORCES, Level, rows_of_graphs
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.data.targets import Kind, TargetSchema
+from graphormer_plugin.data.targets import VECTORS, Kind, TargetSchema
 from graphormer_plugin.inference.split_predictions import write_predictions
 from graphormer_plugin.tasks._config import GraphPredictionConfig
 from graphormer_plugin.tasks._elements import fit_elements
@@ -32,7 +32,7 @@ class EnergyForcesTask(GraphPredictionTask):
     forces (our choice).
     """
 
-    node_vector = FORCES
+    node_vector = VECTORS[FORCES]
 
     def build_model(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
         """See `GraphPredictionTask`."""
@@ -67,14 +67,13 @@ class EnergyForcesTask(GraphPredictionTask):
             energies[graph] = tuple(array[0, :1] for array in of_graph)
             forces[graph] = tuple(array[:, 1:] for array in of_graph)
         super().write_predictions(energies)
-        names = [f"{self.node_vector}_{axis}" for axis in "xyz"]
         write_predictions(
             self.cfg.results_path,
             self.last_split,
             self.store,
-            TargetSchema.of(names, level=Level.NODE),
+            self.node_vector.axes,
             forces,
-            kind=self.node_vector,
+            kind=self.node_vector.name,
         )
 
     @cached_property
@@ -116,4 +115,4 @@ def training_forces(store: GraphStore) -> NDArray[np.float64]:
     """Forces on the atoms of the training split [atoms, 3]."""
     ids = store.graphs_in("train")
     rows = rows_of_graphs(store.columns, ids, Level.NODE)
-    return np.asarray(store.columns["forces"][rows], np.float64)
+    return np.asarray(store.columns[FORCES][rows], np.float64)

@@ -26,7 +26,7 @@ from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields import BatchSpec
 from graphormer_plugin.data.batches.fields.degrees import mean_log_degree
 from graphormer_plugin.data.batches.fields.field_cache import load_or_compute
-from graphormer_plugin.data.columns import DISPLACEMENT, FORCES, Level
+from graphormer_plugin.data.columns import DISPLACEMENT, Level
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser
 from graphormer_plugin.data.graphs.seen import with_seen
@@ -39,7 +39,7 @@ from graphormer_plugin.data.store.sharded_store import (
 )
 from graphormer_plugin.data.store.translate import translate_stores, translated_labels
 from graphormer_plugin.data.tables.options import DatasetOptions
-from graphormer_plugin.data.targets import TargetSchema
+from graphormer_plugin.data.targets import VECTORS, TargetSchema, VectorTarget
 from graphormer_plugin.finetune.layerwise import (
     check_weights_apart,
     scaled_learning_rates,
@@ -106,7 +106,7 @@ class GraphPredictionTask(FairseqTask):
     """
 
     levels = (Level.GRAPH,)
-    node_vector = ""  # see `TargetSchema`
+    node_vector: VectorTarget | None = None
 
     def __init__(self, cfg: GraphPredictionConfig, **kwargs: Any) -> None:
         super().__init__(cfg)
@@ -156,14 +156,13 @@ class GraphPredictionTask(FairseqTask):
                 raise ValueError(
                     f"{name} has labels of {level}s; use --task {level.task}"
                 )
-            if self.node_vector and self.node_vector not in store.columns:
-                advice = "name them with --forces-column, or " * (
-                    self.node_vector == FORCES
-                )
-                text = f"{name} has no {self.node_vector}; {advice}use --task graph_prediction"
+            vector = self.node_vector
+            if vector and vector.name not in store.columns:
+                text = f"{name} has no {vector}; {vector.advice}use --task graph_prediction"
                 raise ValueError(text)
-            if DISPLACEMENT in store.columns and self.node_vector != DISPLACEMENT:
-                text = f"{name} has images of periodic cells; use --task is2re"
+            relaxed = VECTORS[DISPLACEMENT]
+            if relaxed.name in store.columns and vector != relaxed:
+                text = f"{name} has images of periodic cells; use --task {relaxed.task}"
                 raise ValueError(text)
             self._store = store
             logger.info(describe(store))

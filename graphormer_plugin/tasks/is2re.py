@@ -12,7 +12,7 @@ from graphormer_plugin.choices import option
 from graphormer_plugin.compat.one_line_errors import one_line_errors
 from graphormer_plugin.criterions.mae_deltapos import ENERGY_MEAN, ENERGY_STD
 from graphormer_plugin.data.columns import DISPLACEMENT
-from graphormer_plugin.data.targets import TargetSchema
+from graphormer_plugin.data.targets import VECTORS, TargetSchema
 from graphormer_plugin.tasks._config import GraphPredictionConfig
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
 
@@ -36,7 +36,7 @@ class IS2RETask(GraphPredictionTask):
     the energy. Energies are scaled by OC20's mean and deviation, as in the released code.
     """
 
-    node_vector = DISPLACEMENT
+    node_vector = VECTORS[DISPLACEMENT]
 
     def __init__(self, cfg: IS2REConfig, **kwargs: Any) -> None:
         cfg.data = cfg.dataset_name = cfg.data or cfg.dataset_name

@@ -25,7 +25,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, PREFIX
 from graphormer_plugin.data.graphs.smiles import mol_of_any_smiles
 from graphormer_plugin.data.graphs.start_molecules import ENDING, write_seen
-from graphormer_plugin.data.targets import TargetSchema
+from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators.gp import read_estimator
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.model_folder import read_folder
@@ -666,7 +666,7 @@ def test_a_file_system_without_locks_is_told():
 
 
 def test_a_failed_training_names_its_log(quick, command, monkeypatch, capsys):
-    monkeypatch.setitem(training.LOSSES, "regression", "no_such")
+    monkeypatch.setattr(Kind.REGRESSION, "loss", "no_such")
     assert main(command("smiles,y", ALCOHOLS, *SHORT, "--model", "scratch")) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert "no_such" in error

@@ -17,6 +17,7 @@ from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.mse_loss import MSELoss
 from graphormer_plugin.criterions.multiclass_cross_entropy import MulticlassCrossEntropy
 from graphormer_plugin.criterions.weighted_cross_entropy import WeightedCrossEntropy
+from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.targets import TargetSchema
 from support.samples import sample_of
 
@@ -26,8 +27,8 @@ VALUES = TargetSchema.of(["a", "b"], "eV", mean=[1.0, 2.0], std=[2.0, 4.0])
 TASKS = TargetSchema.of(["a", "b"], kind="binary")
 CLASSES = TargetSchema.of(["y"], kind="multiclass", num_classes=3)
 NODES = TargetSchema.of(["y"], kind="multiclass", level="node", num_classes=3)
-NODE_VALUES = dataclasses.replace(VALUES, level="node")
-NODE_TASKS = dataclasses.replace(TASKS, level="node")
+NODE_VALUES = dataclasses.replace(VALUES, level=Level.NODE)
+NODE_TASKS = dataclasses.replace(TASKS, level=Level.NODE)
 ALL = [
     (L1Loss, NODE_VALUES),
     (MSELoss, NODE_VALUES),
@@ -149,33 +150,9 @@ def test_squared_error_is_standardised_and_metrics_are_in_the_unit():
         width = len(targets.names)
         rows = [[row[:width] for row in part] for part in (output, target)]
         criterion, *_, logs = run(MSELoss, targets, *rows)
-        assert "nrmse" not in {*reported(criterion, [logs]), *criterion.known_metrics()}
-
-
-def test_l1_loss_is_standardised_and_mae_is_in_the_unit():
-    targets = TargetSchema.of(["a"], "eV", mean=[10.0], std=[4.0])
-    output, target = [[0.0], [1.0]], [[12.0], [14.0]]
-    criterion, _, loss, size, logs = run(L1Loss, targets, output, target)
-    assert (loss.item(), size.item()) == (0.5, 2)
-    values = reported(criterion, [logs])
-    assert (values["loss"], values["mae"]) == (0.25, 1.0) and "mae_a" not in values
-    # The mean over the split, not over its batches' means.
-    *_, more = run(L1Loss, targets, [[0.5]] * 6, [[12.0]] * 6)
-    values = reported(criterion, [logs, more])
-    assert (values["loss"], values["mae"]) == (0.0625, 0.25)
-
-
-def test_missing_targets_are_masked_per_target():
-    targets = TargetSchema.of(["a", "b"], mean=[0.0, 0.0], std=[1.0, 1.0])
-    output = [[1.0, 5.0], [1.0, 2.0], [3.0, 9.0]]
-    target = [[0.0, NAN], [NAN, 0.0], [1.0, NAN]]
-    criterion, model, loss, size, logs = run(L1Loss, targets, output, target)
-    loss.backward()
-    assert size.item() == 3
-    assert model.output.grad.tolist() == [[1, 0], [0, 1], [1, 0]]
-    values = reported(criterion, [logs])
-    assert (values["mae_a"], values["mae_b"]) == (1.5, 2.0)
-    assert values["mae"] == 1.75  # mean of targets, not of the three values
+        found = reported(criterion, [logs])
+        assert "nrmse" not in {*found, *criterion.known_metrics()}
+        assert ("mae_a" in found) == (width > 1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -218,21 +195,6 @@ def test_meters_survive_a_checkpoint(fresh_fairseq):
         assert values["_mae_count"].sum.tolist() == [2.0, 2.0]
         assert values.get_smoothed_values()["mae_b"] == 2.0
     metrics.reset()
-
-
-def test_values_of_nodes():
-    """Padding and missing values do not count; errors are in the unit."""
-    targets = TargetSchema.of(["a"], "eV", mean=[10.0], std=[4.0], level="node")
-    output = torch.tensor([[[0.0], [1.0], [9.0]], [[0.5], [9.0], [9.0]]])
-    target = [[10.0, 16.0, NAN], [8.0, NAN, NAN]]
-    criterion, model, loss, size, logs = run(L1Loss, targets, output, target)
-    # standardised targets 0, 1.5, -0.5
-    assert loss.item() == pytest.approx(0 + 0.5 + 1) and size == 3
-    loss.backward()
-    assert model.output.grad.squeeze(-1).tolist() == [[0, -1, 0], [1, 0, 0]]
-    values = reported(criterion, [logs])
-    assert values["mae"] == pytest.approx((0 + 2 + 4) / 3)
-    assert values["rmse"] == pytest.approx(math.sqrt((4 + 16) / 3))
 
 
 def naive_losses(loss_class, output, label):
@@ -283,26 +245,12 @@ def test_several_targets_of_nodes(loss_class, targets, rng):
     assert reported(criterion, logs) == pytest.approx(values, rel=1e-5)
 
 
-def test_binary_logloss_is_the_mean_over_present_labels(rng):
-    output, target = random_batch(TASKS, rng)
-    _, _, loss, size, _ = run(BinaryLogLoss, TASKS, output, target)
-    present = ~np.isnan(target)
-    expected = F.binary_cross_entropy_with_logits(
-        torch.as_tensor(output)[present], torch.as_tensor(target)[present]
-    )
-    assert 0 < present.sum() < present.size
-    assert (loss / size).item() == pytest.approx(expected.item(), rel=1e-6)
-
-
 def test_extreme_logits_of_missing_labels_do_no_harm():
     output, target = [[3e38, 0.0], [-3e38, 0.0]], [[NAN, 1.0], [NAN, 0.0]]
     _, model, loss, _, _ = run(BinaryLogLoss, TASKS, output, target)
     loss.backward()
     assert loss.item() == pytest.approx(2 * math.log(2))
     assert model.output.grad.isfinite().all()
-
-
-def test_an_infinite_loss_of_a_missing_label_does_no_harm():
     _, model, loss, _, _ = run(MSELoss, VALUES, [[1e30, 0.0]], [[NAN, 2.0]])
     loss.backward()
     assert loss.item() == 0 and model.output.grad.tolist() == [[0, 0]]

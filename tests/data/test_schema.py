@@ -81,10 +81,10 @@ class TestTargetSchema:
         assert self.schema.restore(standard)[0].tolist() == [3.0, -2.0]
 
     @pytest.mark.parametrize(
-        "unit, units", [("M", "log10(M), M"), ("", ""), ("log10(M)", "log10(M)")]
+        "unit, units", [("M", "log10(M), M"), ("", "no unit"), ("log10(M)", "log10(M)")]
     )
     def test_a_logarithm_has_a_unit_of_its_own(self, unit, units):
-        assert TargetSchema.of(["log10 y", "z"], unit).units_text == units
+        assert TargetSchema.of(["log10 y", "z"], unit).meaning == units
 
     def test_classes_are_left_alone(self):
         values = np.array([[0.0, 1.0]])

@@ -193,7 +193,7 @@ def test_the_calculator_of_the_page_relaxes_a_molecule(trained, tmp_path, monkey
 def test_energies_of_atoms(trained):
     folder, *_ = trained
     targets = hub.load(folder / "checkpoint_best.pt").targets
-    assert targets.node_vector == "forces" and targets.mean == [0]
+    assert targets.node_vector.name == "forces" and targets.mean == [0]
     atoms = targets.atom_energies
     assert atoms[8] + 2 * atoms[1] == pytest.approx(-2020, abs=1)
     assert 0.2 < targets.std[0] < 2

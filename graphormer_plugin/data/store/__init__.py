@@ -60,7 +60,7 @@ from graphormer_plugin.data.files import PathName, file_sha256, read_text, text_
 from graphormer_plugin.data.graphs.chunk import NODE_SPLITS, node_split_number
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.splits import SPLITS, Split
-from graphormer_plugin.data.targets import Kind, TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 
 FORMAT = "graphormer_plugin.GraphStore"
 FORMAT_VERSION = 1
@@ -210,12 +210,7 @@ def describe(store: GraphStore) -> str:
     else:
         plural = "s" if len(targets.names) > 1 else ""
         target = f"target{plural} {', '.join(targets.names)}"
-    kinds = {
-        Kind.REGRESSION: targets.units_text or "unit not given",
-        Kind.BINARY: Kind.BINARY,
-        Kind.MULTICLASS: f"{targets.num_classes} classes",
-    }
-    parts = [f"{counts} graphs", f"{target} ({kinds[targets.kind]})"]
+    parts = [f"{counts} graphs", f"{target} ({targets.meaning})"]
     nodes = [store.manifest["counts"].get(f"nodes_{name}") for name in names]
     if all(count is not None for count in nodes):
         parts.insert(1, f"labels of {' / '.join(f'{n:,}' for n in nodes)} nodes")

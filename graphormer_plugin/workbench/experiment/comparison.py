@@ -17,6 +17,7 @@ from scipy.stats import studentized_range
 
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import file_sha256, open_to_read
+from graphormer_plugin.data.targets import Kind
 from graphormer_plugin.workbench.experiment.results import MAJORITY, MEAN, RESULTS_FILE
 from graphormer_plugin.workbench.experiment.run import is_finished
 from graphormer_plugin.workbench.experiment.split_tables import (
@@ -24,7 +25,7 @@ from graphormer_plugin.workbench.experiment.split_tables import (
     split_file,
 )
 from graphormer_plugin.workbench.figure_style import figure_style
-from graphormer_plugin.workbench.predictions.scores import MAIN, NRMSE
+from graphormer_plugin.workbench.predictions.scores import NRMSE
 
 CONFIDENCE = 0.95
 
@@ -66,7 +67,11 @@ def fold_metrics(folders: Sequence[Path], metric: str = "") -> tuple[str, pd.Dat
             table = pd.read_csv(file, keep_default_na=False)
             table = table[(table.split == "test") & (table.target == "")]
             files = [MOLECULES_FILE, *map(split_file, range(table.replicate.max()))]
-        main = (m for m in (NRMSE, *MAIN.values()) if m in {*table.metric})
+        main = (
+            m
+            for m in (NRMSE, *(kind.main_metric for kind in Kind))
+            if m in {*table.metric}
+        )
         metric = metric or next(main)
         table = table[table.metric == metric].set_index("replicate")
         name = str(folder)

@@ -24,7 +24,7 @@ from graphormer_plugin.workbench.experiment.labelled_molecules import (
 from graphormer_plugin.workbench.experiment.settings import Settings
 from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from graphormer_plugin.workbench.experiment.split_tables import INVALID_FILE
-from graphormer_plugin.workbench.predictions.scores import MAIN, is_defined
+from graphormer_plugin.workbench.predictions.scores import is_defined
 
 # Labels of test lie elsewhere if their distribution function and that of train and valid are
 # farther apart than this, and chance explains it with less than this probability (our choice).
@@ -226,7 +226,7 @@ def undefined_metrics(split: SplitLabels) -> list[str]:
     """Warnings about targets without a main metric in a part of a split."""
     table = split.table
     names = np.array(table.targets.names)
-    metrics = np.array([MAIN[kind] for kind in table.targets.kinds])
+    metrics = np.array([kind.main_metric for kind in table.targets.kinds])
     lines = []
     unknown = split.unlearned
     if unknown.any():

@@ -24,7 +24,6 @@ from graphormer_plugin.workbench.fitting.calibration import (
     panels,
 )
 from graphormer_plugin.workbench.predictions.scores import (
-    MAIN,
     main_metrics,
     score,
     spread_text,
@@ -71,7 +70,7 @@ def panel_figure(
 ) -> Figure | None:
     """Test molecules of all replicates, a panel for each of the first targets of a kind that
     have a metric; None if ``draw``, of `PANELS`, has nothing to show in any."""
-    metric = MAIN[kind]
+    metric = kind.main_metric
     plots = []
     for target, of_kind in enumerate(targets.targets):
         if of_kind.kind is not kind:

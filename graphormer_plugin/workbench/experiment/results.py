@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from graphormer_plugin.criterions.metrics import METRICS, RISING
+from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.errors import listed
 from graphormer_plugin.data.files import write_csv
 from graphormer_plugin.data.graphs.start_molecules import seen_text
@@ -28,7 +28,6 @@ from graphormer_plugin.workbench.fitting.calibration import SPREAD_SCORES, sprea
 from graphormer_plugin.workbench.predictions.scores import (
     COUNT,
     IN_UNIT,
-    MAIN,
     NRMSE,
     main_metrics,
     metric_cells,
@@ -39,7 +38,7 @@ from graphormer_plugin.workbench.predictions.scores import (
 )
 
 RESULTS_FILE = "results.csv"
-# Numbers of a target beside its `METRICS`.
+# Numbers of a target beside `Kind.metrics`.
 BESIDE = {
     Kind.REGRESSION: (COUNT, NRMSE, *SPREAD_SCORES),
     Kind.BINARY: (COUNT,),
@@ -113,7 +112,7 @@ def _metrics(
             lines += [
                 (name, metric, x)
                 for name, kind, x in zip(names, table.targets.kinds, of_targets)
-                if metric in (*METRICS[kind], *BESIDE[kind])
+                if metric in (*kind.metrics, *BESIDE[kind])
             ]
     return lines
 
@@ -141,7 +140,7 @@ def metric_tables(
     names = list(table.targets.names)
     means = len(names) > 1
     main = main_metrics(table.targets)
-    every = dict.fromkeys(name for kind in main for name in METRICS[kind])
+    every = dict.fromkeys(name for kind in main for name in kind.metrics)
     metrics = [COUNT, *every]
     several = by_target.keys() - {""}
     rows = {name: by_target[name] for name in names if name in several} or by_target
@@ -179,7 +178,7 @@ def worse_than_baselines(
         "; it predicts medians: graphormer-predict --mean gives means, and --log-targets "
         "none learns the labels as they are"
     )
-    metrics = [*(MAIN[kind] for kind in table.targets.kinds), "spearman"]
+    metrics = [*(kind.main_metric for kind in table.targets.kinds), "spearman"]
     for metric in dict.fromkeys(metrics):
         *baselines, model = by_target[""]
         for baseline in reversed(baselines):

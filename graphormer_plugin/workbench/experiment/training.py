@@ -25,7 +25,7 @@ from graphormer_plugin.data.tables.options import (
     list_of_names,
     table_options,
 )
-from graphormer_plugin.data.targets import Kind, TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import ARCHITECTURES
 from graphormer_plugin.workbench.experiment.experiment import Experiment, ModelRun
 from graphormer_plugin.workbench.experiment.settings import Settings
@@ -44,11 +44,6 @@ ENVIRONMENT: Mapping[str, str] | None = None  # None: the environment of this pr
 ERROR = re.compile(r"error: (.+)|^(?:\w+\.)*(\w*(?:Error|Exception): .+)")
 
 CLIP_NORM = 5
-LOSSES = {
-    Kind.REGRESSION: "mse_loss",
-    Kind.BINARY: "binary_logloss",
-    Kind.MULTICLASS: "multiclass_cross_entropy",
-}
 
 # Values by the number of updates, by the name of the statistic and train or valid.
 Curves = dict[tuple[str, str], dict[float, float]]
@@ -88,7 +83,7 @@ def fairseq_arguments(experiment: Experiment, member: ModelRun) -> dict[str, Any
             if name in names:
                 options[name] = training.dropout
     options |= {
-        "criterion": LOSSES[targets.kind],
+        "criterion": targets.kind.loss,
         "batch_size": training.batch_size,
         "required_batch_size_multiple": 1,  # fairseq would make 24 of 30
         "num_workers": 0,

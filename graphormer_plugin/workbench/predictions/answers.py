@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from graphormer_plugin.data.columns import FORCES, LINK_LEVELS, Level
+from graphormer_plugin.data.columns import LINK_LEVELS, Level
 from graphormer_plugin.estimators.prediction import Estimate
 from graphormer_plugin.inference.molecules import Molecules
 from graphormer_plugin.inference.prediction_columns import (
@@ -97,11 +97,13 @@ class WithForces(OfMolecules):
 
     def columns(self, answer: Answer) -> list[OutputColumn]:
         """See `OfMolecules`."""
-        return [*super().columns(answer), array_column(FORCES, answer.of_parts)]
+        name = self.predictor.targets.node_vector.name
+        return [*super().columns(answer), array_column(name, answer.of_parts)]
 
     def taken(self, names: Iterable[str]) -> list[str]:
         """See `OfMolecules`: energies and forces are renamed together, as labels are a pair."""
-        pair = (self.predictor.targets.names[0], FORCES)
+        targets = self.predictor.targets
+        pair = (*targets.names, targets.node_vector.name)
         return [*names, *(pair if {*pair} & {*names} else ())]
 
 
@@ -126,5 +128,6 @@ def answers_of(predictor: Predictor) -> OfMolecules:
     """The answers of a predictor."""
     if predictor.targets.level is not Level.GRAPH:
         return OfParts(predictor)
-    has_forces = predictor.targets.node_vector == FORCES
+    vector = predictor.targets.node_vector
+    has_forces = vector is not None and vector.is_slope
     return WithForces(predictor) if has_forces else OfMolecules(predictor)

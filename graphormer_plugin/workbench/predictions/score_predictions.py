@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from graphormer_plugin.criterions.metrics import METRICS
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.errors import DatasetError, agreed, counted
 from graphormer_plugin.data.graphs.start_molecules import SEEN
@@ -71,7 +70,7 @@ class TableScores:
 
         targets = self.targets.targets
         kinds = dict.fromkeys(targets[target].kind for target in self.columns)
-        metrics = dict.fromkeys(name for kind in kinds for name in METRICS[kind])
+        metrics = dict.fromkeys(name for kind in kinds for name in kind.metrics)
         lines = [["endpoint", scores.COUNT, *metrics]]
         for target, column in self.columns.items():
             kind = targets[target].kind
@@ -89,7 +88,7 @@ class TableScores:
                 found = [
                     (
                         [scores.score(x, values, labels, targets[target].cut_off)]
-                        if x in METRICS[kind]
+                        if x in kind.metrics
                         else []
                     )
                     for x in metrics

@@ -9,10 +9,9 @@ from rdkit.ML.Scoring.Scoring import CalcBEDROC, CalcEnrichment
 from scipy.stats import spearmanr
 from sklearn import metrics as of_sklearn
 
-from graphormer_plugin.criterions.metrics import METRICS, RISING
+from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.targets import Kind, TargetSchema, mean_of_defined
 
-MAIN = {kind: names[0] for kind, names in METRICS.items()}  # main metric of one target
 # For several regressions, whose units differ: RMSE over the standard deviation in train.
 NRMSE = "nrmse"
 COUNT = "n"  # the number of labels
@@ -56,7 +55,7 @@ FUNCTIONS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
 def main_metrics(targets: TargetSchema) -> dict[Kind, str]:
     """Metric that chooses epochs and models, for each kind of target. In `NRMSE` no target
     counts more because its numbers are larger."""
-    metrics = {target.kind: MAIN[target.kind] for target in targets.targets}
+    metrics = {target.kind: target.kind.main_metric for target in targets.targets}
     if Kind.REGRESSION in metrics and len(targets.targets) > 1:
         metrics[Kind.REGRESSION] = NRMSE
     return metrics
@@ -102,13 +101,13 @@ def scores(
         spread: standard deviation of each target in train [T].
     """
     main = main_metrics(targets)
-    names = dict.fromkeys(name for kind in main for name in METRICS[kind])
+    names = dict.fromkeys(name for kind in main for name in kind.metrics)
     by_metric = {name: [math.nan] * len(targets.targets) for name in names}
     for index, (target, outputs) in enumerate(zip(targets.targets, targets.outputs)):
         values = predicted[:, outputs]
         if target.kind.has_one_output:
             values = values[:, 0]
-        for name in METRICS[target.kind]:
+        for name in target.kind.metrics:
             by_metric[name][index] = score(
                 name, values, labels[:, index], target.cut_off
             )

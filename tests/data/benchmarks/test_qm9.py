@@ -64,7 +64,7 @@ def prepare(tmp_path, **options):
 def test_the_package(package, tmp_path):
     """Targets in eV and as atomisation energies; atoms as in the file, bonds by the SMILES."""
     store = prepare(tmp_path, target_columns="gap,mu,u0")
-    assert store.featuriser == "ogb_file" and store.targets.units_text == "eV, D"
+    assert store.featuriser == "ogb_file" and store.targets.meaning == "eV, D"
     assert store.targets.names == ["gap", "mu", "u0"]
     sizes = [len(store.splits[name]) for name in ("train", "valid", "test")]
     assert sizes == [17, 2, 1]

@@ -6,10 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from graphormer_plugin.criterions.metrics import METRICS
 from graphormer_plugin.data.files import write_csv
 from graphormer_plugin.data.tables.formats import open_table
-from graphormer_plugin.data.targets import TargetSchema
+from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.workbench.predictions.score_predictions import TableScores
 from graphormer_plugin.workbench.predictions.table_run import PredictedRows
 
@@ -101,7 +100,7 @@ def test_missing_labels_of_the_training(found):
 def test_classes(found):
     predicted = [[0.1], [0.9], [0.4], [0.2]]
     lines, warned = found(WORDS, {"y": ["no", "yes", "0", "maybe"]}, predicted)
-    assert lines[0] == ["endpoint", "n", *METRICS["binary"]]
+    assert lines[0] == ["endpoint", "n", *Kind.BINARY.metrics]
     assert lines[1] == ["y", "3", *["1.000"] * 7, "3.000"]
     assert "cells such as 'maybe' are not labels" in warned[0]
     predicted = [[0.8, 0.2], [0.6, 0.4], [0.5, 0.5]]
