@@ -94,12 +94,6 @@ def test_pairs_limit_batches_and_a_large_graph_is_alone():
     assert [batch.tolist() for batch in batches] == [[3, 1, 0], [2], [4]]
 
 
-def test_a_graph_above_max_tokens_is_named():
-    dataset = make(rows=np.array([5, 9]), sizes=np.array([3] * 9 + [77]))
-    with pytest.raises(ValueError, match="graph 9 has 77 nodes, more than --max-tok"):
-        batch_iterator(dataset, max_tokens=50)
-
-
 def test_training_order_depends_on_seed_and_epoch_only():
     def order(seed, epoch):
         return make(seed=seed).ordered_indices(epoch).tolist()

@@ -65,17 +65,6 @@ def folder_with(tmp_path, y="place", names=("place",), **says):
     return {"user_data_dir": str(folder), "data_root": str(tmp_path), "progress": False}
 
 
-def test_store(tmp_path):
-    store = get_store(DatasetOptions("paths", **folder_with(tmp_path)))
-    assert store.target.dtype == np.float32 and store.target.shape[1:] == (1,)
-    assert store.targets.level == "node" and store.targets.kind == "regression"
-    train = np.concatenate([np.arange(length) for length in range(4, 24)])
-    train = train[train != 2]
-    assert store.targets.mean == pytest.approx([train.mean()])
-    assert store.targets.std == pytest.approx([train.std()])
-    assert store.manifest["counts"]["missing_labels"] == 30
-
-
 def test_store_of_several_targets(tmp_path):
     """A column each, with its own missing cells; the first has the numbers it has alone."""
     (tmp_path / "alone").mkdir()

@@ -74,19 +74,6 @@ def test_several_graphs():
     assert rows == sorted(row[row >= 0].tolist() for row in expected)
 
 
-def test_values_are_scaled_by_the_training_nodes():
-    data = graph(values=True)
-    store = prepared([data], kind="regression")
-    train = data.y[data.train_mask & ~data.y.isnan()].numpy()
-    assert store.targets.mean == pytest.approx([train.mean()])
-    assert store.targets.std == pytest.approx([train.std()])
-    expected = torch.where(data.test_mask, data.y, torch.nan)
-    found = labels_of(store, "test")
-    assert torch.equal(found.nan_to_num(-9), expected[None].nan_to_num(-9))
-    model = build_model("gt_sbm", [data], level="node", kind="regression")
-    assert model.targets.mean == store.targets.mean
-
-
 def test_several_targets_of_several_graphs_in_two_stores():
     """Statistics and labels are those of the masks, as of one store."""
     graphs = [graph(seed, values=True) for seed in range(4)]
@@ -99,6 +86,8 @@ def test_several_targets_of_several_graphs_in_two_stores():
     assert whole.targets.mean == pytest.approx(np.nanmean(train, 0))
     assert both.targets.mean == pytest.approx(whole.targets.mean)
     assert both.targets.std == pytest.approx(whole.targets.std)
+    model = build_model("gt_sbm", graphs, level="node", kind="regression")
+    assert model.targets.mean == whole.targets.mean
     labels = translated_labels(both, both.targets, "both", "train")
     assert labels == pytest.approx(train, nan_ok=True)
     for data, labels in zip(graphs, labels_of(whole, "valid"), strict=True):

@@ -8,6 +8,7 @@ import pytest
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.store.translate import (
     translate_bonds,
+    translate_columns,
     translate_stores,
     translate_target,
 )
@@ -31,6 +32,12 @@ def test_bond_types_of_tables_are_translated():
     assert new["edge_dst"].tolist() == [1, 1, 2, 0, 0]
     with pytest.raises(ValueError, match=r"bond columns \[17, 17\].*\[5, 6\]"):
         translate_bonds(columns, source, FeatureSchema(1, [2], [5, 6]))
+
+
+def test_other_nodes_are_refused(tmp_path):
+    store = labelled(tmp_path, [[0.5], [7], [1], [2]])
+    with pytest.raises(ValueError, match=r"node_dims .*trained on \[9\]"):
+        translate_columns(store, FeatureSchema(1, [9]), "d")
 
 
 def labelled(tmp_path, target, **options):
