@@ -59,8 +59,10 @@ def test_presets_of_table_6(arch):
     expected[5] = f"random_walks:{expected[5]}" if expected[5] else "none"
     assert [options[name] for name in names] == expected
     # the feed-forward network is twice as wide, heads and pairs per channel
-    encoder = build_model(f"cgt_{arch}", ZINC, GRAPHS).encoder
-    assert encoder.layers[0].fc1.out_features == 2 * options["encoder_embed_dim"]
+    layer = build_model(f"cgt_{arch}", ZINC, GRAPHS).encoder.layers[0]
+    assert layer.fc1.out_features == 2 * options["encoder_embed_dim"]
+    # `gt.dropout` of the released cluster-CSA.yaml; gps_layer.py uses it twice.
+    assert layer.act_dropout.p == layer.dropout.p == options["dropout"]
 
 
 @torch.no_grad()
@@ -107,19 +109,9 @@ def test_activation(arch, name):
     assert model.encoder.layers[0].activation is ACTIVATIONS[name.lower()]
 
 
-def test_inner_dropout_is_that_of_the_layer():
-    """`gt.dropout` of the released cluster-CSA.yaml, 0.1; gps_layer.py uses it twice."""
-    layer = build_model("cgt_cluster", CLUSTER, node_classes(6)).encoder.layers[0]
-    assert layer.act_dropout.p == layer.dropout.p == 0.1
-
-
-def test_rings_are_built_on_demand():
-    for rings in ("none", "additive"):
-        model = build_model(
-            "cgt_zinc", ZINC, GRAPHS, rings=rings, max_ring_size=9, substructures="s"
-        )
-        assert ("ring" in model.batch_spec.fields) == (rings != "none")
-    assert (model.batch_spec.max_ring_size, model.batch_spec.substructures) == (9, "s")
+def test_sets_of_a_user_are_named_to_the_batch():
+    model = build_model("cgt_zinc", ZINC, GRAPHS, rings="additive", substructures="s")
+    assert model.batch_spec.substructures == "s"
 
 
 @torch.no_grad()

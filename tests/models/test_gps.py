@@ -15,7 +15,6 @@ from support.architectures import (
     ZINC,
     make_batch,
     num_weights,
-    options_of,
     tiny_model,
 )
 
@@ -104,24 +103,6 @@ def test_the_published_attention_dropout_of_zinc():
     model = build_model("gps_zinc", ZINC, GRAPHS)
     layer = model.encoder.layers[0]
     assert (layer.attention.dropout.p, layer.dropout.p) == (0.5, 0.0)
-
-
-@pytest.mark.parametrize(
-    "options, fields",
-    [
-        ("node_encodings=none", ""),
-        ("", "bond"),
-        ("node_encodings=laplacian", "lap_pe"),
-        ("node_encodings=none attention=bias", "dist path_bond"),
-        ("node_encodings=none attention=relations", "relation_index relations"),
-        ("node_encodings=none pair_encodings=gaussians", "pos"),
-        ("node_encodings=none pair_encodings=random_walks", "bond"),
-    ],
-)
-def test_fields(options, fields):
-    model = tiny_model("gps_zinc", **options_of(options))
-    common = {"x", "node_mask", "node_graph", "edge_index", "edge_bond"}
-    assert model.batch_spec.fields == common | {*fields.split()}
 
 
 @pytest.mark.parametrize("attention", ["plain", "bias", "relations"])

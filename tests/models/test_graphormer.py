@@ -8,7 +8,7 @@ from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules import LinearHead, TransformHead
 from graphormer_plugin.modules.layers.encoder_layer import gelu_float32
-from support.architectures import OGB, ZINC, num_weights, options_of
+from support.architectures import OGB, ZINC, num_weights
 
 # The first release had smaller tables for ZINC, some of them in the preset, and the
 # same as the second release elsewhere.
@@ -51,27 +51,6 @@ def test_size_of_the_second_version():
 def tiny(schema=OGB, arch="graphormer_paper_slim", **options):
     sizes = dict(encoder_layers=1, encoder_embed_dim=16, encoder_ffn_embed_dim=16)
     return build_model(arch, schema, TargetSchema.of(["a", "b"]), **sizes, **options)
-
-
-@pytest.mark.parametrize(
-    "options, fields",
-    [
-        ("", "dist path_bond in_degree out_degree"),
-        ("edge_type=single_hop", "dist bond in_degree out_degree"),
-        ("edge_type=none node_encodings=degrees:512:0", "dist in_degree"),
-        ("node_relation=none node_encodings=none edge_type=node", "bond"),
-        (
-            "node_relation=none node_encodings=laplacian edge_type=none "
-            "pair_encodings=gaussians",
-            "lap_pe pos",
-        ),
-    ],
-)
-def test_only_needed_fields_are_built(options, fields):
-    spec, fields = tiny(**options_of(options)).batch_spec, {*fields.split()}
-    assert spec.fields == fields | {"x", "node_mask"}
-    assert spec.path_length == (5 if "path_bond" in fields else 0)
-    assert spec.max_dist == (253 if "dist" in fields else None)
 
 
 def test_tables_follow_the_vocabulary_or_the_options():

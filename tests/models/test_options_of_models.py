@@ -1,5 +1,5 @@
 """Where an option arrives. A row is an architecture, an option, and the part of the model
-that has its value, or other text after ->."""
+that has its value, or other text after ->; of fields those that come or go."""
 
 import pytest
 
@@ -43,6 +43,8 @@ cgt_zinc node_encoding_dim=7 | encoder.node_encoder.encodings.0.projection.out_f
 cgt_zinc encoder_ffn_embed_dim=9 | encoder.layers.0.fc1.out_features
 cgt_zinc own_edge_encoding | encoder.projections.1.att.out_features -> 64
 cgt_zinc attention_memory=lean | encoder.attention_memory
+cgt_zinc rings=additive | batch_spec.fields -> ring
+cgt_zinc rings=additive max_ring_size=9 | batch_spec.max_ring_size -> 9
 
 graphormer3d_small gaussian_start=even | encoder.kernels.kernels.floor -> 0.01
 graphormer3d_small attention_cutoff=5 | encoder.cutoff
@@ -64,6 +66,20 @@ gps_zinc attention=relations max_hop=3 | batch_spec.max_hop -> 3
 gps_zinc local_part=pna towers=8 | encoder.layers.0.local.convolution.num_towers -> 8
 gps_zinc local_part=pna | encoder.layers.0.local.convolution.num_towers -> 4
 gps_zinc readout=max | readout
+gps_zinc node_encodings=none | batch_spec.fields -> bond
+gps_zinc node_encodings=laplacian | batch_spec.fields -> bond lap_pe
+gps_zinc attention=bias | batch_spec.fields -> dist path_bond
+gps_zinc attention=relations | batch_spec.fields -> relation_index relations
+gps_zinc pair_encodings=gaussians | batch_spec.fields -> pos
+
+graphormer_paper_slim edge_type=single_hop | batch_spec.fields -> bond path_bond
+graphormer_paper_slim edge_type=single_hop | batch_spec.path_length -> 0
+graphormer_paper_slim edge_type=none | batch_spec.fields -> path_bond
+graphormer_paper_slim node_encodings=degrees:512:0 | batch_spec.fields -> out_degree
+graphormer_paper_slim node_relation=none edge_type=node | batch_spec.fields -> bond dist path_bond
+graphormer_paper_slim node_relation=none edge_type=none | batch_spec.max_dist -> None
+graphormer_paper_slim node_encodings=laplacian | batch_spec.fields -> in_degree lap_pe out_degree
+graphormer_paper_slim pair_encodings=gaussians | batch_spec.fields -> pos
 gps_zinc head_style=wide | head -> ...
 gps_zinc activation_fn=gelu | encoder.layers.0.activation -> ...
 gps_peptides activation_fn=gelu | encoder.layers.0.local.activation -> ...
@@ -105,13 +121,13 @@ mpnn edge_dim=7 | encoder.layers.0.convolution.edge -> ...
 
 
 def part(model, path):
-    """Text of a part; that of None, where there is no such part."""
+    """A part as text, or the fields of a batch; None where there is no such part."""
     for name in path.split("."):
         try:
             model = model[int(name)] if name.isdigit() else getattr(model, name)
         except (AttributeError, IndexError, TypeError):
             return "None"
-    return str(model)
+    return model if isinstance(model, frozenset) else str(model)
 
 
 @pytest.mark.parametrize("row", [*filter(None, ROWS.splitlines())])
@@ -119,7 +135,9 @@ def test_an_option_reaches_its_part(row):
     words, place = row.split(" | ")
     (arch, text), (path, _, expected) = words.split(" ", 1), place.partition(" -> ")
     plain, model = tiny_model(arch), tiny_model(arch, **options_of(text))
-    found = part(model, path)
-    assert found != part(plain, path)
+    found, before = part(model, path), part(plain, path)
+    assert found != before
+    if isinstance(found, frozenset):  # fields that one of both reads
+        found = " ".join(sorted(found ^ before))
     assert expected == "..." or found == (expected or text.partition("=")[2])
     assert model(make_batch(model, range(6))).isfinite().all()

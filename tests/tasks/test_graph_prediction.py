@@ -161,6 +161,15 @@ def test_option_prepare_workers(tmp_path, csv, monkeypatch):
     assert len(prints) == 1
 
 
+def test_option_bucket_ratio(make):
+    def buckets(ratio):
+        task = make(bucket_ratio=ratio)
+        return len(set(task.load_split("train").buckets.tolist()))
+
+    assert buckets(1e9) == 1 < buckets(0.5) < buckets(0.0)
+    assert buckets(None) == buckets(0.1)
+
+
 @pytest.mark.parametrize(
     ("arch", "options", "mixed"),
     [
