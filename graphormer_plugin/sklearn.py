@@ -283,7 +283,7 @@ class MoleculeEstimator:
         """Molecules of some rows, the rows that have a molecule, and for the others the
         reason."""
         molecules, failed = read_rows(reader, [smiles[row] for row in rows])
-        reasons = {int(rows[place]): text for place, text in failed.items()}
+        reasons = {int(rows[index]): text for index, text in failed.items()}
         if reasons:
             row = min(reasons)
             text = f"{len(reasons):,} of {len(rows):,} molecules cannot be read "
@@ -453,8 +453,8 @@ def _smiles(X: Any) -> list[str]:
 def _targets(y: Any) -> pandas.DataFrame:
     """y as a table, whose columns have their names, else y, or y0, y1, ..."""
     table = pandas.DataFrame(y)
-    number = "y{}" if len(table.columns) > 1 else "y"
-    names = [number.format(n) if isinstance(n, int) else str(n) for n in table]
+    pattern = "y{}" if len(table.columns) > 1 else "y"
+    names = [pattern.format(n) if isinstance(n, int) else str(n) for n in table]
     for name, (_, column) in zip(names, table.items(), strict=True):
         kind = infer_dtype(column)
         if kind in NO_LABELS:  # NumPy would make numbers of them

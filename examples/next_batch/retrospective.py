@@ -22,7 +22,6 @@ from tsv import append  # noqa: E402
 
 from graphormer_plugin import hub  # noqa: E402
 from graphormer_plugin.data.targets import TargetSchema  # noqa: E402
-from graphormer_plugin.estimators.kernels import raw_features  # noqa: E402
 from graphormer_plugin.estimators.molecule_description import (  # noqa: E402
     MoleculeDescription,
 )
@@ -61,7 +60,7 @@ def choose(way, head, raw, measured, rng):
     return left[kept[choice.rows]]
 
 
-def play(raw, facts, y, is_test, way, seed):
+def play(raw, description, y, is_test, way, seed):
     """Share of the most active 5 % that is found, how far the best is below that of the pool
     (mean of the rounds), and RMSE of the test split."""
     rng = np.random.default_rng(seed)
@@ -74,7 +73,7 @@ def play(raw, facts, y, is_test, way, seed):
 
     def fit():
         features = {name: x[measured] for name, x in raw.items()}
-        known = facts[pool[measured]]
+        known = description[pool[measured]]
         return fitting.fit_on_features(features, known, labels[measured, None], schema)
 
     below = []
@@ -119,13 +118,14 @@ def main():
                 if (path.stem, seed, way) in done:
                     continue
                 if path not in features:
-                    vectors = predictor.embed(smiles)
+                    molecules = predictor.read(smiles)
                     raw = {
-                        name: raw_features(name, vectors, smiles)
-                        for name in fitting.BLOCKS
+                        name: molecules.features(name)
+                        for name in ("fingerprint", "descriptors")
                     }
-                    facts = MoleculeDescription.of(smiles, parents=True)
-                    features[path] = raw, facts
+                    raw["vectors"] = np.float32(predictor.embed(molecules))
+                    description = MoleculeDescription.of(smiles, parents=True)
+                    features[path] = raw, description
                 is_test = (table.split == "test").to_numpy()
                 figures = play(*features[path], y, is_test, way, seed)
                 line = [path.stem, seed, way, *(f"{figure:.4f}" for figure in figures)]

@@ -18,7 +18,7 @@ from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmilesFromSmiles
 from graphormer_plugin import hub
 from graphormer_plugin.data.splits import random_split, scaffold_split
 from graphormer_plugin.data.targets import TargetSchema
-from graphormer_plugin.estimators.kernels import raw_features
+from graphormer_plugin.estimators.kernels import molecule_features
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.workbench.fitting.fit_gp import BLOCKS, fit_on_features
 from graphormer_plugin.workbench.predictions.shortlist import Shortlist, selected
@@ -45,15 +45,17 @@ def measure(table):
     """Rows of `figures` of a set."""
     smiles = table.smiles.tolist()
     raw = {"vectors": hub.load("grpe_minimol", head=None).embed(smiles)}
-    raw |= {b: raw_features(b, None, smiles) for b in BLOCKS if b != "vectors"}
-    facts = MoleculeDescription.of(smiles, parents=True)
+    raw |= {b: molecule_features(b, smiles) for b in BLOCKS if b != "vectors"}
+    description = MoleculeDescription.of(smiles, parents=True)
     labels = table.y.to_numpy()
     rng = np.random.default_rng(SEED)
 
     def predict(rows):
         part = {block: x[rows] for block, x in raw.items()}
         schema = TargetSchema.of(["y"])
-        head = fit_on_features(part, facts[rows], labels[rows, None], schema, seed=SEED)
+        head = fit_on_features(
+            part, description[rows], labels[rows, None], schema, seed=SEED
+        )
         return head.predict_features(raw).values[:, 0]
 
     def one(values, calibration, library):

@@ -36,7 +36,7 @@ from tsv import append, read  # noqa: E402
 from graphormer_plugin.cli import CommandParser, command  # noqa: E402
 from graphormer_plugin.data.files import atomic_write  # noqa: E402
 from graphormer_plugin.data.targets import TargetSchema  # noqa: E402
-from graphormer_plugin.estimators.kernels import raw_features  # noqa: E402
+from graphormer_plugin.estimators.kernels import molecule_features  # noqa: E402
 from graphormer_plugin.estimators.molecule_description import (  # noqa: E402
     MoleculeDescription,
 )
@@ -160,7 +160,7 @@ def minimol(
     run([args.minimol, HERE.parent / "pretraining/teacher.py", folder], folder / "log")
     raw = {"vectors": teacher(folder, smiles)}
     for block in ("fingerprint", "descriptors"):
-        raw[block] = raw_features(block, np.empty(0), smiles)
+        raw[block] = molecule_features(block, smiles)
     head = fit_on_features(
         {block: values[learn] for block, values in raw.items()},
         MoleculeDescription.of(table.smiles[learn], parents=True),

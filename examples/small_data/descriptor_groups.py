@@ -27,7 +27,7 @@ from graphormer_plugin.data.graphs.descriptors import COMPUTED
 from graphormer_plugin.estimators.kernels import (
     Floats,
     Reference,
-    raw_features,
+    molecule_features,
     weighted_sum,
 )
 from graphormer_plugin.workbench.fitting import marginal_likelihood
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         quantum = pd.DataFrame([[*MQNs_(mol)] for mol in mols], columns=NAMES[-42:])
         values = values.join(quantum).astype(np.float32)
         raw = {"vectors": start.embed(molecules)}
-        raw["fingerprint"] = raw_features("fingerprint", None, mols)
+        raw["fingerprint"] = molecule_features("fingerprint", mols)
         others = [Reference(b, raw[b]).compare(raw[b]) for b in raw]
         for group, columns in GROUPS.items():
             described = values[columns].to_numpy()

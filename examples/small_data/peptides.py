@@ -17,7 +17,7 @@ from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.data.benchmarks.pickles import load_pickle
 from graphormer_plugin.data.graphs.smiles import mol_of_smiles
 from graphormer_plugin.data.targets import TargetSchema
-from graphormer_plugin.estimators.kernels import raw_features
+from graphormer_plugin.estimators.kernels import molecule_features
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.workbench.fitting.fit_trees import fit_trees
 
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = load_pickle((args.folder / SPLIT).read_bytes())
     labels = np.array([*map(ast.literal_eval, table.labels)], float)
     mols = [*map(mol_of_smiles, table.smiles)]
-    raw = {x: raw_features(x, None, mols) for x in ("fingerprint", "descriptors")}
+    raw = {x: molecule_features(x, mols) for x in ("fingerprint", "descriptors")}
     print(f"features: {time.process_time():.0f} s of CPU time")
     fitted = np.concatenate([rows["train"], rows["val"]])
     schema = TargetSchema.of(

@@ -32,6 +32,7 @@ FITTED = "fitted"
 # Distance below which two vectors belong to the same molecule: float32 rounds differently
 # from batch to batch.
 DUPLICATE_DISTANCE = 1e-4
+_ARRAYS = ("vectors", "nearest", "molecules", "ranges")  # attributes of `Domain`
 
 
 @dataclass
@@ -55,21 +56,18 @@ class Domain:
         atoms: heavy atoms of the smallest and of the largest training molecule.
         labelled: whether a molecule has a label of each target [n, T]; None where all
             targets have labels of the same molecules.
-        molecules: `identity_of` of the molecules that the model was fitted to, ascending;
-            empty where they are not known.
+        molecules: `identity_of` of the molecules that the model was fitted to, ascending.
         ranges: least and largest of each number that the model reads beside a molecule
-            [K, 2], NaN where all are missing; [0, 2] where they are not known.
+            [K, 2], NaN where all are missing.
     """
 
     vectors: NDArray[np.float32]
     nearest: Floats
     kinds: list[int]
     atoms: tuple[int, int]
+    molecules: NDArray[np.uint64]
+    ranges: Floats
     labelled: NDArray[np.bool_] | None = None
-    molecules: NDArray[np.uint64] = field(
-        default_factory=lambda: np.empty(0, np.uint64)
-    )
-    ranges: Floats = field(default_factory=lambda: np.empty((0, 2)))
     reference: Reference = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -79,7 +77,7 @@ class Domain:
     def of(
         cls,
         vectors: NDArray,
-        facts: MoleculeDescription,
+        description: MoleculeDescription,
         labelled: NDArray[np.bool_] | None = None,
         extra: Floats | None = None,
     ) -> "Domain":
@@ -96,11 +94,11 @@ class Domain:
         return cls(
             vectors,
             np.sort(nearest, 0),
-            np.flatnonzero(facts.kinds.any(0)).tolist(),
-            (int(facts.atoms.min()), int(facts.atoms.max())),
+            np.flatnonzero(description.kinds.any(0)).tolist(),
+            (int(description.atoms.min()), int(description.atoms.max())),
+            np.unique(description.identity),
+            ranges_of(np.empty((len(description), 0)) if extra is None else extra),
             labelled,
-            np.unique(facts.identity),
-            ranges_of(np.empty((len(facts), 0)) if extra is None else extra),
         )
 
     def score(self, vectors: NDArray) -> Floats:
@@ -125,21 +123,20 @@ class Domain:
                 shares[:, target] = 1 - np.searchsorted(nearest, of_target) / count
         return shares
 
-    def has_other_size(self, facts: MoleculeDescription) -> NDArray[np.bool_]:
+    def has_other_size(self, description: MoleculeDescription) -> NDArray[np.bool_]:
         """Whether each molecule [q] is smaller or larger than all training molecules."""
         low, high = self.atoms
-        return (facts.atoms < low) | (facts.atoms > high)
+        return (description.atoms < low) | (description.atoms > high)
 
     def is_beyond(self, extra: Floats) -> NDArray[np.bool_]:
         """Whether each number [q, K] is outside of the training's range."""
-        low, high = self.ranges.T if len(self.ranges) else (-np.inf, np.inf)
+        low, high = self.ranges.T
         return (extra < low) | (extra > high)
 
     def contents(self) -> Contents:
         """JSON values and arrays for a file."""
         meta = {"kinds": self.kinds, "atoms": list(self.atoms)}
-        names = ("vectors", "nearest", "molecules", "ranges")
-        arrays = {name: getattr(self, name) for name in names}
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
         if self.labelled is not None:
             arrays["labelled"] = self.labelled
         return meta, arrays
@@ -150,32 +147,30 @@ class Domain:
     ) -> "Domain":
         """Inverse of `contents`."""
         low, high = meta["atoms"]
-        names = ("labelled", "molecules", "ranges")
-        optional = {name: arrays[name] for name in names if name in arrays}
-        vectors = arrays["vectors"]
-        nearest = arrays["nearest"]
-        return cls(vectors, nearest, meta["kinds"], (low, high), **optional)
+        own = {name: arrays[name] for name in _ARRAYS}
+        labelled = arrays.get("labelled")  # see `of`
+        return cls(kinds=meta["kinds"], atoms=(low, high), labelled=labelled, **own)
 
 
 def ranges_of(extra: Floats) -> Floats:
     """Least and largest of each column of numbers [n, K], NaN of a column without any."""
-    if not extra.shape[1]:
-        return np.empty((0, 2))
     ends = np.stack([np.fmin.reduce(extra), np.fmax.reduce(extra)], 1)
     return ends.astype(np.float64)
 
 
 def is_fitted(
-    domains: Sequence[Domain], facts: MoleculeDescription
+    domains: Sequence[Domain], description: MoleculeDescription
 ) -> NDArray[np.bool_]:
     """Whether a model was fitted to each molecule; stereoisomers are other molecules."""
     fitted = [domain.molecules for domain in domains]
-    return np.isin(facts.identity, np.concatenate([np.empty(0, np.uint64), *fitted]))
+    return np.isin(
+        description.identity, np.concatenate([np.empty(0, np.uint64), *fitted])
+    )
 
 
 def outside_domain(
     domains: Sequence[Domain],
-    facts: MoleculeDescription,
+    description: MoleculeDescription,
     in_domain: Floats,
     columns: Sequence[str] = (),
     extra: Floats | None = None,
@@ -204,18 +199,20 @@ def outside_domain(
     if len(columns):
         beyond = np.all([domain.is_beyond(extra) for domain in domains], 0)
         far &= ~beyond.any(1)
-        for number in np.flatnonzero(beyond.any(0)).tolist():
-            ends = np.array([domain.ranges[number] for domain in domains])
-            name = beyond_name(columns[number], ends[:, 0].min(), ends[:, 1].max())
-            counts[name] = int(beyond[:, number].sum())
+        for index in np.flatnonzero(beyond.any(0)).tolist():
+            ends = np.array([domain.ranges[index] for domain in domains])
+            name = beyond_name(columns[index], ends[:, 0].min(), ends[:, 1].max())
+            counts[name] = int(beyond[:, index].sum())
     counts[OUTSIDE] = int(far.sum())
-    counts[FITTED] = int(is_fitted(domains, facts).sum())
-    counts[SIZE] = int(np.all([d.has_other_size(facts) for d in domains], 0).sum())
-    seen = sorted({number for domain in domains for number in domain.kinds})
-    of_kinds = facts.kinds.sum(0)
+    counts[FITTED] = int(is_fitted(domains, description).sum())
+    counts[SIZE] = int(
+        np.all([d.has_other_size(description) for d in domains], 0).sum()
+    )
+    seen = sorted({kind for domain in domains for kind in domain.kinds})
+    of_kinds = description.kinds.sum(0)
     of_kinds[seen] = 0
-    for number in np.flatnonzero(of_kinds).tolist():
-        counts[KINDS[number]] = int(of_kinds[number])
+    for kind in np.flatnonzero(of_kinds).tolist():
+        counts[KINDS[kind]] = int(of_kinds[kind])
     return counts
 
 
@@ -295,7 +292,7 @@ def most_similar(
     """
     (similar,) = Reference("fingerprint", training).compare(counts[None])
     order = np.argsort(-similar, kind="stable")[:most]
-    return [(int(place), float(similar[place])) for place in order]
+    return [(int(index), float(similar[index])) for index in order]
 
 
 def domain_file(checkpoint: PathName) -> Path:

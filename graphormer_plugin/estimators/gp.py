@@ -87,7 +87,7 @@ class GPEstimator:
     Attributes:
         layers: last layers whose vectors are concatenated, see `Predictor.embed`.
         blocks: B keys of `KERNELS` that the kernel sums over.
-        raw: features of the n training molecules by block, see `raw_features`, but for
+        raw: features of the n training molecules by block, see `molecule_features`, but for
             their vectors.
         lengths: [T, B] length of its kernel.
         numbers: per target [T]: ``offset`` and ``scale`` of its labels; ``noise``, the
@@ -164,7 +164,7 @@ class GPEstimator:
         return [block for block in self.blocks if block != SCORES]
 
     def predict_features(self, raw: Mapping[str, NDArray]) -> Prediction:
-        """Predict from features of q molecules by block, see `raw_features`; always with
+        """Predict from features of q molecules by block, see `molecule_features`; always with
         ``vectors``, [q, D] of the checkpoint from its last `layers`."""
         prediction = self._prediction(self.pieces(raw))
         if "extra" in self.blocks:
@@ -278,7 +278,8 @@ class GPEstimator:
     def pieces(self, raw: Mapping[str, NDArray]) -> Iterator[dict[str, Floats]]:
         """`Reference.compare` with the training molecules [q, n] by block, for some
         molecules at a time."""
-        for part in _parts(len(raw["vectors"])):
+        for start in range(0, max(len(raw["vectors"]), 1), QUERY_ROWS):
+            part = slice(start, start + QUERY_ROWS)
             yield {
                 block: self.references[block].compare(raw[block][part])
                 for block in {*self.read_blocks, "vectors"}
@@ -334,13 +335,13 @@ class GPEstimator:
         }
         arrays |= self.raw | self.numbers
         arrays |= {name: getattr(self, name) for name in _ARRAYS}
-        for number, (rows, factor) in enumerate(
+        for index, (rows, factor) in enumerate(
             zip(self.spread_rows, self.spread_factor)
         ):
             triangle = factor[np.triu_indices(len(rows))]
             arrays |= {
-                f"spread_rows_{number}": rows,
-                f"spread_factor_{number}": triangle,
+                f"spread_rows_{index}": rows,
+                f"spread_factor_{index}": triangle,
             }
         if self.first is not None:
             arrays |= {f"first_{name}": part for name, part in vars(self.first).items()}
@@ -401,11 +402,11 @@ def _gp_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> GPEstimator:
         )
     spread_rows = []
     spread_factor = []
-    for number in range(int(arrays["spread_of_target"].max()) + 1):
-        spread_rows.append(rows := arrays[f"spread_rows_{number}"])
+    for index in range(int(arrays["spread_of_target"].max()) + 1):
+        spread_rows.append(rows := arrays[f"spread_rows_{index}"])
         spread_factor.append(np.zeros((len(rows), len(rows))))
         triangle = np.triu_indices(len(rows))
-        spread_factor[-1][triangle] = arrays[f"spread_factor_{number}"]
+        spread_factor[-1][triangle] = arrays[f"spread_factor_{index}"]
     return GPEstimator(
         targets,
         meta["checkpoint"],
@@ -441,9 +442,3 @@ def kernels_of_outputs(
     for group in range(group_of_target.max() + 1):
         members = np.flatnonzero(group_of_target.reshape(-1) == group)
         yield weights[members[0]], lengths[members[0]], members
-
-
-def _parts(count: int) -> list[slice]:
-    """Parts of at most `QUERY_ROWS` molecules; an empty part of none."""
-    starts = range(0, max(count, 1), QUERY_ROWS)
-    return [slice(start, start + QUERY_ROWS) for start in starts]

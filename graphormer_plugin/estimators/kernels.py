@@ -30,22 +30,10 @@ MAX_COUNT = 255  # largest count of a bit of the fingerprint
 Floats = NDArray[np.float64]
 
 
-def raw_features(
-    block: str,
-    vectors: NDArray | None,
-    molecules: Sequence[str | Chem.Mol],
-    extra: NDArray | None = None,
-) -> NDArray:
-    """Features of molecules, as a head stores them.
-
-    Returns:
-        ``vectors`` float32 [n, D], ``fingerprint`` uint8 [n, bits] (Morgan counts),
-        ``descriptors`` float32 and ``extra`` float64 [n, columns] with NaN.
-    """
-    if block == "vectors":
-        return np.asarray(vectors, np.float32)
-    if block == "extra":
-        return np.asarray(extra, np.float64)
+def molecule_features(block: str, molecules: Sequence[str | Chem.Mol]) -> NDArray:
+    """Features that come from molecules alone: ``fingerprint`` uint8 [n, bits] (Morgan
+    counts), or ``descriptors`` float32 [n, columns] with NaN. A head also stores ``vectors``
+    float32 [n, D], and ``extra`` float64 [n, columns] with NaN."""
     if block == "fingerprint":
         counts = morgan_counts(molecules, parse=as_mol)
         return np.minimum(counts, MAX_COUNT).astype(np.uint8)
@@ -76,9 +64,9 @@ class Reference:
     def __post_init__(self) -> None:
         if self.block == "fingerprint":
             rows, columns = _unary(self.raw)
-            self.columns, places = np.unique(columns, return_inverse=True)
+            self.columns, indices = np.unique(columns, return_inverse=True)
             self.unary = torch.sparse_coo_tensor(
-                np.stack([rows, places]),
+                np.stack([rows, indices]),
                 np.ones(len(rows), np.float32),
                 (len(self.raw), len(self.columns)),
                 check_invariants=True,

@@ -18,7 +18,8 @@ KINDS = [*map(symbol_of, range(NUM_ELEMENTS)), *(f"formal_charge {n}" for n in C
 
 @dataclass
 class MoleculeDescription:
-    """Facts of n molecules. RDKit's molecule of a peptide takes a thousand times as much memory.
+    """Identity, elements and size of n molecules. RDKit's molecule of a peptide takes a
+    thousand times as much memory.
 
     Attributes:
         identity: `identity_of` [n].
@@ -36,7 +37,7 @@ class MoleculeDescription:
     def of(
         cls, molecules: Sequence[str | Chem.Mol], parents: bool = False
     ) -> "MoleculeDescription":
-        """Facts of SMILES or RDKit's molecules, with or without `parent`."""
+        """Description of SMILES or RDKit's molecules, with or without `parent`."""
         identity, parent = np.zeros((2, len(molecules)), np.uint64)
         kinds = np.zeros((len(molecules), len(KINDS)), np.bool_)
         atoms = np.zeros(len(molecules), np.int64)

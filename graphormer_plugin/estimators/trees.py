@@ -72,7 +72,7 @@ class TreesEstimator:
         return BLOCKS
 
     def predict_features(self, raw: Mapping[str, NDArray]) -> Prediction:
-        """Predict from features of q molecules by block, see `raw_features`.
+        """Predict from features of q molecules by block, see `molecule_features`.
 
         The spread of a class is that between the members; that of a measured label has
         the noise, too.

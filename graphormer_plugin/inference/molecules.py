@@ -34,7 +34,7 @@ from graphormer_plugin.data.store.featurise import (
     parse,
     read_sources,
 )
-from graphormer_plugin.estimators.kernels import as_mol, raw_features, rounded
+from graphormer_plugin.estimators.kernels import as_mol, molecule_features, rounded
 
 
 @dataclass
@@ -148,12 +148,12 @@ class Molecules:
         return ends
 
     def features(self, block: str) -> NDArray:
-        """`raw_features` of a block that reads molecules, computed once."""
+        """`molecule_features` of a block that reads molecules, computed once."""
         if block not in self._features:
             self._features[block] = (
                 rounded(self.descriptors)
                 if block == "descriptors"
-                else raw_features(block, None, self.descriptor_mols)
+                else molecule_features(block, self.descriptor_mols)
             )
         return self._features[block]
 

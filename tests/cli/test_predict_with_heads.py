@@ -14,10 +14,10 @@ from graphormer_plugin.cli.predict import main
 from graphormer_plugin.estimators import kernels
 from graphormer_plugin.estimators.domain import domain_file, read_domain, save_domain
 from graphormer_plugin.estimators.gp import read_estimator
-from graphormer_plugin.estimators.kernels import raw_features
 from graphormer_plugin.inference import loading, member, model_folder
 from graphormer_plugin.inference.model_folder import write_folder
 from graphormer_plugin.workbench.fitting.fit_gp import fit_gp, save_training_domain
+from support.heads import predictions_of
 from support.tables import rows
 
 TRAIN = [f"{'C' * (i // 2 + 1)}{'ON'[i % 2]}" for i in range(24)]
@@ -61,8 +61,8 @@ def test_head(folder, capsys):
     predictor = hub.load(MEMBER)
     good = [NEW[row] for row in (0, 1, 3, 4)]
     vectors = predictor.embed(good)
-    raw = {block: raw_features(block, vectors, good) for block in BLOCKS}
-    expected = read_estimator("member1/head.npz").predict_features(raw)
+    head = read_estimator("member1/head.npz")
+    expected = predictions_of(head, vectors, good)
     columns = [[float(row[name]) for name in names] for row in found if row["a"]]
     a, b = np.stack([expected.values, expected.std], 2).transpose(1, 0, 2)
     wanted = np.column_stack([a, b, expected.in_domain])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.files import read_arrays
 from graphormer_plugin.estimators.domain import (
     NEAR,
     Domain,
@@ -39,10 +38,10 @@ def test_nearest_labelled_is_that_of_a_loop(rng, count, share):
 def test_in_domain_of_several_rows(rng):
     """Rows of a molecule, and what float32 rounds, change nothing."""
     smiles, raw = features(30, rng, ["vectors"])
-    facts = MoleculeDescription.of(smiles)
+    description = MoleculeDescription.of(smiles)
     vectors, other = raw["vectors"], rng.normal(size=(50, WIDTH)).astype(np.float32)
     noise = 1e-6 * rng.normal(size=(60, WIDTH))
-    once = Domain.of(vectors, facts)
+    once = Domain.of(vectors, description)
     twice = Domain.of(
         np.tile(vectors, (2, 1)) + noise, MoleculeDescription.of(smiles * 2)
     )
@@ -50,7 +49,7 @@ def test_in_domain_of_several_rows(rng):
     np.testing.assert_allclose(twice.score(other), once.score(other), atol=0.02)
     assert 0 < once.score(other).mean() < 1
     assert (twice.score(vectors) == 1).all() and (once.score(vectors) == 1).all()
-    alone = Domain.of(vectors[:1], facts[:1])
+    alone = Domain.of(vectors[:1], description[:1])
     assert alone.score(vectors[:3]).tolist() == [1, 0, 0]
 
 
@@ -69,8 +68,8 @@ def test_in_domain(rng):
     distances = np.sqrt(((at[:, None] - scaled) ** 2).mean(2)).min(1)
     expected = [np.mean(nearest >= distance) for distance in distances]
     np.testing.assert_allclose(head.domain.score(other), expected)
-    facts = MoleculeDescription.of(["CCBr", "C" * 40])
-    assert head.domain.has_other_size(facts).tolist() == [False, True]
+    description = MoleculeDescription.of(["CCBr", "C" * 40])
+    assert head.domain.has_other_size(description).tolist() == [False, True]
     assert 35 not in head.domain.kinds and 6 in head.domain.kinds
     ions = MoleculeDescription.of(["CC[NH3+]", "[O-]C(C)=O.[Na+]"])
     counts = outside_domain([head.domain], ions, np.ones(2))
@@ -106,10 +105,12 @@ def test_in_domain_of_each_target(rng, tmp_path):
     columns = prediction_columns(head.targets, one.values, None, both)
     names = ["y0_in_domain", "y1_in_domain", "y2_in_domain"]
     assert [column.name for column in columns] == ["y0", "y1", "y2", *names]
-    facts = MoleculeDescription.of(smiles)
-    unlike = outside_domain([head.domain], facts, np.eye(12)[:, :3] * 0.9)
+    description = MoleculeDescription.of(smiles)
+    unlike = outside_domain([head.domain], description, np.eye(12)[:, :3] * 0.9)
     assert unlike["outside"] == 9
-    none = Domain.of(raw["vectors"], facts, np.eye(12, 2, dtype=bool) & [True, False])
+    none = Domain.of(
+        raw["vectors"], description, np.eye(12, 2, dtype=bool) & [True, False]
+    )
     assert none.score(near)[:, 1].tolist() == [0] * 12
     full = fitted(raw, smiles, y[:, :1].repeat(2, 1))
     assert predictions_of(full, near, smiles).in_domain.shape == (12,)
@@ -122,19 +123,19 @@ def test_molecules_unlike_the_training_of_all_models():
         return Domain.of(np.eye(len(smiles)), MoleculeDescription.of(smiles))
 
     domains = [domain("CCBr", "CCCO"), domain("CCCl", "CCCCCO")]
-    facts = MoleculeDescription.of(["CBr", "CCCBr", "CCCCCN", "CCCCCCC"])
-    counts = outside_domain(domains, facts, np.ones(4))
+    description = MoleculeDescription.of(["CBr", "CCCBr", "CCCCCN", "CCCCCCC"])
+    counts = outside_domain(domains, description, np.ones(4))
     assert +counts == {"size": 2, "N": 1}
     assert domain_warnings(counts, domains, 4) == [
         "no training molecule has N (in 1 molecule)",
         "2 molecules smaller or larger than all training molecules, which have 3 to 6 "
         "heavy atoms",
     ]
-    assert outside_domain(domains[:1], facts, np.ones(4))["size"] == 3
+    assert outside_domain(domains[:1], description, np.ones(4))["size"] == 3
 
 
 def test_fitted_molecules_and_numbers_beyond_their_range(rng, tmp_path):
-    """A head remembers both; what an older file lacks is not told."""
+    """A head remembers both."""
     smiles, raw = features(30, rng, ["vectors"])
     raw["extra"] = np.stack([np.arange(30.0), np.full(30, np.nan)], 1)
     raw["extra"][3, 0] = np.nan
@@ -148,16 +149,9 @@ def test_fitted_molecules_and_numbers_beyond_their_range(rng, tmp_path):
     new = {"vectors": raw["vectors"][:5], "extra": extra}
     score = head.predict_features(new).in_domain
     assert np.array_equal(score == 0, expected)
-    facts = MoleculeDescription.of(["OCC", "CCO", "CCC", "N", smiles[9]])
-    counts = outside_domain([domain], facts, score, ["time", "pH"], extra)
+    description = MoleculeDescription.of(["OCC", "CCO", "CCC", "N", smiles[9]])
+    counts = outside_domain([domain], description, score, ["time", "pH"], extra)
     first, second, third = domain_warnings(counts, [domain], 5)
     assert first.startswith("the model was fitted to the molecules of 3 of 5 rows: ")
     assert second == "no training molecule has time beyond 0 to 29 (in 2 molecules)"
     assert third.startswith("1 molecule smaller")
-    arrays = read_arrays(path)
-    del arrays["molecules"], arrays["ranges"]
-    np.savez(path, **arrays)
-    older = read_estimator(path).domain
-    assert not older.is_beyond(extra).any()
-    counts = outside_domain([older], facts, score, ["time", "pH"], extra)
-    assert +counts == {"size": 1, "outside": counts["outside"]}

@@ -57,8 +57,8 @@ def test_several_classes(rng, tmp_path):
     schema = TargetSchema.of(["taste"], kind="multiclass").with_classes(
         [["bitter", "sour", "sweet", "umami"]]
     )
-    facts = MoleculeDescription.of(smiles, parents=True)
-    head = fit_on_features(raw, facts, y, schema, blocks=["vectors"])
+    description = MoleculeDescription.of(smiles, parents=True)
+    head = fit_on_features(raw, description, y, schema, blocks=["vectors"])
     other = rng.normal(size=(200, WIDTH)).astype(np.float32)
     found = predictions_of(head, other)
     assert found.values.shape == found.std.shape == (200, 4)
@@ -70,7 +70,7 @@ def test_several_classes(rng, tmp_path):
     assert again.targets == schema
     np.testing.assert_array_equal(predictions_of(again, other).values, found.values)
     with pytest.raises(ValueError, match="label 1 of taste .* expected a class"):
-        fit_on_features(raw, facts, y + 2, schema, blocks=["vectors"])
+        fit_on_features(raw, description, y + 2, schema, blocks=["vectors"])
 
 
 def test_further_columns(rng, tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from graphormer_plugin.estimators.kernels import raw_features
+from graphormer_plugin.estimators.kernels import molecule_features
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ def test_spellings_of_a_molecule_have_equal_features(text):
     mol = Chem.MolFromSmiles(text)
     others = [Chem.MolToSmiles(mol, rootedAtAtom=atom) for atom in range(12)]
     for block in ("fingerprint", "descriptors"):
-        first, *more = raw_features(block, None, [text, *others])
+        first, *more = molecule_features(block, [text, *others])
         for one in more:
             np.testing.assert_array_equal(one, first)
 
@@ -28,7 +28,7 @@ def test_stereoisomers_have_different_fingerprints():
     """Whether they are parsed here or by the user."""
     texts = ["C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O", "CC(N)C(=O)O"]
     texts += ["C/C=C/Cl", r"C/C=C\Cl"]
-    counts = raw_features("fingerprint", None, texts)
+    counts = molecule_features("fingerprint", texts)
     assert len(np.unique(counts, axis=0)) == 5
     mols = [Chem.MolFromSmiles(text) for text in texts]
-    np.testing.assert_array_equal(raw_features("fingerprint", None, mols), counts)
+    np.testing.assert_array_equal(molecule_features("fingerprint", mols), counts)

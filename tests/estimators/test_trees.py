@@ -9,7 +9,7 @@ from rdkit import Chem
 
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.gp import read_estimator
-from graphormer_plugin.estimators.kernels import raw_features
+from graphormer_plugin.estimators.kernels import molecule_features
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.trees import feature_table
 from graphormer_plugin.workbench.fitting.fit_trees import MEMBERS, fit_trees
@@ -21,7 +21,7 @@ LENGTHS = np.array([[float(len(smiles))] for smiles in SMILES])
 
 @pytest.fixture(scope="module")
 def raw():
-    return {n: raw_features(n, None, MOLS) for n in ("fingerprint", "descriptors")}
+    return {n: molecule_features(n, MOLS) for n in ("fingerprint", "descriptors")}
 
 
 def fit(raw, labels, kind="regression", **options):

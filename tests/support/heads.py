@@ -3,7 +3,7 @@
 import numpy as np
 
 from graphormer_plugin.data.targets import TargetSchema
-from graphormer_plugin.estimators.kernels import raw_features
+from graphormer_plugin.estimators.kernels import molecule_features
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.workbench.fitting.fit import BLOCKS, fit_on_features
 from graphormer_plugin.workbench.fitting.replicates import merge_replicates
@@ -20,7 +20,15 @@ def molecules(count):
 def features(count, rng, blocks=ALL):
     smiles = molecules(count)
     vectors = rng.normal(size=(count, WIDTH)).astype(np.float32)
-    return smiles, {name: raw_features(name, vectors, smiles) for name in blocks}
+    return smiles, raw_of(blocks, vectors, smiles)
+
+
+def raw_of(blocks, vectors, smiles, extra=None):
+    """Features of molecules by block."""
+    raw = {"vectors": np.asarray(vectors, np.float32), "extra": extra}
+    new = {*blocks} - raw.keys()
+    raw |= {block: molecule_features(block, smiles) for block in new}
+    return {block: raw[block] for block in blocks}
 
 
 def fitted(raw, smiles, y, kind="regression", num_classes=0, **options):
@@ -28,8 +36,8 @@ def fitted(raw, smiles, y, kind="regression", num_classes=0, **options):
     names = [f"y{at}" for at in range(y.shape[1])]
     schema = TargetSchema.of(names, kind=kind, num_classes=num_classes)
     options = {"blocks": [*raw], **options}
-    facts = MoleculeDescription.of(smiles, parents=True)
-    return fit_on_features(raw, facts, y, schema, **options)
+    description = MoleculeDescription.of(smiles, parents=True)
+    return fit_on_features(raw, description, y, schema, **options)
 
 
 def measured(raw, y, bounds=None):
@@ -41,8 +49,7 @@ def measured(raw, y, bounds=None):
 def predictions_of(head, vectors, smiles=(), extra=None):
     """Prediction for molecules, whose features are computed."""
     names = {*head.read_blocks, "vectors"}
-    raw = {name: raw_features(name, vectors, smiles, extra) for name in names}
-    return head.predict_features(raw)
+    return head.predict_features(raw_of(names, vectors, smiles, extra))
 
 
 def labels(raw, rng):

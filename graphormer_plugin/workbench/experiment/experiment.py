@@ -207,8 +207,8 @@ class Experiment:
                 counts = {target.name: (~np.isnan(column)).sum()}
                 if target.kind is Kind.BINARY:
                     counts = {
-                        f"class {word} of {target.name}": (column == number).sum()
-                        for number, word in enumerate(target.class_labels)
+                        f"class {word} of {target.name}": (column == label).sum()
+                        for label, word in enumerate(target.class_labels)
                     }
                 for name, count in counts.items():
                     if count < least:
@@ -294,14 +294,14 @@ class Experiment:
             shutil.copyfile(known, (self.folder / START).with_suffix(ENDING))
 
     @cached_property
-    def facts(self) -> MoleculeDescription:
-        """Facts of all molecules."""
+    def description(self) -> MoleculeDescription:
+        """Description of all molecules."""
         return MoleculeDescription.of(self.molecules.descriptor_mols, parents=True)
 
     @cached_property
     def features(self) -> dict[str, np.ndarray]:
         """Fingerprints and descriptors of all molecules, and further columns; see
-        `raw_features`."""
+        `molecule_features`."""
         rows = len(self.table.labels)
         shapes = {
             "fingerprint": (rows, MORGAN_BITS),

@@ -82,17 +82,17 @@ def fit_all(experiment: Experiment) -> tuple[list[Run], Experiment]:
     return choose(runs, experiment)
 
 
-def fit_run(experiment: Experiment, number: int) -> Run:
+def fit_run(experiment: Experiment, index: int) -> Run:
     """Fit and predict the models of a split that are not in the folder yet, and the trees
     beside other models."""
     table = experiment.table
-    rows = table.without_copies(experiment.splits[number].fitted)
+    rows = table.without_copies(experiment.splits[index].fitted)
     measured = table.in_unit.labels[rows]
     mean = mean_labels(table.targets.output_labels(measured))
-    run = fit_models(experiment, number, experiment.model)
+    run = fit_models(experiment, index, experiment.model)
     comparison = None
     if experiment.model != TREES:
-        comparison = fit_models(experiment, number, TREES)
+        comparison = fit_models(experiment, index, TREES)
     return replace(run, mean=mean, comparison=comparison)
 
 
@@ -115,21 +115,19 @@ def choose(runs: list[Run], experiment: Experiment) -> tuple[list[Run], Experime
     )
 
 
-def fit_models(experiment: Experiment, number: int, model: str) -> Run:
+def fit_models(experiment: Experiment, index: int, model: str) -> Run:
     """Fit and predict the models of a kind of a split, whose mean counts."""
-    members = [
-        member for member in experiment.model_runs(model) if member.run == number
-    ]
+    members = [member for member in experiment.model_runs(model) if member.run == index]
     predictions = []
     for member in members:
-        title = f"{experiment.settings.run_name(number + 1)}, {TITLES[model]}"
+        title = f"{experiment.settings.run_name(index + 1)}, {TITLES[model]}"
         if model not in FITTED:
             title += f" {member.number + 1}"
         with experiment.progress(title, experiment.cost(model)):
             predictions.append(model_predictions(experiment, member))
     predicted = combined(predictions)
     run = Run(
-        experiment.splits[number],
+        experiment.splits[index],
         predicted,
         [f"{member.save_dir}/{BEST}" for member in members],
         raw_std=None if model == HEAD else predicted.std,
@@ -216,13 +214,14 @@ def fitted_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     state["cfg"]["task"]["max_atoms"] = settings.max_atoms
     save_dir.mkdir(parents=True, exist_ok=True)
     write_file(state, save_dir / BEST)
-    load = functools.partial(hub.load, save_dir / BEST, head=None)
     raw = dict(experiment.features)
     if is_head:
         raw |= saved_arrays(  # which all replicates share
             experiment.folder / "data/vectors.npz",
             lambda: {
-                "vectors": load().to(experiment.device).embed(experiment.molecules)
+                "vectors": hub.load(save_dir / BEST, head=None)
+                .to(experiment.device)
+                .embed(experiment.molecules)
             },
             {"vectors": (len(table), None)},
         )
@@ -261,7 +260,7 @@ def _fit_rows(
         rows = rows[training_sample(table.labels[rows], seed, of_rows)]
     data = (
         {name: values[rows] for name, values in raw.items()},
-        experiment.facts[rows],
+        experiment.description[rows],
         table.labels[rows],
         table.targets,
         weights_digest(state["model"]),

@@ -72,14 +72,14 @@ class Run:
         interval = conformal_interval(self, coverage)
         if interval is None and any(table.scales) and predicted.std is not None:
             interval = Interval.of_scales(table.targets, table.scales)
-        beside = self.comparison
+        comparison = self.comparison
         split = self.labels.in_unit
         targets = split.table.targets.changed(cut_off=cut_offs(self))
         return replace(
             self,
             labels=SplitLabels(replace(split.table, targets=targets), split.rows),
             predicted=in_unit(predicted, table.targets, table.scales, interval),
-            comparison=None if beside is None else beside.in_unit(),
+            comparison=None if comparison is None else comparison.in_unit(),
             interval=interval,
             learned=self,
         )
@@ -106,7 +106,7 @@ def predicted_labels(table: LabelledMolecules, runs: Sequence[Run]) -> pd.DataFr
             classes 1 - the probability of the measured class.
     """
     frames = []
-    for number, run in enumerate(runs):
+    for index, run in enumerate(runs):
         rows = run.labels.rows["test"]
         labels = run.labels.scored("test")
         values, std, in_domain = run.predicted[:3]
@@ -120,13 +120,13 @@ def predicted_labels(table: LabelledMolecules, runs: Sequence[Run]) -> pd.DataFr
         values = np.stack([t.shown(part) for t, part in zip(targets, parts)], 1)
         error /= np.where(table.targets.is_number, run.labels.deviation, 1)
         likeness, std = (x[:, table.targets.first_outputs] for x in (likeness, std))
-        place = index, target = np.nonzero(~np.isnan(labels))
+        known = at, target = np.nonzero(~np.isnan(labels))
         columns = {"label": labels, "value": values, "std": std}
         columns |= {"in_domain": likeness, "error": error}
         frames.append(
             pd.DataFrame(
-                {"run": number, "row": rows[index], "target": target}
-                | {name: column[place] for name, column in columns.items()}
+                {"run": index, "row": rows[at], "target": target}
+                | {name: column[known] for name, column in columns.items()}
             )
         )
     return pd.concat(frames, ignore_index=True)

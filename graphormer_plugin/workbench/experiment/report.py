@@ -83,7 +83,7 @@ def report(
         scaled=table.scaled,
         split=split_text(settings, experiment.splits[0].rows),
         labels=label_table(table, experiment.splits[0].rows),
-        facts=report_numbers(table, tested, by_target),
+        numbers=report_numbers(table, tested, by_target),
         lines=lines,
         warnings=warnings,
         tables=metric_tables(table, by_target),
@@ -110,9 +110,9 @@ def card(experiment: Experiment, runs: Sequence[Run], molecule: Any) -> dict[str
     run = runs[molecule.run]
     target = molecule.target
     targets = table.targets
-    place = molecule.row, targets.outputs[target]
-    values = run.predicted.values[place]
-    std = None if run.predicted.std is None else run.predicted.std[place]
+    index = molecule.row, targets.outputs[target]
+    values = run.predicted.values[index]
+    std = None if run.predicted.std is None else run.predicted.std[index]
     prints = experiment.features["fingerprint"]
     return {
         "smiles": table.smiles[molecule.row],
@@ -143,7 +143,7 @@ def neighbours(
     labels = run.labels.learned[:, target]
     rows = run.labels.rows["train"][~np.isnan(labels)]
     nearest = most_similar(fingerprints[row], fingerprints[rows], NEIGHBOURS)
-    return [(int(rows[place]), likeness) for place, likeness in nearest]
+    return [(int(rows[index]), likeness) for index, likeness in nearest]
 
 
 def structure(smiles: str) -> str:

@@ -347,9 +347,9 @@ def set_lines(run: Run) -> list[str]:
         is_in = class_scores(target, values) <= limit
         single = (is_in.sum(1) == 1).mean()
         held = [
-            f"{is_in[y == number, number].mean():.1%} of class {word}"
-            for number, word in enumerate(target.class_labels)
-            if (y == number).any()
+            f"{is_in[y == label, label].mean():.1%} of class {word}"
+            for label, word in enumerate(target.class_labels)
+            if (y == label).any()
         ]
         known = np.flatnonzero(~np.isnan(y))
         share = is_in[known, y[known].astype(int)].mean()

@@ -26,9 +26,23 @@ PILED = 0.05  # share of labels that are equal at either end and may be bounds
 
 
 def learned_targets(table: LabelledMolecules, settings: Settings) -> LabelledMolecules:
-    """The table with the targets that models learn, and warnings about them."""
+    """The table without targets whose labels are all equal, or registry numbers, and
+    warnings about them; for DatasetError see `check_log_targets`."""
     check_log_targets(table, settings)
-    return without_unlearnable(table, settings)
+    names = table.targets.names
+    numbers = [Kind.REGRESSION] * len(names)  # no model learns a single class
+    equal = [names[index] for index in unfit_targets(table.exact_labels, numbers)]
+    if len(equal) == len(names):
+        raise DatasetError(
+            f"{settings.table}: all labels of {listed(names)} are equal, missing or "
+            "bounds; there is nothing to learn"
+        )
+    table = table.without(equal, "all labels are equal, missing or bounds")
+    return table.without(
+        registry_numbers(table.labels, table.targets),
+        "different whole numbers in a row, as registry numbers are; train it alone if "
+        "it is measured",
+    )
 
 
 def named_targets(settings: Settings) -> Sequence[str]:
@@ -132,26 +146,6 @@ def piled_labels(name: str, labels: np.ndarray) -> str:
         f"{counts[0]:,} labels of {name} are {values[0]:g} and {counts[-1]:,} are "
         f"{values[-1]:g}: if these are limits of the measurement, write <{values[0]:g} and "
         f">{values[-1]:g}, and give --censored"
-    )
-
-
-def without_unlearnable(
-    table: LabelledMolecules, settings: Settings
-) -> LabelledMolecules:
-    """The table without targets whose labels are all equal, or registry numbers."""
-    names = table.targets.names
-    numbers = [Kind.REGRESSION] * len(names)  # no model learns a single class
-    equal = [names[index] for index in unfit_targets(table.exact_labels, numbers)]
-    if len(equal) == len(names):
-        raise DatasetError(
-            f"{settings.table}: all labels of {listed(names)} are equal, missing or "
-            "bounds; there is nothing to learn"
-        )
-    table = table.without(equal, "all labels are equal, missing or bounds")
-    return table.without(
-        registry_numbers(table.labels, table.targets),
-        "different whole numbers in a row, as registry numbers are; train it alone if "
-        "it is measured",
     )
 
 

@@ -109,8 +109,8 @@ def draw(groups: Sequence[Group], image_format: str) -> bytes:
         heading = "\n".join(lines)
         figure.text(0.1 / width, (top - 0.1) / height, heading, size=17, va="top")
         top -= len(lines) * LINE
-        for number, panel in enumerate(panels):
-            row, column = divmod(number, columns)
+        for index, panel in enumerate(panels):
+            row, column = divmod(index, columns)
             side = (0.66 if isinstance(panel, Map) else 0.8) * WIDE
             left = (column + 0.5) * WIDE - side / 2
             bottom = top - (row + 0.88) * TALL
@@ -155,8 +155,8 @@ def _draw_map(axes: Axes, panel: Map) -> ScalarMappable:
         f"{symbol}{number}" for number, symbol in enumerate(panel.symbols, 1)
     ]
     ticks = range(0, len(names), -(-len(names) // LABELS))
-    axes.set_xticks(ticks, [names[place] for place in ticks], rotation=90)
-    axes.set_yticks(ticks, [names[place] for place in ticks])
+    axes.set_xticks(ticks, [names[tick] for tick in ticks], rotation=90)
+    axes.set_yticks(ticks, [names[tick] for tick in ticks])
     axes.tick_params(length=0, top=True, labeltop=True, labelbottom=False)
     axes.spines[:].set(color="0.75", linewidth=0.5)
     if panel.virtual:

@@ -1,7 +1,7 @@
 """Explanations of a prediction for a molecule, as panels to draw."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import InitVar, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +45,7 @@ class NoPredictionError(ValueError):
     """A model has no prediction for a molecule."""
 
 
+@dataclass
 class Explainer:
     """Makes the panels that explain the prediction for a molecule.
 
@@ -59,19 +60,18 @@ class Explainer:
         myerson: parts whose `shares` are drawn, a key of `PARTS`; None: none.
     """
 
-    def __init__(
-        self,
-        predictor: Predictor,
-        target: str | None,
-        checkpoints: Sequence[Path],
-        attention: bool = False,
-        layer: int | None = None,
-        channels: Sequence[int] = (),
-        atoms: Sequence[int] = (),
-        sums: bool = False,
-        myerson: str | None = None,
-    ) -> None:
-        self.predictor = predictor
+    predictor: Predictor
+    target: str | None
+    checkpoints: InitVar[Sequence[Path]]
+    attention: bool = False
+    layer: int | None = None
+    channels: Sequence[int] = ()
+    atoms: Sequence[int] = ()
+    sums: bool = False
+    myerson: str | None = None
+
+    def __post_init__(self, checkpoints: Sequence[Path]) -> None:
+        predictor = self.predictor
         level = predictor.targets.level
         if level is not Level.GRAPH:
             raise ValueError(
@@ -79,25 +79,23 @@ class Explainer:
                 "graphormer-predict writes its predictions"
             )
         names = list(predictor.targets.names)
-        if target is not None and target not in names:
-            raise ValueError(f"--target {target}: expected one of {', '.join(names)}")
+        if self.target not in (None, *names):
+            raise ValueError(
+                f"--target {self.target}: expected one of {', '.join(names)}"
+            )
         reads = FORMATS[predictor.featuriser.reads]
         if predictor.featuriser.reads is not str:
             raise ValueError(
                 f"the model reads {reads}, and explanations are of "
                 "SMILES; in Python, attention of hub.load(CKPT) takes graphs"
             )
-        self.name = target or names[0]
-        self.target = names.index(self.name)
+        self.name = self.target or names[0]
+        self.index = names.index(self.name)
         self.training = TrainingMolecules(checkpoints, self.name, predictor.featuriser)
-        self.attention = attention or layer is not None or bool(channels or atoms)
-        self.layer = layer
-        self.channels = channels
-        self.atoms = atoms
-        self.sums = sums
-        self.myerson = myerson
+        chosen = self.layer is not None or self.channels or self.atoms
+        self.attention = self.attention or bool(chosen)
         heads = [member.head for member in predictor.members]
-        if sums and not all(isinstance(head, GPEstimator) for head in heads):
+        if self.sums and not all(isinstance(head, GPEstimator) for head in heads):
             raise ValueError(
                 "--sum is of Gaussian processes; name a model of graphormer-train --model "
                 "head"
@@ -112,9 +110,11 @@ class Explainer:
         model = predictor.model
         encoder = model.encoder
         layers = len(encoder.attention_modules())
-        if layer is not None and not 1 <= layer <= layers:
-            raise ValueError(f"--layer {layer}: the model has {layers} with attention")
-        if channels and layer is None:
+        if self.layer is not None and not 1 <= self.layer <= layers:
+            raise ValueError(
+                f"--layer {self.layer}: the model has {layers} with attention"
+            )
+        if self.channels and self.layer is None:
             raise ValueError("--channels needs --layer")
         self.virtual = model.virtual_node
         self.unit = encoder.attention_unit
@@ -163,8 +163,8 @@ class Explainer:
         (row,) = prediction.values
         if not np.isfinite(row).all():
             raise NoPredictionError(f"{smiles}: the prediction is not finite")
-        target = targets.targets[self.target]
-        outputs = targets.outputs[self.target]
+        target = targets.targets[self.index]
+        outputs = targets.outputs[self.index]
         output = outputs.start
         unit = target.label_unit.replace("dimensionless", "")
         std = None if prediction.std is None else prediction.std[0, outputs]
@@ -198,7 +198,7 @@ class Explainer:
         if self.sums:
             found = prediction_sum(predictor, molecules, output, extra[None])
             columns["sum"] = [*found.of_atom.tolist(), found.not_of_atom]
-            learned = predictor.members[0].targets.names[self.target]
+            learned = predictor.members[0].targets.names[self.index]
             learned = learned if is_number else f"logit of {learned}"
             text += f"; {learned} {found}"
             panel = Molecule("", mol, found.of_atom, signed=True)

@@ -75,7 +75,7 @@ def shares(
     read that."""
     mol = molecules.mol(0)
     parts = PARTS[kind](mol)
-    part_of = {atom: number for number, atoms in enumerate(parts) for atom in atoms}
+    part_of = {atom: index for index, atoms in enumerate(parts) for atom in atoms}
     neighbours = [0] * len(parts)
     for bond in mol.GetBonds():
         ends = [part_of[bond.GetBeginAtomIdx()], part_of[bond.GetEndAtomIdx()]]
@@ -171,8 +171,8 @@ def murcko_parts(mol: Chem.Mol) -> list[Atoms]:
     """Ring systems, linkers and side chains: the Bemis-Murcko scaffold in its parts."""
     mol = Chem.Mol(mol)
     for atom in mol.GetAtoms():
-        atom.SetIntProp("place", atom.GetIdx())
-    scaffold = {a.GetIntProp("place") for a in Chem.MurckoDecompose(mol).GetAtoms()}
+        atom.SetIntProp("index", atom.GetIdx())
+    scaffold = {a.GetIntProp("index") for a in Chem.MurckoDecompose(mol).GetAtoms()}
     bonds = []
     for bond in mol.GetBonds():
         ends = bond.GetBeginAtom(), bond.GetEndAtom()

@@ -35,20 +35,18 @@ def connected_sets(neighbours: Sequence[int]) -> Iterator[int]:
             stack.append((chosen | node, more, refused))
 
 
-def myerson_values(
-    neighbours: Sequence[int], worth: Worth, most: int = MOST_SETS, orders: int = ORDERS
-) -> tuple[Floats, Floats]:
+def myerson_values(neighbours: Sequence[int], worth: Worth) -> tuple[Floats, Floats]:
     """Myerson values of the nodes of a graph, and their standard errors [N].
 
     With v(C) the worth of a connected set C of c nodes, whose neighbours outside are b nodes,
     each node of C gets v(C) (c - 1)! b! / (c + b)!, and each of these neighbours
-    -v(C) c! (b - 1)! / (c + b)!. Of a graph with more than ``most`` sets, the mean over random
-    ``orders`` of the nodes is taken: a node gets what the worth rises by when it joins.
+    -v(C) c! (b - 1)! / (c + b)!. Of a graph with more than `MOST_SETS`, the mean over `ORDERS`
+    random orders of the nodes is taken: a node gets what the worth rises by when it joins.
     """
-    sets = [*islice(connected_sets(neighbours), most + 1)]
+    sets = [*islice(connected_sets(neighbours), MOST_SETS + 1)]
     count = len(neighbours)
-    if len(sets) > most:
-        return _sampled(neighbours, worth, orders)
+    if len(sets) > MOST_SETS:
+        return _sampled(neighbours, worth)
     values = np.zeros(count)
     for members, own in zip(sets, worth(sets).tolist(), strict=True):
         inside = bits(members)
@@ -60,12 +58,10 @@ def myerson_values(
     return values, np.zeros(count)
 
 
-def _sampled(
-    neighbours: Sequence[int], worth: Worth, orders: int
-) -> tuple[Floats, Floats]:
+def _sampled(neighbours: Sequence[int], worth: Worth) -> tuple[Floats, Floats]:
     rng = np.random.default_rng(1)
     steps = []  # order, node, component that it makes, those that it joins
-    for order in range(orders):
+    for order in range(ORDERS):
         components: list[int] = []
         for node in rng.permutation(len(neighbours)).tolist():
             joined = [part for part in components if part & neighbours[node]]
@@ -74,10 +70,10 @@ def _sampled(
             steps.append((order, node, merged, joined))
     sets = [*dict.fromkeys(part for step in steps for part in (step[2], *step[3]))]
     worth_of = dict(zip(sets, worth(sets).tolist(), strict=True))
-    values = np.empty((orders, len(neighbours)))
+    values = np.empty((ORDERS, len(neighbours)))
     for order, node, merged, joined in steps:
         values[order, node] = worth_of[merged] - sum(map(worth_of.get, joined))
-    return values.mean(0), values.std(0, ddof=1) / math.sqrt(orders)
+    return values.mean(0), values.std(0, ddof=1) / math.sqrt(ORDERS)
 
 
 def _around(neighbours: Sequence[int], members: int) -> int:

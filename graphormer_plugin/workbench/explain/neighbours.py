@@ -15,7 +15,7 @@ from graphormer_plugin.data.tables.cells import ParsedColumn
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.labels import label_text
 from graphormer_plugin.estimators.domain import most_similar
-from graphormer_plugin.estimators.kernels import raw_features
+from graphormer_plugin.estimators.kernels import molecule_features
 from graphormer_plugin.inference.model_folder import (
     MOLECULES_FILE,
     SMILES_COLUMN,
@@ -63,7 +63,7 @@ class TrainingMolecules:
         self.mols = [mol_of_any_smiles(text) for text in smiles_of(smiles, featuriser)]
         self.labels = np.array([cells[1] for cells in molecules])
         self.names = ["".join(cells[2:]) for cells in molecules]
-        self.counts = raw_features("fingerprint", None, self.mols)
+        self.counts = molecule_features("fingerprint", self.mols)
 
     def nearest(
         self, mol: Chem.Mol, unit: str, among: np.ndarray | None = None
@@ -72,11 +72,11 @@ class TrainingMolecules:
         all. Their titles have name, label, and the Tanimoto similarity of Morgan counts.
         """
         rows = np.arange(len(self.mols)) if among is None else np.flatnonzero(among)
-        (counts,) = raw_features("fingerprint", None, [mol])
+        (counts,) = molecule_features("fingerprint", [mol])
         panels = []
-        for place, likeness in most_similar(counts, self.counts[rows], SHOWN):
+        for index, likeness in most_similar(counts, self.counts[rows], SHOWN):
             text = f"similarity {likeness:.2f}"
-            panels.append(self._panel(rows[place], unit, text))
+            panels.append(self._panel(rows[index], unit, text))
         return panels
 
     def addends(

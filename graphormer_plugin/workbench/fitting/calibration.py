@@ -216,16 +216,12 @@ def calibration_figure(
     std: Floats | None,
     labels: Floats,
     targets: TargetSchema,
-    scale: SpreadScale | None = None,
 ) -> Figure | None:
     """Draw how far spreads or probabilities can be trusted, a panel per target.
 
     Regression: the share of labels within an interval around the prediction, over the
     share that the spread promises. Classes: the share of class 1 over the predicted
     probability. On the diagonal they are right; below it a spread is too narrow.
-
-    Args:
-        scale: see `spread_scale`; also draws the spread that it calibrates.
 
     Returns:
         None for a regression without spread, or without labels.
@@ -238,7 +234,6 @@ def calibration_figure(
     # Targets with labels come first, in their order.
     order = np.flatnonzero(shown)
     order = order[np.argsort(~known[:, order].any(0), kind="stable")][:MOST_TARGETS]
-    calibrated = scale(std) if scale is not None and std is not None else None
     figure, axes = panels(len(order))
     for target, axis in zip(order, axes, strict=True):
         name = targets.names[target]
@@ -255,12 +250,8 @@ def calibration_figure(
             axis.errorbar(mean, share, error, fmt="o-", markersize=4)
             axis.set(xlabel="predicted probability", ylabel="share of class 1")
         else:
-            _draw_coverage(
-                axis,
-                label - value,
-                std[rows, target],
-                None if calibrated is None else calibrated[rows, target],
-            )
+            axis.plot(LEVELS, coverage(label - value, std[rows, target]))
+            axis.set(xlabel="share promised", ylabel="share of labels within")
     return figure
 
 
@@ -273,14 +264,3 @@ def panels(count: int) -> tuple[Figure, list[Axes]]:
     for unused in axes[count:]:
         unused.set_axis_off()
     return figure, axes[:count]
-
-
-def _draw_coverage(
-    axis: Axes, errors: Floats, std: Floats, calibrated: Floats | None
-) -> None:
-    before = "as predicted" if calibrated is not None else None
-    axis.plot(LEVELS, coverage(errors, std), label=before)
-    if calibrated is not None:
-        axis.plot(LEVELS, coverage(errors, calibrated), "--", label="calibrated")
-        axis.legend(fontsize=8)
-    axis.set(xlabel="share promised", ylabel="share of labels within")

@@ -32,7 +32,7 @@ BLOCKS = ("vectors", "fingerprint", "descriptors")  # and extra, where it is giv
 
 def fit_on_features(
     raw: dict[str, NDArray],
-    facts: MoleculeDescription,
+    description: MoleculeDescription,
     labels: Floats,
     schema: TargetSchema,
     digest: str = "",
@@ -65,8 +65,8 @@ def fit_on_features(
     here are our choice.
 
     Args:
-        raw: features of n molecules by block, see `raw_features`; always ``vectors``.
-        facts: of the molecules, with `parent`.
+        raw: features of n molecules by block, see `molecule_features`; always ``vectors``.
+        description: of the molecules, with `parent`.
         labels: [n, T], NaN for a missing label.
         digest: `weights_digest` of the checkpoint.
         blocks: keys of `KERNELS`, each with its features in ``raw``.
@@ -89,11 +89,11 @@ def fit_on_features(
     bounds = bounds[:, schema.target_of_output]
     weights = None if weights is None else weights[:, schema.target_of_output]
     raw = {name: raw[name] for name in {*blocks, "vectors"}}
-    measured = merge_replicates(raw, facts.parent, labels, weights, bounds)
+    measured = merge_replicates(raw, description.parent, labels, weights, bounds)
     raw = {name: values[measured.rows] for name, values in raw.items()}
-    facts = facts[measured.rows]
+    description = description[measured.rows]
     labelled = ~np.isnan(measured.labels)
-    domain = Domain.of(raw["vectors"], facts, labelled, raw.get("extra"))
+    domain = Domain.of(raw["vectors"], description, labelled, raw.get("extra"))
     rng = np.random.default_rng(seed)
     processes = GaussianProcesses(schema, raw, blocks, measured, rng)
     first = processes.choose_kernels()

@@ -20,13 +20,12 @@ from graphormer_plugin.estimators.domain import (
     save_domain,
 )
 from graphormer_plugin.estimators.gp import GPEstimator
-from graphormer_plugin.estimators.kernels import Floats, as_mol, raw_features
+from graphormer_plugin.estimators.kernels import Floats, as_mol
 from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.extra_columns import extra_values
 from graphormer_plugin.inference.loading import load
 from graphormer_plugin.inference.molecules import smiles_of
-from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.workbench.fitting.fit import (
     BLOCKS,
     check,
@@ -51,8 +50,6 @@ def fit_gp(
     unit: str = "",
     weights: ArrayLike | None = None,
     layers: int | None = None,
-    batch_size: int = 128,
-    predictor: Predictor | None = None,
     schema: TargetSchema | None = None,
     extra: Mapping[str, ArrayLike] | None = None,
     bounds: ArrayLike | None = None,
@@ -65,7 +62,6 @@ def fit_gp(
         weights: weights of the molecules [n] or of the labels [n, T], >= 0; only their
             ratios count.
         layers: last layers whose vectors are concatenated, see `Predictor.embed`.
-        predictor: the checkpoint's model, if it is loaded already.
         schema: description of the targets, in place of ``classes``, ``names`` and
             ``unit``.
         extra: further numbers of each molecule by name, NaN where missing; predictions
@@ -78,9 +74,7 @@ def fit_gp(
         ValueError: RDKit refuses a molecule, an argument does not fit the molecules, or a
             target has too few labels, see `unfit_targets`.
     """
-    labels = np.asarray(targets, np.float64)
-    if labels.ndim == 1:
-        labels = labels[:, None]
+    labels = np.c_[np.asarray(targets, np.float64)]
     if schema is None:
         names = list(names or (f"target_{index}" for index in range(labels.shape[1])))
         schema = TargetSchema.of(
@@ -89,8 +83,7 @@ def fit_gp(
     if len(labels) != len(smiles):
         raise ValueError(f"{len(labels)} rows of labels for {len(smiles)} molecules")
     weights = None if weights is None else _weights_of_labels(weights, labels.shape)
-    reach = np.zeros(labels.shape) if bounds is None else np.asarray(bounds)
-    reach = reach[:, None] if reach.ndim == 1 else reach
+    reach = np.zeros(labels.shape) if bounds is None else np.c_[np.asarray(bounds)]
     extra = extra or {}
     columns = extra_values([*extra], extra, len(smiles))
     blocks = [*blocks, "extra"] if extra else list(blocks)
@@ -99,14 +92,12 @@ def fit_gp(
     smiles = [smiles[row] for row in sampled]
     labels = labels[sampled]
     weights = None if weights is None else weights[sampled]
-    predictor = predictor or load(checkpoint, head=None, domain=False)
+    predictor = load(checkpoint, head=None, domain=False)
     molecules = predictor.read(smiles)
     layers = predictor.member.default_layers() if layers is None else layers
-    vectors = predictor.embed(molecules, layers, batch_size=batch_size)
-    raw = {
-        block: raw_features(block, vectors, molecules.descriptor_mols, columns[sampled])
-        for block in sorted({*blocks, "vectors"})
-    }
+    vectors = np.asarray(predictor.embed(molecules, layers), np.float32)
+    raw = {"vectors": vectors, "extra": columns[sampled]}
+    raw |= {block: molecules.features(block) for block in {*blocks} - raw.keys()}
     digest = weights_digest(read_checkpoint(checkpoint).weights)
     head = fit_on_features(
         raw,
@@ -162,7 +153,7 @@ def save_training_domain(
 def _weights_of_labels(weights: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Weights of labels [n, T], from weights of molecules [n] or of labels."""
     raw = np.asarray(weights, np.float64)
-    values = raw[:, None] if raw.ndim == 1 else raw
+    values = np.c_[raw]
     if values.shape not in (shape, (shape[0], 1)):
         raise ValueError(
             f"weights have shape {list(raw.shape)}, expected [{shape[0]}] or "

@@ -41,7 +41,7 @@ OPTIONS = {
 
 def fit_trees(
     raw: dict[str, NDArray],
-    facts: MoleculeDescription,
+    description: MoleculeDescription,
     labels: Floats,
     schema: TargetSchema,
     digest: str = "",
@@ -57,8 +57,8 @@ def fit_trees(
     the logistic function that makes probabilities of classes (Platt scaling).
 
     Args:
-        raw: features of n molecules by block, see `raw_features`.
-        facts: of the molecules.
+        raw: features of n molecules by block, see `molecule_features`.
+        description: of the molecules.
         labels: [n, T], NaN for a missing label. A bound counts as a label.
         trees: trees of a member for an output.
         weights: weights of the labels [n, T], >= 0; only their ratios count.
@@ -80,8 +80,8 @@ def fit_trees(
     extra = raw["extra"] if extra_columns else np.empty((len(labels), 0))
     near = sample(np.arange(len(labels)), MAX_ROWS, rng)
     vectors = domain_vectors(raw["descriptors"][near])
-    domain = Domain.of(vectors, facts[near], ~np.isnan(labels[near]))
-    domain.molecules = np.unique(facts.identity)
+    domain = Domain.of(vectors, description[near], ~np.isnan(labels[near]))
+    domain.molecules = np.unique(description.identity)
     domain.ranges = ranges_of(extra)
     return TreesEstimator(
         schema,

@@ -190,14 +190,14 @@ class GaussianProcesses:
         return np.union1d(rows, sample(uncertain, most - len(rows), self.rng))
 
     def _one_of_each(self, rows: NDArray[np.int64], target: int) -> NDArray[np.int64]:
-        """Places in ``rows`` of each label of a molecule under a condition, located labels before
+        """Indices in ``rows`` of each label of a molecule under a condition, located labels before
         others."""
-        places = np.flatnonzero(np.isin(rows, self.rows_of[target]))
-        places = places[np.argsort(~self.located[rows[places], target], kind="stable")]
-        conditions = self.measured.conditions[rows[places]]
-        labels = self.standard[rows[places], target].astype(np.float32)
+        at = np.flatnonzero(np.isin(rows, self.rows_of[target]))
+        at = at[np.argsort(~self.located[rows[at], target], kind="stable")]
+        conditions = self.measured.conditions[rows[at]]
+        labels = self.standard[rows[at], target].astype(np.float32)
         pairs = np.stack([conditions, labels], 1)
-        return np.sort(places[np.unique(pairs, axis=0, return_index=True)[1]])
+        return np.sort(at[np.unique(pairs, axis=0, return_index=True)[1]])
 
     def _solver(self, solutions: int) -> Solver:
         return Solver(
@@ -312,9 +312,7 @@ class GaussianProcesses:
         return y, noise / kernel.noise
 
 
-def platt(
-    values: Floats, labels: Floats, weights: Floats | None = None
-) -> tuple[float, float]:
+def platt(values: Floats, labels: Floats, weights: Floats) -> tuple[float, float]:
     """Slope and intercept of the logit of a probability, by maximum likelihood.
 
     Args:
@@ -326,7 +324,6 @@ def platt(
         1, where the predictions are not better than chance. With a single class, that
         share counts another molecule of each class.
     """
-    weights = np.ones(len(labels)) if weights is None else weights
     share = np.average(labels, weights=weights)
     if share in (0, 1):
         share = (labels.sum() + 1) / (len(labels) + 2)

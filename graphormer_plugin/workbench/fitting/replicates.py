@@ -99,8 +99,8 @@ def _shares(labels: Floats, conditions: NDArray[np.int64]) -> Floats:
     for column, share in zip(labels.T, shares.T):
         pairs = np.stack([conditions, column.astype(np.float32)], 1)
         found = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
-        _, number, counts = found
-        share[:] = 1 / counts[number.reshape(-1)]
+        _, group, counts = found
+        share[:] = 1 / counts[group.reshape(-1)]
     return shares
 
 
@@ -121,9 +121,9 @@ def left_out_covariance(root: Floats, groups: NDArray[np.int64]) -> csr_array:
     blocks = [np.linalg.inv(root[:, at].T @ root[:, at]).ravel() for at in members]
     rows = [np.repeat(at, len(at)) for at in members]
     columns = [np.tile(at, len(at)) for at in members]
-    places = np.concatenate(rows), np.concatenate(columns)
+    entries = np.concatenate(rows), np.concatenate(columns)
     shape = len(groups), len(groups)
-    return csr_array((np.concatenate(blocks), places), shape)
+    return csr_array((np.concatenate(blocks), entries), shape)
 
 
 class _Label(NamedTuple):
@@ -163,8 +163,8 @@ def _first_equal(
     first = np.arange(len(molecule))
     of_molecule: dict[int, list[int]] = {}
     scaled = Reference("vectors", raw["vectors"]).scaled
-    for row, number in enumerate(molecule.tolist()):
-        others = of_molecule.setdefault(number, [])
+    for row, key in enumerate(molecule.tolist()):
+        others = of_molecule.setdefault(key, [])
         for other in others:
             if _are_equal(raw, scaled, row, other):
                 first[row] = other

@@ -42,7 +42,7 @@ class Solution(NamedTuple):
     Attributes:
         factor: Cholesky factor of its matrix, see `scipy.linalg.cho_factor`.
         spread: index of the factor of its variance.
-        held_out: places among its rows, whole molecules, and `left_out_covariance` of
+        held_out: indices among its rows, whole molecules, and `left_out_covariance` of
             the labels there.
     """
 
@@ -95,24 +95,24 @@ class Solver:
             return self.solved[2]
         self.solved = None  # a factor is large
         matrix = self.matrix_of(kernel)[np.ix_(rows, rows)]
-        places = sample(np.arange(len(rows)), self.most, rng)
-        exact = len(places) == len(rows)
+        sampled = sample(np.arange(len(rows)), self.most, rng)
+        exact = len(sampled) == len(rows)
         spread = (
-            None if exact else spread_of_sample(matrix, places, kernel.noise * ratio)
+            None if exact else spread_of_sample(matrix, sampled, kernel.noise * ratio)
         )
         matrix[np.diag_indices(len(rows))] += kernel.noise * ratio + JITTER
         factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
         molecules = self.molecules[rows]
-        left = places
+        left = sampled
         if not exact:
-            some = molecules[places[:: -(-len(places) // HELD_OUT)]]
+            some = molecules[sampled[:: -(-len(sampled) // HELD_OUT)]]
             left = np.flatnonzero(np.isin(molecules, some))
         columns = np.zeros((len(rows), len(left)))
         columns[left, np.arange(len(left))] = 1
         inverse = solve_triangular(
             factor[0], columns, lower=True, overwrite_b=True, check_finite=False
         )
-        self.spread_rows.append(rows[places])
+        self.spread_rows.append(rows[sampled])
         # In C order, as in a head that is read: both predict the same to the last bit.
         factors = np.ascontiguousarray(inverse.T if exact else spread)
         self.spread_factor.append(factors)
@@ -148,7 +148,7 @@ class Solver:
 
 
 def spread_of_sample(
-    matrix: Floats, places: NDArray[np.int64], noise: float | Floats
+    matrix: Floats, points: NDArray[np.int64], noise: float | Floats
 ) -> Floats:
     """W [m, m] of `GPEstimator`, with a sample of molecules as inducing points.
 
@@ -157,12 +157,12 @@ def spread_of_sample(
     Gaussian process itself where Z are all training molecules.
 
     Args:
-        places: inducing points [m].
+        points: inducing points [m].
         noise: variance of all labels, or of each [n].
     """
-    between_places = matrix[np.ix_(places, places)] + 1e-6 * np.eye(len(places))
-    lower = np.linalg.cholesky(between_places)
-    projected = solve_triangular(lower, matrix[places], lower=True) / np.sqrt(noise)
+    among_points = matrix[np.ix_(points, points)] + 1e-6 * np.eye(len(points))
+    lower = np.linalg.cholesky(among_points)
+    projected = solve_triangular(lower, matrix[points], lower=True) / np.sqrt(noise)
     values, vectors = eigh(projected @ projected.T, overwrite_a=True)
     shrunk = vectors * np.sqrt(np.where(values > 1e-8, values / (1 + values), 0))
     factor = solve_triangular(lower, shrunk, lower=True, trans="T")

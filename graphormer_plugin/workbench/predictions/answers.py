@@ -34,8 +34,8 @@ class Answer(NamedTuple):
         """Whether all numbers of a molecule are finite [n]."""
         parts = [np.c_[part] for part in self.prediction if part is not None]
         finite = np.isfinite(np.concatenate(parts, 1)).all(1)
-        for number, of_one in enumerate(self.of_parts):
-            finite[number] &= np.isfinite(of_one).all()
+        for index, of_one in enumerate(self.of_parts):
+            finite[index] &= np.isfinite(of_one).all()
         return finite
 
     def select(self, mask: NDArray[np.bool_]) -> "Answer":

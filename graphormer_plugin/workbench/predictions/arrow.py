@@ -64,8 +64,8 @@ class TablePredictor:
         for name in ("checkpoint", "head", "user_data_dir"):
             value = getattr(self, name)
             if value not in (None, HEAD_BESIDE_CHECKPOINT, *packaged_models()):
-                place = os.path.abspath(value) if os.path.exists(value) else str(value)
-                object.__setattr__(self, name, place)
+                path = os.path.abspath(value) if os.path.exists(value) else str(value)
+                object.__setattr__(self, name, path)
 
     def __call__(self, rows: Any) -> Any:
         """Predict a ``pyarrow.Table`` or ``RecordBatch``, a DataFrame of pandas, or an
@@ -120,10 +120,10 @@ class TablePredictor:
                 map(cell, values()) if name in read else [""] * count
                 for name, values in table.items()
             ]
-            place = header.places[column]
+            index = header.places[column]
             rows = [
-                Row(number, number + 1, cells[place].strip(), [*cells])
-                for number, cells in enumerate(zip(*columns))
+                Row(row, row + 1, cells[index].strip(), [*cells])
+                for row, cells in enumerate(zip(*columns))
             ]
             size = max(BLOCK_ROWS, 4 * self.batch_size)
             new = []

@@ -190,7 +190,7 @@ def survivors(
     """
     run = begun.run
     table = begun.run.table
-    place = table.places[run.options.smiles_column]
+    index = table.places[run.options.smiles_column]
     rng = np.random.default_rng(1)
     kept: Kept = {}
     least = -np.inf
@@ -205,16 +205,16 @@ def survivors(
         if wish.goal == LEARN:
             bound = rng.random(len(bound)) + 0 * bound  # NaN without prediction
         rows = [
-            Row(first + at, 0, cells[place].strip(), cells[: len(table.header)])
+            Row(first + at, 0, cells[index].strip(), cells[: len(table.header)])
             for at, cells in enumerate(part.cells)
             if bound[at] > least
         ]
         if rows:
             molecules, _ = run.read([row.source for row in rows])
-            facts = MoleculeDescription.of(molecules.descriptor_mols)
-            known = is_fitted(run.predictor.domains, facts) & (not run.extra)
+            description = MoleculeDescription.of(molecules.descriptor_mols)
+            known = is_fitted(run.predictor.domains, description) & (not run.extra)
             beside = run.numbers_beside(rows, {})
-            keys = np.column_stack([facts.identity.view(float), beside])
+            keys = np.column_stack([description.identity.view(float), beside])
             for row, key, is_known in zip(rows, keys, known, strict=True):
                 pair = float(bound[row.number - first]), row
                 if not is_known and pair[0] > kept.get(key.tobytes(), (-1, None))[0]:

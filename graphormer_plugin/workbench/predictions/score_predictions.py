@@ -41,7 +41,7 @@ class TableScores:
         for name in self._marks.columns:
             self._read.setdefault(name, ParsedColumn(name))
         self._words = {
-            one.name: {word: str(number) for number, word in enumerate(one.classes)}
+            one.name: {word: str(index) for index, word in enumerate(one.classes)}
             for one in targets.targets
         }
         self._values: list[np.ndarray] = []
@@ -54,10 +54,10 @@ class TableScores:
         self._values.append(part.values)
         self._seen += [self.tells_seen and row[-2] in SEEN for row in part.cells]
         for name, column in self._read.items():
-            place = self.table.places[name]
+            index = self.table.places[name]
             words = self._words.get(name, {})
             for cells in part.cells:
-                column.add(words.get(cells[place].strip(), cells[place]))
+                column.add(words.get(cells[index].strip(), cells[index]))
 
     def text(self, warn: Callable[[str], None]) -> str:
         """The metrics as text; empty without any label. Rows without a prediction do not

@@ -116,7 +116,7 @@ def shortlist_of(
     predicted, low, high = (np.array(x) for x in models.calibration[name])
     index = targets.names.index(name)
     target = targets.targets[index]
-    number = 0
+    label = 0
     sign = 1 if flag == "--above" else -1
     if target.kind.is_number:
         try:
@@ -132,13 +132,13 @@ def shortlist_of(
         if sign < 0 or limit not in target.class_labels:
             classes = "|".join(target.class_labels)
             raise ValueError(f"{flag} {words}: expected --above {name}={classes}")
-        number = target.class_labels.index(limit)
-        is_hit = low == number
+        label = target.class_labels.index(limit)
+        is_hit = low == label
         failure = f"not {limit}"
         found = ""
         if target.kind.has_one_output:  # the probability of class 1
-            sign = 1 if number else -1
-            number = 0
+            sign = 1 if label else -1
+            label = 0
     count = len(is_hit)
     if not 0 < is_hit.sum() < count:
         raise ValueError(
@@ -151,6 +151,6 @@ def shortlist_of(
             f"--false-share {false_share:g} takes {least:,} or more calibration molecules, "
             f"{models.source} has {count:,}"
         )
-    failing = np.sort(sign * predicted[number, ~is_hit])
-    output = targets.first_outputs[index] + number
+    failing = np.sort(sign * predicted[label, ~is_hit])
+    output = targets.first_outputs[index] + label
     return Shortlist(output, sign, failing, count, false_share, failure)

@@ -257,8 +257,8 @@ class TableRun:
             outside += likely_units(molecules.nearest)
         none = [""] * (len(self.names) - 1)
         lines = [
-            [*row.cells, *added.get(place, none), reasons.get(place, "")]
-            for place, row in enumerate(block)
+            [*row.cells, *added.get(index, none), reasons.get(index, "")]
+            for index, row in enumerate(block)
         ]
         return PredictedRows(lines, values, vectors, outside)
 
@@ -282,7 +282,7 @@ class TableRun:
         extra = np.full((len(block), len(self.extra)), np.nan)
         for row, (*_, cells) in enumerate(block):
             try:
-                extra[row] = [number(cells[place]) for place, number in self.extra]
+                extra[row] = [parse(cells[index]) for index, parse in self.extra]
             except ValueError as error:
                 reasons.setdefault(row, str(error))
         return extra

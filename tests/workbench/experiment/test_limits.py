@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphormer_plugin.estimators.kernels import raw_features
+from graphormer_plugin.estimators.kernels import molecule_features
 from graphormer_plugin.estimators.prediction import Prediction
 from graphormer_plugin.workbench.experiment.limits import limit_lines
 from graphormer_plugin.workbench.experiment.predictions import Run, predicted_labels
@@ -26,7 +26,7 @@ def lines():
             "test": np.arange(30, 60),
         }
         run = Run(SplitLabels(table, split), Prediction(table.labels + 0.5), [])
-        prints = raw_features("fingerprint", None, SMILES)
+        prints = molecule_features("fingerprint", SMILES)
         return limit_lines(run.labels, predicted_labels(table, [run]), prints)
 
     return lines

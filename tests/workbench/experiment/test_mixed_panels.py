@@ -63,12 +63,14 @@ def panel(rng):
 
 def test_trees_are_those_of_each_target_alone(panel, rng):
     smiles, raw, y = panel
-    facts = MoleculeDescription.of(smiles, parents=True)
+    description = MoleculeDescription.of(smiles, parents=True)
     weights = rng.uniform(0.5, 2, y.shape)
 
     def predicted(targets):
         parts = y[:, targets], SCHEMA.select(targets)
-        trees = fit_trees(raw, facts, *parts, trees=5, weights=weights[:, targets])
+        trees = fit_trees(
+            raw, description, *parts, trees=5, weights=weights[:, targets]
+        )
         return trees.predict_features(raw)
 
     mixed = predicted([0, 1, 2])
@@ -204,9 +206,9 @@ def test_an_ensemble_converts_the_outputs_of_logarithms(run, tmp_path):
     run, y = run
     schema = SCHEMA.changed(name=["size", "log10 logp", "active"])
     values = run.predicted.values
-    facts = {"extra_columns": [], "max_atoms": 9, "targets": schema, "schema": OGB}
-    facts |= {"featuriser": OGBFeaturiser(), "head": None}
-    member = SimpleNamespace(**facts, estimate=lambda *_: Prediction(values[-1:]))
+    named = {"extra_columns": [], "max_atoms": 9, "targets": schema, "schema": OGB}
+    named |= {"featuriser": OGBFeaturiser(), "head": None}
+    member = SimpleNamespace(**named, estimate=lambda *_: Prediction(values[-1:]))
     both = ensemble([member] * 2, ModelFolder([], log_targets=["log10 logp"]))
     expected = np.where(np.arange(5) == 3, 10**values, values)
     np.testing.assert_allclose(both.predict(["C"]), expected[-1:])

@@ -10,7 +10,7 @@ import pytest
 from matplotlib import rc_context
 
 from graphormer_plugin.data.targets import Kind
-from graphormer_plugin.estimators.kernels import raw_features
+from graphormer_plugin.estimators.kernels import molecule_features
 from graphormer_plugin.estimators.prediction import Prediction, class_scores
 from graphormer_plugin.inference.model_folder import read_folder
 from graphormer_plugin.workbench.experiment import figures
@@ -309,7 +309,7 @@ def test_neighbours_have_a_label_in_train():
     table = molecules_of([[1], [2], [np.nan], [3], [4], [5], [6]], smiles)
     split = {"train": np.arange(4), "valid": np.array([4]), "test": np.array([5, 6])}
     run = Run(SplitLabels(table, split), Prediction(np.ones((7, 1))), [])
-    prints = raw_features("fingerprint", None, smiles)
+    prints = molecule_features("fingerprint", smiles)
     found = neighbours(table, run, prints, 6, 0)
     assert [row for row, _ in found] == [1, 0, 3]
     likeness = [value for _, value in found]
@@ -322,7 +322,7 @@ def pictures_of(table, run, folder="out", runs=1):
     worst = worst_predicted(tested)
     experiment = experiment_of(table, [SPLIT] * runs, folder)
     drawn = figures.figures(experiment, tested, worst)
-    prints = {"fingerprint": raw_features("fingerprint", None, table.smiles)}
+    prints = {"fingerprint": molecule_features("fingerprint", table.smiles)}
     experiment.__dict__["features"] = prints
     experiment.start.__dict__["sha256"] = "5a"
     results = all_results(table, [run] * runs)

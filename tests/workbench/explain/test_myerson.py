@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
+from graphormer_plugin.workbench.explain import myerson
 from graphormer_plugin.workbench.explain.myerson import (
     bits,
     connected_sets,
@@ -51,7 +52,7 @@ def by_definition(graph, worth):
         *(nx.gnp_random_graph(7, 0.35, seed) for seed in range(3)),
     ],
 )
-def test_values_by_definition(graph, rng):
+def test_values_by_definition(graph, rng, monkeypatch):
     neighbours = neighbours_of(graph)
     sets = [*connected_sets(neighbours)]
     subsets = [c for k in range(1, len(graph) + 1) for c in combinations(graph, k)]
@@ -66,7 +67,9 @@ def test_values_by_definition(graph, rng):
     values, errors = myerson_values(neighbours, worth_of)
     np.testing.assert_allclose(values, exact, rtol=0, atol=1e-12)
     assert not errors.any()
-    sampled, errors = myerson_values(neighbours, worth_of, most=0, orders=4000)
+    monkeypatch.setattr(myerson, "MOST_SETS", 0)
+    monkeypatch.setattr(myerson, "ORDERS", 4000)
+    sampled, errors = myerson_values(neighbours, worth_of)
     assert (np.abs(sampled - exact) <= 5 * errors + 1e-12).all()
     assert sampled.sum() == pytest.approx(exact.sum())
 

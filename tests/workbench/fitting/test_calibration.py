@@ -163,12 +163,9 @@ def test_figure(rng):
     labels = values + rng.normal(size=(50, 8))
     labels[:, 1] = np.nan
     targets = TargetSchema.of([f"t{number}" for number in range(8)])
-    figure = calibration_figure(
-        values, std, labels, targets, SpreadScale(np.full(8, 1.1), np.zeros(8))
-    )
+    figure = calibration_figure(values, std, labels, targets)
     # Targets without labels come last.
     assert [axis.get_title() for axis in figure.axes] == [f"t{n}" for n in "023456"]
-    assert [len(axis.lines) for axis in figure.axes] == [3] * 6
     figure = calibration_figure(
         values[:, :2], std[:, :2], labels[:, :2], TargetSchema.of(["t0", "t1"])
     )

@@ -64,8 +64,8 @@ def test_a_copy_changes_nothing(rng, kind):
         of_rows = {name: values[rows] for name, values in extras.items()}
         features_of = {name: values[rows] for name, values in raw.items()}
         of_rows["blocks"] = [*raw]
-        facts = MoleculeDescription.of(texts, parents=True)
-        head = fit_on_features(features_of, facts, y[rows], schema, **of_rows)
+        description = MoleculeDescription.of(texts, parents=True)
+        head = fit_on_features(features_of, description, y[rows], schema, **of_rows)
         assert len(head) == COUNT
         found.append(predictions_of(head, *new))
     for other in found[1:]:
@@ -119,8 +119,8 @@ def test_which_rows_are_of_one_molecule():
     texts = ["C[C@H](O)F", "C[C@@H](O)F", "CC(O)F", "F/C=C/F", "F/C=C\\F"]
     texts += ["O=c1cc[nH]cc1", "Oc1ccncc1", "CN", "CN.Cl", "CCN"]
     texts += ["C[NH3+]", "CN.O", "[13CH3]N", "[2H]C([2H])([2H])N", "O=C1C=C[N-]C=C1"]
-    facts = MoleculeDescription.of(texts, parents=True)
-    *_, found = np.unique(facts.parent, return_inverse=True)
+    description = MoleculeDescription.of(texts, parents=True)
+    *_, found = np.unique(description.parent, return_inverse=True)
     same = [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 3, 3, 3, 3, 2]
     assert np.array_equal(found[:, None] == found, np.equal.outer(same, same))
 
@@ -181,8 +181,8 @@ def test_a_label_that_stereoisomers_repeat_counts_once(rng, kind):
     for isomers in (1, 2):
         vectors = np.concatenate([raw["vectors"], near][:isomers], dtype="f4")
         of_rows = {name: np.tile(x, (isomers, 1)) for name, x in extras.items()}
-        facts = MoleculeDescription.of(smiles * isomers, parents=True)
-        rows = facts, np.tile(y, (isomers, 1)), schema
+        description = MoleculeDescription.of(smiles * isomers, parents=True)
+        rows = description, np.tile(y, (isomers, 1)), schema
         of_rows["blocks"] = ["vectors"]
         head = fit_on_features({"vectors": vectors}, *rows, **of_rows)
         found.append(predictions_of(head, new))
