@@ -40,6 +40,7 @@ from graphormer_plugin.inference.model_folder import MODELS_FILE, read_folder
 from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.inference.prediction_columns import (
     OutputColumn,
+    free_names,
     prediction_columns,
 )
 from graphormer_plugin.workbench.experiment.fit import fit_folder
@@ -51,8 +52,7 @@ from graphormer_plugin.workbench.experiment.settings import (
     MOST_SEED,
     Settings,
 )
-from graphormer_plugin.workbench.fitting.fit import unfit_targets
-from graphormer_plugin.workbench.predictions.table_columns import free_names
+from graphormer_plugin.workbench.fitting.fit_gp import unfit_targets
 from graphormer_plugin.workbench.predictions.table_run import REASON
 
 NO_LABELS = ("complex", "date", "datetime", "datetime64", "timedelta", "timedelta64")

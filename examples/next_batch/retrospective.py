@@ -22,11 +22,9 @@ from tsv import append  # noqa: E402
 
 from graphormer_plugin import hub  # noqa: E402
 from graphormer_plugin.data.targets import TargetSchema  # noqa: E402
-from graphormer_plugin.estimators.molecule_description import (  # noqa: E402
-    MoleculeDescription,
-)
+from graphormer_plugin.estimators.domain import MoleculeDescription  # noqa: E402
 from graphormer_plugin.workbench.experiment.comparison import differences  # noqa: E402
-from graphormer_plugin.workbench.fitting import fit as fitting  # noqa: E402
+from graphormer_plugin.workbench.fitting import fit_gp as fitting  # noqa: E402
 from graphormer_plugin.workbench.predictions import batch_choice  # noqa: E402
 
 START, ROUNDS, SIZE, SURVIVORS = 50, 10, 20, 1000

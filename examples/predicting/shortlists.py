@@ -18,8 +18,8 @@ from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmilesFromSmiles
 from graphormer_plugin import hub
 from graphormer_plugin.data.splits import random_split, scaffold_split
 from graphormer_plugin.data.targets import TargetSchema
+from graphormer_plugin.estimators.domain import MoleculeDescription
 from graphormer_plugin.estimators.kernels import molecule_features
-from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.workbench.fitting.fit_gp import BLOCKS, fit_on_features
 from graphormer_plugin.workbench.predictions.shortlist import Shortlist, selected
 
@@ -75,12 +75,8 @@ def measure(table):
     apart = one(predict(train), valid, test)
     mixed = rng.permutation(np.concatenate([train, valid]))
     new = one(predict(mixed[count:]), mixed[:count], test)
-    titles = [
-        "random",
-        "values permuted",
-        "scaffold",
-        "random, library of new scaffolds",
-    ]
+    titles = ["random", "values permuted", "scaffold"]
+    titles.append("random, library of new scaffolds")
     return zip(titles, [same, permuted, apart, new])
 
 

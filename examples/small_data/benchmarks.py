@@ -14,8 +14,6 @@ which the other models also learn.
 """
 
 import argparse
-import csv
-import gzip
 import os
 import re
 import subprocess
@@ -34,12 +32,9 @@ from blocks import teacher  # noqa: E402
 from tsv import append, read  # noqa: E402
 
 from graphormer_plugin.cli import CommandParser, command  # noqa: E402
-from graphormer_plugin.data.files import atomic_write  # noqa: E402
 from graphormer_plugin.data.targets import TargetSchema  # noqa: E402
+from graphormer_plugin.estimators.domain import MoleculeDescription  # noqa: E402
 from graphormer_plugin.estimators.kernels import molecule_features  # noqa: E402
-from graphormer_plugin.estimators.molecule_description import (  # noqa: E402
-    MoleculeDescription,
-)
 from graphormer_plugin.workbench.fitting.fit_gp import fit_on_features  # noqa: E402
 
 COLUMNS = "set model rmse rmse_cliffs pearson train test commit".split()
@@ -102,16 +97,9 @@ def run(command: Sequence[object], log: Path) -> None:
 def train(table: pd.DataFrame, folder: Path, options: Sequence[str] = ()) -> None:
     """The command with its defaults, and further options."""
     table.to_csv(folder / "table.csv", index=False)
-    command = [Path(sys.executable).with_name("graphormer-train")]
-    command += [
-        folder / "table.csv",
-        "--target-columns",
-        "y",
-        "--out",
-        folder / "model",
-        *options,
-    ]
-    run(command, folder / "log")
+    command = [Path(sys.executable).with_name("graphormer-train"), folder / "table.csv"]
+    command += ["--target-columns", "y", "--out", folder / "model"]
+    run([*command, *options], folder / "log")
 
 
 def graphormer_train(
@@ -120,16 +108,10 @@ def graphormer_train(
     """The command with its defaults, and the model that it compares with its own."""
     train(table, folder)
     found = pd.read_csv(folder / "model/predictions_test.csv")
-    columns = {
-        "graphormer-train": "y_predicted",
-        "boosted trees": "y_trees",
-        "head": "y_head",
-    }
-    return {
-        title: found[column].to_numpy()
-        for title, column in columns.items()
-        if column in found
-    }
+    columns = {"graphormer-train": "y_predicted"}
+    columns |= {"boosted trees": "y_trees", "head": "y_head"}
+    kept = {title: name for title, name in columns.items() if name in found}
+    return {title: found[name].to_numpy() for title, name in kept.items()}
 
 
 def chemprop(
@@ -154,9 +136,7 @@ def minimol(
 ) -> dict[str, np.ndarray]:
     """A head, fitted as in `graphormer-train`, on MiniMol's own vectors."""
     smiles, learn = table.smiles.tolist(), (table.split == "train").to_numpy()
-    with atomic_write(folder / "molecules.csv.gz") as file:
-        with gzip.open(file, "wt", newline="") as text:
-            csv.writer(text).writerows([["smiles"], *([one] for one in smiles)])
+    table[["smiles"]].to_csv(folder / "molecules.csv.gz", index=False)
     run([args.minimol, HERE.parent / "pretraining/teacher.py", folder], folder / "log")
     raw = {"vectors": teacher(folder, smiles)}
     for block in ("fingerprint", "descriptors"):
@@ -176,11 +156,8 @@ TITLES = {
     "graphormer-train": "`graphormer-train`",
     "minimol": "MiniMol's vectors in our head",
 }
-MODELS = {
-    "graphormer-train": graphormer_train,
-    "chemprop": chemprop,
-    "minimol": minimol,
-}
+MODELS = {"graphormer-train": graphormer_train, "chemprop": chemprop}
+MODELS["minimol"] = minimol
 
 
 def commit() -> str:

@@ -17,8 +17,8 @@ from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.data.benchmarks.pickles import load_pickle
 from graphormer_plugin.data.graphs.smiles import mol_of_smiles
 from graphormer_plugin.data.targets import TargetSchema
+from graphormer_plugin.estimators.domain import MoleculeDescription
 from graphormer_plugin.estimators.kernels import molecule_features
-from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.workbench.fitting.fit_trees import fit_trees
 
 TABLE = "peptide_multi_class_dataset.csv.gz"

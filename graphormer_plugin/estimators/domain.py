@@ -1,4 +1,4 @@
-"""Whether molecules resemble the training molecules of a model."""
+"""What is kept of molecules, and whether they resemble the training molecules of a model."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,20 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from rdkit import Chem
 
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.files import PathName
+from graphormer_plugin.data.graphs.conformers import NUM_ELEMENTS, symbol_of
 from graphormer_plugin.data.graphs.seen import beyond_name, unseen_line
+from graphormer_plugin.data.graphs.smiles import identity_of, parent_key
 from graphormer_plugin.estimators.array_file import Contents, reading, write_arrays
 from graphormer_plugin.estimators.kernels import (
     Floats,
     Reference,
+    as_mol,
     mean_squared_differences,
 )
-from graphormer_plugin.estimators.molecule_description import KINDS, MoleculeDescription
 from graphormer_plugin.estimators.prediction import IN_DOMAIN
 
+# Names of the columns of `MoleculeDescription.kinds`: elements, and charges of an atom.
+CHARGES = [*range(-8, 0), *range(1, 9)]
+KINDS = [*map(symbol_of, range(NUM_ELEMENTS)), *(f"formal_charge {n}" for n in CHARGES)]
 VERSION = 1
 CHUNK = 512  # molecules whose distances are in memory at a time
 NEAR = 64  # nearest molecules that are searched for a label before all are
@@ -33,6 +39,51 @@ FITTED = "fitted"
 # from batch to batch.
 DUPLICATE_DISTANCE = 1e-4
 _ARRAYS = ("vectors", "nearest", "molecules", "ranges")  # attributes of `Domain`
+
+
+@dataclass
+class MoleculeDescription:
+    """Identity, elements and size of n molecules. RDKit's molecule of a peptide takes a
+    thousand times as much memory.
+
+    Attributes:
+        identity: `identity_of` [n].
+        kinds: whether the molecule has an atom of each of `KINDS` [n, len(KINDS)].
+        atoms: number of heavy atoms [n].
+        parent: `parent_key` [n]; a head's fit needs it.
+    """
+
+    identity: NDArray[np.uint64]
+    kinds: NDArray[np.bool_]
+    atoms: NDArray[np.int64]
+    parent: NDArray[np.uint64] | None = None
+
+    @classmethod
+    def of(
+        cls, molecules: Sequence[str | Chem.Mol], parents: bool = False
+    ) -> "MoleculeDescription":
+        """Description of SMILES or RDKit's molecules, with or without `parent`."""
+        identity, parent = np.zeros((2, len(molecules)), np.uint64)
+        kinds = np.zeros((len(molecules), len(KINDS)), np.bool_)
+        atoms = np.zeros(len(molecules), np.int64)
+        for row, molecule in enumerate(molecules):  # one at a time in memory
+            mol = as_mol(molecule)
+            identity[row] = identity_of(mol)
+            if parents:
+                parent[row] = parent_key(mol)
+            for atom in mol.GetAtoms():
+                kinds[row, atom.GetAtomicNum()] = True
+                if (charge := atom.GetFormalCharge()) in CHARGES:
+                    kinds[row, NUM_ELEMENTS + CHARGES.index(charge)] = True
+            atoms[row] = mol.GetNumHeavyAtoms()
+        return cls(identity, kinds, atoms, parent if parents else None)
+
+    def __len__(self) -> int:
+        return len(self.atoms)
+
+    def __getitem__(self, rows: ArrayLike) -> "MoleculeDescription":
+        columns = vars(self).values()
+        return MoleculeDescription(*(None if x is None else x[rows] for x in columns))
 
 
 @dataclass
@@ -172,8 +223,8 @@ def outside_domain(
     domains: Sequence[Domain],
     description: MoleculeDescription,
     in_domain: Floats,
-    columns: Sequence[str] = (),
-    extra: Floats | None = None,
+    columns: Sequence[str],
+    extra: Floats,
 ) -> Counter[str]:
     """Count molecules that models were fitted to, or that are unlike these.
 
@@ -196,13 +247,12 @@ def outside_domain(
     far = in_domain < OUTSIDE_QUANTILE
     far = far if far.ndim == 1 else far.all(1)
     counts: Counter[str] = Counter()
-    if len(columns):
-        beyond = np.all([domain.is_beyond(extra) for domain in domains], 0)
-        far &= ~beyond.any(1)
-        for index in np.flatnonzero(beyond.any(0)).tolist():
-            ends = np.array([domain.ranges[index] for domain in domains])
-            name = beyond_name(columns[index], ends[:, 0].min(), ends[:, 1].max())
-            counts[name] = int(beyond[:, index].sum())
+    beyond = np.all([domain.is_beyond(extra) for domain in domains], 0)
+    far &= ~beyond.any(1)
+    for index in np.flatnonzero(beyond.any(0)).tolist():
+        ends = np.array([domain.ranges[index] for domain in domains])
+        name = beyond_name(columns[index], ends[:, 0].min(), ends[:, 1].max())
+        counts[name] = int(beyond[:, index].sum())
     counts[OUTSIDE] = int(far.sum())
     counts[FITTED] = int(is_fitted(domains, description).sum())
     counts[SIZE] = int(

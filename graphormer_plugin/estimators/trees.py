@@ -144,7 +144,7 @@ class TreesEstimator:
 
 
 def feature_table(
-    raw: Mapping[str, NDArray], extra_columns: Sequence[str] = ()
+    raw: Mapping[str, NDArray], extra_columns: Sequence[str]
 ) -> NDArray[np.float32]:
     """Features of all blocks [n, F], `MISSING` where they are missing."""
     blocks = [*BLOCKS, "extra"] if extra_columns else BLOCKS

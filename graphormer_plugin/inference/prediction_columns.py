@@ -1,7 +1,7 @@
 """Columns of predictions in every table that is written: their kinds, order and cells."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain, compress
 from typing import Any, NamedTuple
@@ -49,6 +49,19 @@ PREDICTED = Layout(
 # fairseq-validate: the measured value is ``<target>_target``. Files that were written and
 # programs that read them have these names, and ``<target>_0`` for a class.
 VALIDATED = Layout("", "_", [("value",), ("label",), ("probability",), ("class",)])
+# graphormer-train: the measured value stands beside it, as ``<target>``.
+COMPARED = Layout(
+    "_predicted",
+    "_probability_",
+    [
+        ("value",),
+        ("class",),
+        ("probability",),
+        ("std",),
+        ("low", "high", "set"),
+        ("in_domain",),
+    ],
+)
 
 
 def prediction_columns(
@@ -230,3 +243,30 @@ def describe(target: Target, values: NDArray, std: NDArray | None = None) -> str
         return f"probability{of} {values[0]:.3f}"
     best = int(target.likeliest(values))
     return f"{target.class_labels[best]}, probability {values[best]:.3f}"
+
+
+def array_column(
+    name: str, arrays: Iterable[NDArray], integers: int = 0
+) -> OutputColumn:
+    """An array [n, columns] of each molecule, whose first columns are ``integers``."""
+    cells = [
+        [
+            [
+                *map(int, row[:integers]),
+                *(float(format_value(x)) for x in row[integers:]),
+            ]
+            for row in array.tolist()
+        ]
+        for array in arrays
+    ]
+    return OutputColumn(name, cells, False)
+
+
+def free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """Names of new columns; a name that the input has already ends in _predicted."""
+    result: list[str] = []
+    for name in names:
+        while name in taken or name in result:
+            name += "_predicted"
+        result.append(name)
+    return result

@@ -18,8 +18,7 @@ from graphormer_plugin.data.graphs.pyg_graphs import edge_kind_of
 from graphormer_plugin.data.graphs.seen import unseen_categories, unseen_line
 from graphormer_plugin.data.scales import Scale
 from graphormer_plugin.data.store.featurise import RowReader
-from graphormer_plugin.estimators.domain import Domain, is_fitted
-from graphormer_plugin.estimators.molecule_description import MoleculeDescription
+from graphormer_plugin.estimators.domain import Domain, MoleculeDescription, is_fitted
 from graphormer_plugin.estimators.prediction import (
     Estimate,
     Interval,

@@ -2,20 +2,24 @@
 
 import numpy as np
 import pytest
+from rdkit import Chem
 
+from graphormer_plugin.data.graphs.smiles import identity_of
 from graphormer_plugin.estimators.domain import (
     NEAR,
     Domain,
+    MoleculeDescription,
     domain_warnings,
     nearest_distances,
     nearest_of,
     outside_domain,
 )
 from graphormer_plugin.estimators.gp import read_estimator
-from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.prediction import Prediction, combined
 from graphormer_plugin.inference.prediction_columns import prediction_columns
 from support.heads import WIDTH, features, fitted, labels, predictions_of
+
+NO_NUMBERS = (), np.empty((1, 0))  # beside the molecules
 
 
 @pytest.mark.parametrize("share", [0.5, 0.02])
@@ -72,7 +76,7 @@ def test_in_domain(rng):
     assert head.domain.has_other_size(description).tolist() == [False, True]
     assert 35 not in head.domain.kinds and 6 in head.domain.kinds
     ions = MoleculeDescription.of(["CC[NH3+]", "[O-]C(C)=O.[Na+]"])
-    counts = outside_domain([head.domain], ions, np.ones(2))
+    counts = outside_domain([head.domain], ions, np.ones(2), *NO_NUMBERS)
     charges = {"formal_charge 1": 2, "formal_charge -1": 1, "Na": 1}
     assert charges.items() <= counts.items()
 
@@ -106,7 +110,9 @@ def test_in_domain_of_each_target(rng, tmp_path):
     names = ["y0_in_domain", "y1_in_domain", "y2_in_domain"]
     assert [column.name for column in columns] == ["y0", "y1", "y2", *names]
     description = MoleculeDescription.of(smiles)
-    unlike = outside_domain([head.domain], description, np.eye(12)[:, :3] * 0.9)
+    unlike = outside_domain(
+        [head.domain], description, np.eye(12)[:, :3] * 0.9, *NO_NUMBERS
+    )
     assert unlike["outside"] == 9
     none = Domain.of(
         raw["vectors"], description, np.eye(12, 2, dtype=bool) & [True, False]
@@ -124,14 +130,16 @@ def test_molecules_unlike_the_training_of_all_models():
 
     domains = [domain("CCBr", "CCCO"), domain("CCCl", "CCCCCO")]
     description = MoleculeDescription.of(["CBr", "CCCBr", "CCCCCN", "CCCCCCC"])
-    counts = outside_domain(domains, description, np.ones(4))
+    counts = outside_domain(domains, description, np.ones(4), *NO_NUMBERS)
     assert +counts == {"size": 2, "N": 1}
     assert domain_warnings(counts, domains, 4) == [
         "no training molecule has N (in 1 molecule)",
         "2 molecules smaller or larger than all training molecules, which have 3 to 6 "
         "heavy atoms",
     ]
-    assert outside_domain(domains[:1], description, np.ones(4))["size"] == 3
+    assert (
+        outside_domain(domains[:1], description, np.ones(4), *NO_NUMBERS)["size"] == 3
+    )
 
 
 def test_fitted_molecules_and_numbers_beyond_their_range(rng, tmp_path):
@@ -155,3 +163,24 @@ def test_fitted_molecules_and_numbers_beyond_their_range(rng, tmp_path):
     assert first.startswith("the model was fitted to the molecules of 3 of 5 rows: ")
     assert second == "no training molecule has time beyond 0 to 29 (in 2 molecules)"
     assert third.startswith("1 molecule smaller")
+
+
+def test_elements_atoms_and_identity():
+    texts = ["*CO", "[H][H]", "c1ccccc1Cl", "C[C@H](O)F"]
+    description = MoleculeDescription.of(texts, parents=True)
+    assert [np.flatnonzero(row).tolist() for row in description.kinds] == [
+        *([0, 6, 8], [1], [6, 17], [6, 8, 9])
+    ]
+    assert description.atoms.tolist() == [2, 0, 7, 4]  # a dummy atom is none
+    mols = [Chem.MolFromSmiles(text) for text in texts]
+    assert description.identity.tolist() == [*map(identity_of, mols)]
+    assert max(description.identity) >= 2**63  # none is rounded
+    some = description[np.array([False, True, False, True])]
+    assert some.identity.tolist() == description.identity[[1, 3]].tolist()
+    assert some.parent.tolist() == description.parent[[1, 3]].tolist()
+
+
+def test_none():
+    description = MoleculeDescription.of([])
+    assert len(description) == len(description.identity) == len(description.kinds) == 0
+    assert description.parent is None and description[[]].parent is None

@@ -5,11 +5,11 @@ import pytest
 
 from graphormer_plugin.data.files import read_arrays
 from graphormer_plugin.data.targets import TargetSchema
+from graphormer_plugin.estimators.domain import MoleculeDescription
 from graphormer_plugin.estimators.gp import read_estimator
 from graphormer_plugin.estimators.kernels import weighted_sum
-from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.prediction import expit
-from graphormer_plugin.workbench.fitting.fit import fit_on_features
+from graphormer_plugin.workbench.fitting.fit_gp import fit_on_features
 from graphormer_plugin.workbench.fitting.marginal_likelihood import JITTER
 from support.heads import (
     ALL,
@@ -49,7 +49,7 @@ def test_a_constant_probability_has_a_spread():
     np.testing.assert_allclose(found.std, np.sqrt(0.25 * 0.75 / 100), rtol=0.03)
 
 
-def test_several_classes(rng, tmp_path):
+def test_several_classes(rng):
     """One against all others; a class that no molecule has is improbable."""
     smiles, raw = features(90, rng, ["vectors"])
     y = raw["vectors"][:, :3].argmax(1).astype(float)[:, None]
@@ -65,10 +65,6 @@ def test_several_classes(rng, tmp_path):
     np.testing.assert_allclose(found.values.sum(1), 1)
     assert (found.values.argmax(1) == other[:, :3].argmax(1)).mean() > 0.7
     assert found.values[:, 3].max() < 0.1
-    head.save(tmp_path / "head.npz")
-    again = read_estimator(tmp_path / "head.npz")
-    assert again.targets == schema
-    np.testing.assert_array_equal(predictions_of(again, other).values, found.values)
     with pytest.raises(ValueError, match="label 1 of taste .* expected a class"):
         fit_on_features(raw, description, y + 2, schema, blocks=["vectors"])
 

@@ -8,9 +8,9 @@ import pytest
 from rdkit import Chem
 
 from graphormer_plugin.data.targets import TargetSchema
+from graphormer_plugin.estimators.domain import MoleculeDescription
 from graphormer_plugin.estimators.gp import read_estimator
 from graphormer_plugin.estimators.kernels import molecule_features
-from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.trees import feature_table
 from graphormer_plugin.workbench.fitting.fit_trees import MEMBERS, fit_trees
 
@@ -49,7 +49,7 @@ def test_sums_are_those_of_lightgbm(raw, monkeypatch):
 
     monkeypatch.setattr(lightgbm, "train", remember)
     trees = fit(raw, LENGTHS)
-    table = feature_table(raw)
+    table = feature_table(raw, ())
     found = trees.sums(table)[:, :, 0]
     expected = [boosters[seed].predict(table, raw_score=True) for seed in range(1, 6)]
     assert found.shape == (len(SMILES), MEMBERS) and np.ptp(found) > 1

@@ -9,7 +9,7 @@ from test_predictor import predictor
 
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.graphs.featurisers import featuriser_named, list_featurisers
-from graphormer_plugin.estimators.molecule_description import MoleculeDescription
+from graphormer_plugin.estimators.domain import MoleculeDescription
 from graphormer_plugin.inference.molecules import read
 
 PEPTIDE = "C[C@H](N)C(=O)N[C@@H](Cc1ccccc1)C(=O)O"

@@ -1,5 +1,7 @@
 """Columns of predictions: the digits of their numbers."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from graphormer_plugin.data.targets import Kind, Target, TargetSchema
 from graphormer_plugin.estimators.prediction import Prediction, combined, values_of
 from graphormer_plugin.inference.prediction_columns import (
     VALIDATED,
+    array_column,
     label_cells,
     prediction_columns,
 )
@@ -69,3 +72,9 @@ def test_missing_labels_are_empty():
     classes = Target("y", kind=Kind.MULTICLASS, num_classes=2)
     assert label_cells([0, 1, -1], classes) == ["0", "1", ""]
     assert label_cells([0.5, np.nan], Target("y")) == ["0.5", ""]
+
+
+def test_an_array_is_a_nested_list_whose_text_is_json():
+    (cell,) = array_column("pairs", [np.array([[0, 12, 1 / 3, -1e-9]])], 2).cells
+    assert cell == [[0, 12, 0.3333333, -1e-9]]
+    assert str(cell) == json.dumps(cell)

@@ -25,8 +25,7 @@ from graphormer_plugin.data.graphs.sources import Atoms
 from graphormer_plugin.data.scales import Scale
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
-from graphormer_plugin.estimators.domain import Domain
-from graphormer_plugin.estimators.molecule_description import MoleculeDescription
+from graphormer_plugin.estimators.domain import Domain, MoleculeDescription
 from graphormer_plugin.estimators.prediction import Prediction, SpreadScale, in_unit
 from graphormer_plugin.inference import graphs
 from graphormer_plugin.models import build_model

@@ -3,9 +3,9 @@
 import numpy as np
 
 from graphormer_plugin.data.targets import TargetSchema
+from graphormer_plugin.estimators.domain import MoleculeDescription
 from graphormer_plugin.estimators.kernels import molecule_features
-from graphormer_plugin.estimators.molecule_description import MoleculeDescription
-from graphormer_plugin.workbench.fitting.fit import BLOCKS, fit_on_features
+from graphormer_plugin.workbench.fitting.fit_gp import BLOCKS, fit_on_features
 from graphormer_plugin.workbench.fitting.replicates import merge_replicates
 
 ALL = BLOCKS

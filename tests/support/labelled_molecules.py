@@ -11,9 +11,11 @@ from matplotlib.figure import Figure
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.workbench.experiment import split_tables
 from graphormer_plugin.workbench.experiment.experiment import Experiment
-from graphormer_plugin.workbench.experiment.labelled_molecules import LabelledMolecules
+from graphormer_plugin.workbench.experiment.labelled_molecules import (
+    LabelledMolecules,
+    SplitLabels,
+)
 from graphormer_plugin.workbench.experiment.settings import Settings
-from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from graphormer_plugin.workbench.experiment.starts import Start
 
 ROWS = [

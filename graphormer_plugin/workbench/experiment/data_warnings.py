@@ -20,9 +20,9 @@ from graphormer_plugin.data.tables.table import SPLIT
 from graphormer_plugin.workbench.experiment.labelled_molecules import (
     FIT_SPLITS,
     LabelledMolecules,
+    SplitLabels,
 )
 from graphormer_plugin.workbench.experiment.settings import Settings
-from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from graphormer_plugin.workbench.experiment.split_tables import INVALID_FILE
 from graphormer_plugin.workbench.predictions.scores import is_defined
 

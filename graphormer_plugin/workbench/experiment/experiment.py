@@ -26,15 +26,15 @@ from graphormer_plugin.data.graphs.start_molecules import (
 )
 from graphormer_plugin.data.targets import Kind
 from graphormer_plugin.estimators import MAX_ROWS
-from graphormer_plugin.estimators.domain import domain_file
+from graphormer_plugin.estimators.domain import MoleculeDescription, domain_file
 from graphormer_plugin.estimators.gp import HEAD_FILE
-from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.model_folder import START
 from graphormer_plugin.inference.molecules import Molecules, read
 from graphormer_plugin.workbench.experiment.labelled_molecules import (
     FEW_TESTED,
     LabelledMolecules,
+    SplitLabels,
 )
 from graphormer_plugin.workbench.experiment.settings import (
     AUTO,
@@ -47,10 +47,9 @@ from graphormer_plugin.workbench.experiment.settings import (
     Settings,
     Training,
 )
-from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from graphormer_plugin.workbench.experiment.starts import Start
 from graphormer_plugin.workbench.fitting.calibration import least_scores
-from graphormer_plugin.workbench.fitting.fit import unfit_targets
+from graphormer_plugin.workbench.fitting.fit_gp import unfit_targets
 from graphormer_plugin.workbench.predictions.scores import is_defined, main_metrics
 
 BEST = "checkpoint_best.pt"
@@ -68,17 +67,17 @@ class ModelRun(NamedTuple):
     """A model of an experiment.
 
     Attributes:
-        run: number of its split, from 0.
+        run: index of its split, from 0.
     """
 
     run: int
     model: str
-    number: int = 0
+    ensemble_index: int = 0
 
     @property
     def save_dir(self) -> str:
         """Its folder, in the folder of the experiment."""
-        return f"replicate{self.run + 1}/{self.model}{self.number + 1}"
+        return f"replicate{self.run + 1}/{self.model}{self.ensemble_index + 1}"
 
     @property
     def files(self) -> list[str]:

@@ -119,8 +119,8 @@ def scatter(
 ) -> np.ndarray:
     """Draw points at places, the worst with rings and numbers; returns all places
     [2, n]."""
-    for points in runs:
-        x, y = map(np.asarray, place(points))
+    places = [np.stack(place(points)) for points in runs]
+    for points, (x, y) in zip(runs, places, strict=True):
         axis.plot(x, y, ".", markersize=4, alpha=0.6)
         for index in np.flatnonzero(points.mark.notna()):
             axis.plot(
@@ -133,10 +133,7 @@ def scatter(
                 textcoords="offset points",
                 fontsize=8,
             )
-    empty = np.empty((2, 0))
-    return np.concatenate(
-        [empty, *(np.stack(place(points)) for points in runs)], axis=1
-    )
+    return np.concatenate([np.empty((2, 0)), *places], axis=1)
 
 
 def parity(axis: Axes, runs: Sequence[pd.DataFrame], unit: str) -> bool:

@@ -1,22 +1,25 @@
 """Fit the models of an experiment. Each step leaves a file; a complete file is done."""
 
 import functools
+import warnings
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
 from graphormer_plugin import hub
+from graphormer_plugin.criterions.metrics import RISING
 from graphormer_plugin.data.files import write_text
 from graphormer_plugin.data.splits import Split
+from graphormer_plugin.data.targets import mean_of_defined
 from graphormer_plugin.estimators.array_file import weights_digest
 from graphormer_plugin.estimators.gp import HEAD_FILE, GPEstimator
 from graphormer_plugin.estimators.prediction import Prediction, combined, per_target
 from graphormer_plugin.estimators.trees import TreesEstimator
 from graphormer_plugin.inference.checkpoint import write_file
 from graphormer_plugin.inference.molecules import Molecules
-from graphormer_plugin.workbench.experiment.baselines import mean_labels
-from graphormer_plugin.workbench.experiment.choice import trees_are_better
 from graphormer_plugin.workbench.experiment.experiment import (
     BEST,
     LAST,
@@ -25,7 +28,11 @@ from graphormer_plugin.workbench.experiment.experiment import (
     ModelRun,
     saved_arrays,
 )
-from graphormer_plugin.workbench.experiment.labelled_molecules import LabelledMolecules
+from graphormer_plugin.workbench.experiment.labelled_molecules import (
+    FEW_TESTED,
+    LabelledMolecules,
+    SplitLabels,
+)
 from graphormer_plugin.workbench.experiment.predictions import (
     Run,
     calibrated,
@@ -40,7 +47,6 @@ from graphormer_plugin.workbench.experiment.settings import (
     TREES,
     Settings,
 )
-from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from graphormer_plugin.workbench.experiment.split_tables import write_molecules
 from graphormer_plugin.workbench.experiment.starts import find_start, start_state
 from graphormer_plugin.workbench.experiment.targets import check_log_targets, on_scales
@@ -58,8 +64,11 @@ from graphormer_plugin.workbench.fitting.fit_gp import (
     training_sample,
 )
 from graphormer_plugin.workbench.fitting.fit_trees import fit_trees
+from graphormer_plugin.workbench.predictions.scores import main_metrics, scores
 
 PREDICTIONS = "predictions.npz"
+DRAWS = 25  # bootstrap samples of the validation molecules
+LEAST_ERRORS = 2.0  # standard errors that the trees must be better by (our choice)
 
 
 def fit_all(experiment: Experiment) -> tuple[list[Run], Experiment]:
@@ -88,7 +97,8 @@ def fit_run(experiment: Experiment, index: int) -> Run:
     table = experiment.table
     rows = table.without_copies(experiment.splits[index].fitted)
     measured = table.in_unit.labels[rows]
-    mean = mean_labels(table.targets.output_labels(measured))
+    with warnings.catch_warnings(action="ignore"):  # of a target without labels
+        mean = np.nanmean(table.targets.output_labels(measured), 0)
     run = fit_models(experiment, index, experiment.model)
     comparison = None
     if experiment.model != TREES:
@@ -115,6 +125,48 @@ def choose(runs: list[Run], experiment: Experiment) -> tuple[list[Run], Experime
     )
 
 
+def trees_are_better(runs: Sequence[Run], seed: int) -> bool:
+    """Whether the model beside is better than the model of each run in the main metric of the
+    validation molecules, by more than noise: `LEAST_ERRORS` standard errors, which come
+    from bootstrap samples of the molecules, each with all its rows; never by fewer than
+    `FEW_TESTED` molecules."""
+    table = runs[0].labels.table
+    gain = _gain(runs, np.ones(len(table), int))
+    valid = np.concatenate([run.labels.rows["valid"] for run in runs])
+    few = len(np.unique(table.molecules[valid])) < FEW_TESTED
+    if few or not gain > 0:  # also NaN, without validation labels
+        return False
+    generator = np.random.default_rng(seed)
+    draws = [_gain(runs, table.resampled(generator)) for _ in range(DRAWS)]
+    return bool(gain > LEAST_ERRORS * np.nanstd(draws))
+
+
+def _gain(runs: Sequence[Run], times: np.ndarray) -> float:
+    """How much the model beside is better on validation rows, each so many ``times``
+    [rows]; mean over the kinds of targets, and the runs, that have a value."""
+    gains = []
+    for run in runs:
+        valid = run.labels.rows["valid"]
+        rows = np.repeat(np.arange(len(valid)), times[valid])
+        targets = run.labels.table.targets
+        labels = run.labels.scored("valid")[rows]
+        values = [
+            scores(
+                targets, one.predicted.values[valid[rows]], labels, run.labels.deviation
+            )
+            for one in (run, run.comparison)
+        ]
+        of_kinds = []
+        for kind, metric in main_metrics(targets).items():
+            head, trees = (
+                mean_of_defined([*compress(of[metric], targets.are(kind))])
+                for of in values
+            )
+            of_kinds.append(trees - head if metric in RISING else head - trees)
+        gains.append(mean_of_defined(of_kinds))
+    return mean_of_defined(gains)
+
+
 def fit_models(experiment: Experiment, index: int, model: str) -> Run:
     """Fit and predict the models of a kind of a split, whose mean counts."""
     members = [member for member in experiment.model_runs(model) if member.run == index]
@@ -122,7 +174,7 @@ def fit_models(experiment: Experiment, index: int, model: str) -> Run:
     for member in members:
         title = f"{experiment.settings.run_name(index + 1)}, {TITLES[model]}"
         if model not in FITTED:
-            title += f" {member.number + 1}"
+            title += f" {member.ensemble_index + 1}"
         with experiment.progress(title, experiment.cost(model)):
             predictions.append(model_predictions(experiment, member))
     predicted = combined(predictions)

@@ -25,18 +25,21 @@ from graphormer_plugin.estimators.prediction import (
 )
 from graphormer_plugin.inference.model_folder import write_folder
 from graphormer_plugin.inference.prediction_columns import (
+    COMPARED,
     OutputColumn,
+    free_names,
     prediction_columns,
 )
-from graphormer_plugin.workbench.experiment.labelled_molecules import LabelledMolecules
+from graphormer_plugin.workbench.experiment.labelled_molecules import (
+    LabelledMolecules,
+    SplitLabels,
+)
 from graphormer_plugin.workbench.experiment.settings import HEAD
-from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from graphormer_plugin.workbench.fitting.calibration import (
     best_cut_off,
     conformal_factor,
     spread_scale,
 )
-from graphormer_plugin.workbench.predictions.table_columns import COMPARED, free_names
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,13 @@ from graphormer_plugin.data.files import write_csv
 from graphormer_plugin.data.graphs.start_molecules import seen_text
 from graphormer_plugin.data.splits import SPLITS
 from graphormer_plugin.data.targets import Kind, mean_of_defined
+from graphormer_plugin.estimators.kernels import Reference
 from graphormer_plugin.estimators.prediction import Prediction, class_scores
 from graphormer_plugin.workbench.experiment.experiment import TITLES
 from graphormer_plugin.workbench.experiment.labelled_molecules import (
     FEW_TESTED,
     LabelledMolecules,
+    SplitLabels,
 )
 from graphormer_plugin.workbench.experiment.predictions import Run
 from graphormer_plugin.workbench.experiment.settings import TREES
@@ -50,6 +52,9 @@ COLUMNS = ("replicate", "model", "chosen", "split", "target", "metric", "value")
 TESTED = "Test molecules"
 SPREAD = "Spread of the predictions"
 MOST_ENDPOINTS = 20  # a text with more has no rows for each
+FEWEST = 5  # molecules with repeats, or test molecules on cliffs, that a line tells of
+SIMILAR = 0.9  # Tanimoto similarity on a cliff, as in MoleculeACE
+MOST_PAIRS = 3 * 10**7  # of a test molecule and another, that are compared
 RESAMPLES = 100  # of the test molecules, for the error of a difference; our choice
 
 MEAN = "mean"
@@ -357,6 +362,52 @@ def set_lines(run: Run) -> list[str]:
             f"{single:.1%} of the sets of {name} in test have one class, "
             f"{(~is_in.any(1)).mean():.1%} none; they hold {share:.1%}: {listed(held)}"
         )
+    return lines
+
+
+def limit_lines(
+    split: SplitLabels, tested: pd.DataFrame, fingerprints: np.ndarray
+) -> list[str]:
+    """Lines about targets of numbers.
+
+    Args:
+        split: what is learned; labels of a cliff are more than its standard deviation apart
+            (our choice; in MoleculeACE, where that is about 1.2 decades, more than one).
+        tested: `predicted_labels` in the unit of the table.
+        fingerprints: Morgan counts of all molecules [n, bits].
+    """
+    table = split.table
+    kept = table.without_copies(np.arange(len(table)))
+    conditions = pd.Series([(table.keys[row], bytes(table.extra[row])) for row in kept])
+    lines = []
+    for target in np.flatnonzero(table.targets.is_number).tolist():
+        name = table.in_unit.targets.names[target]
+        part = tested[tested.target == target]
+        squares = (part.value - part.label) ** 2
+        labels = pd.Series(table.in_unit.exact_labels[kept, target])
+        repeats = labels.groupby(conditions).agg(["count", "var"]).query("count > 1")
+        if len(repeats) >= FEWEST:
+            freedom = repeats["count"] - 1
+            noise = np.average(repeats["var"], weights=freedom) ** 0.5
+            error = noise / (2 * freedom.sum()) ** 0.5  # of a normal deviation
+            lines.append(
+                f"repeats of {name} differ by {noise:.3g} ± {error:.2g} ({len(repeats):,} "
+                "molecules), about the rmse of a perfect model; that of this one is "
+                f"{squares.mean() ** 0.5:.3g}"
+            )
+        if len(part) * len(table) > MOST_PAIRS:
+            continue
+        learned = table.exact_labels[:, target]
+        rows = part.row.to_numpy()
+        near = Reference("fingerprint", fingerprints).compare(fingerprints[rows])
+        is_far = np.abs(learned[rows, None] - learned) > split.deviation[target]
+        on_cliff = ((near >= SIMILAR) & is_far).any(1)
+        if on_cliff.sum() >= FEWEST:
+            lines.append(
+                f"{on_cliff.sum():,} of {len(part):,} test labels of {name} are on activity "
+                f"cliffs: a very similar molecule has a label far from theirs; the rmse there "
+                f"is {squares[on_cliff].mean() ** 0.5:.3g}"
+            )
     return lines
 
 

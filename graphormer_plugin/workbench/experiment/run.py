@@ -25,9 +25,9 @@ from graphormer_plugin.workbench.experiment.experiment import Experiment, unfit_
 from graphormer_plugin.workbench.experiment.figures import figures
 from graphormer_plugin.workbench.experiment.labelled_molecules import (
     LabelledMolecules,
+    SplitLabels,
     read_table,
 )
-from graphormer_plugin.workbench.experiment.limits import limit_lines
 from graphormer_plugin.workbench.experiment.report import (
     label_table,
     molecules_text,
@@ -43,7 +43,6 @@ from graphormer_plugin.workbench.experiment.settings import (
     Settings,
     claim,
 )
-from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from graphormer_plugin.workbench.experiment.split_tables import MOLECULES_FILE
 from graphormer_plugin.workbench.experiment.starts import (
     Start,
@@ -214,7 +213,7 @@ def finish(
     if seen is not None:
         lines += filter(None, [results.seen_line(table, runs, seen)])
     prints = experiment.features["fingerprint"]
-    lines += limit_lines(runs[0].learned.labels, tested, prints)
+    lines += results.limit_lines(runs[0].learned.labels, tested, prints)
     lines += [
         f"{target.name} is class 1 above a probability of {target.cut_off:.3g}, which has the "
         "highest mcc on valid; graphormer-predict --cut-off takes another"

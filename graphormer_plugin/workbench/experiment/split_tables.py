@@ -33,9 +33,9 @@ from graphormer_plugin.inference.model_folder import (
 from graphormer_plugin.workbench.experiment.labelled_molecules import (
     FIT_SPLITS,
     LabelledMolecules,
+    SplitLabels,
 )
 from graphormer_plugin.workbench.experiment.settings import Settings
-from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 
 INVALID_FILE = "invalid.csv"
 _FIRST = RATIOS[0] / RATIOS[1] / (RATIOS[0] / RATIOS[1] + 1)

@@ -133,11 +133,10 @@ def reads_positions(settings: Settings) -> bool:
 def start_state(start: Start | None) -> dict[str, Any]:
     """A start as a checkpoint of this package, without the state of its training; None: the
     default one."""
-    if start is None:
-        return slim(read_checkpoint(packaged_models()[DEFAULT_START]).state)
+    if start is None or start.published is None:
+        path = start.path if start else packaged_models()[DEFAULT_START]
+        return slim(read_checkpoint(path).state)
     published = start.published
-    if published is None:
-        return slim(read_checkpoint(start.path).state)
     imported = import_published(start.path, published.source, published.config)
     return checkpoint_of(imported, imported.targets, published.source)
 

@@ -10,10 +10,12 @@ from graphormer_plugin.data.errors import DatasetError, counted, listed
 from graphormer_plugin.data.scales import Scale
 from graphormer_plugin.data.tables.labels import label_ends, labels_between
 from graphormer_plugin.data.targets import Kind, TargetSchema
-from graphormer_plugin.workbench.experiment.labelled_molecules import LabelledMolecules
+from graphormer_plugin.workbench.experiment.labelled_molecules import (
+    LabelledMolecules,
+    SplitLabels,
+)
 from graphormer_plugin.workbench.experiment.settings import AUTO, NONE, Settings
-from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
-from graphormer_plugin.workbench.fitting.fit import unfit_targets
+from graphormer_plugin.workbench.fitting.fit_gp import unfit_targets
 
 FEWEST_NUMBERS = 20  # least labels of a column of registry numbers
 # Our choices. Logarithms gain 0.64 nats and more where they are known to be better, and

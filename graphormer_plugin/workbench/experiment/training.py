@@ -88,7 +88,7 @@ def fairseq_arguments(experiment: Experiment, member: ModelRun) -> dict[str, Any
         "required_batch_size_multiple": 1,  # fairseq would make 24 of 30
         "num_workers": 0,
         "distributed_world_size": 1,
-        "seed": settings.seed + 100 * member.run + member.number,
+        "seed": settings.seed + 100 * member.run + member.ensemble_index,
         "optimizer": "adam",
         "clip_norm": CLIP_NORM,
         "lr": training.lr,

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import ndtri
 from scipy.stats import norm, spearmanr
@@ -182,8 +183,7 @@ def spread_scores(errors: Floats, std: Floats) -> dict[str, float]:
     if len(std) < 2 or not (std > 0).all():
         return dict.fromkeys(SPREAD_SCORES, np.nan)
     sizes = np.abs(errors)
-    order = np.argsort(std, kind="stable")
-    bins = [part for part in np.array_split(order, BINS) if len(part)]
+    bins = _bins(std)
     found, promised = (
         np.array([np.sqrt(np.mean(x[part] ** 2)) for part in bins])
         for x in (errors, std)
@@ -203,11 +203,15 @@ def reliability(values: Floats, labels: Floats) -> tuple[Floats, Floats, Floats]
     """Calibration of probabilities of class 1 [n] with labels 0 or 1 [n]: mean probability,
     share of class 1 and number of labels of each of at most `BINS` equally full bins.
     """
-    order = np.argsort(values, kind="stable")
-    bins = [part for part in np.array_split(order, BINS) if len(part)]
+    bins = _bins(values)
     mean = np.array([values[part].mean() for part in bins])
     share = np.array([labels[part].mean() for part in bins])
     return mean, share, np.array([len(part) for part in bins], np.float64)
+
+
+def _bins(values: Floats) -> list[NDArray[np.int64]]:
+    order = np.argsort(values, kind="stable")
+    return [part for part in np.array_split(order, BINS) if len(part)]
 
 
 @figure_style()

@@ -13,9 +13,8 @@ from sklearn.linear_model import LogisticRegression
 
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators import MAX_ROWS
-from graphormer_plugin.estimators.domain import Domain, ranges_of
+from graphormer_plugin.estimators.domain import Domain, MoleculeDescription, ranges_of
 from graphormer_plugin.estimators.kernels import Floats
-from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.trees import (
     LEAVES,
     SPLIT,

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,28 +68,25 @@ def merge_replicates(
     bounds = bounds.copy()
     counts = (~np.isnan(labels)).astype(np.int64)
     spread = np.zeros(labels.shape)
+    arrays = labels, weights, counts, spread, bounds
     for row in np.unique(first[first != np.arange(len(first))]):
         same = np.flatnonzero(first == row)
         for target in range(labels.shape[1]):
             known = same[~np.isnan(labels[same, target])]
             if len(known):
                 label = _joined(*(x[known, target] for x in (labels, weights, bounds)))
-                labels[row, target] = label.value
-                weights[row, target] = label.weight
-                counts[row, target] = label.count
-                spread[row, target] = label.spread
-                bounds[row, target] = label.bound
+                for array, value in zip(arrays, label, strict=True):
+                    array[row, target] = value
     rows = np.unique(first)
     molecule = molecule[rows]
     conditions = molecule
     if "extra" in raw:
         beside = [row.tobytes() for row in raw["extra"][rows]]
         conditions = _numbers([*zip(molecule.tolist(), beside)])
-    labels = labels[rows]
+    labels, weights, *others = (x[rows] for x in arrays)
     shares = _shares(labels, conditions)
-    weights = weights[rows] * shares
-    arrays = (x[rows] for x in (counts, spread, bounds))
-    return Measurements(rows, labels, weights, shares, *arrays, molecule, conditions)
+    weights = weights * shares
+    return Measurements(rows, labels, weights, shares, *others, molecule, conditions)
 
 
 def _shares(labels: Floats, conditions: NDArray[np.int64]) -> Floats:
@@ -126,16 +122,8 @@ def left_out_covariance(root: Floats, groups: NDArray[np.int64]) -> csr_array:
     return csr_array((np.concatenate(blocks), entries), shape)
 
 
-class _Label(NamedTuple):
-    value: float
-    weight: float
-    count: int
-    spread: float
-    bound: float
-
-
-def _joined(labels: Floats, weights: Floats, bounds: Floats) -> _Label:
-    """One label of several [k], k > 0."""
+def _joined(labels: Floats, weights: Floats, bounds: Floats) -> tuple[float, ...]:
+    """One label of several [k], k > 0: its value, weight, count, spread and bound."""
     exact = bounds == 0
     if exact.any():
         labels = labels[exact]
@@ -144,7 +132,7 @@ def _joined(labels: Floats, weights: Floats, bounds: Floats) -> _Label:
         low, high = label_ends(labels, bounds)
         if low.max() < high.min():
             label, bound = labels_between(low.max(), high.min())
-            return _Label(float(label), weights.max(), 1, 0.0, float(bound))
+            return float(label), weights.max(), 1, 0.0, float(bound)
     order = np.argsort(labels)
     ascending = labels[order]
     apart = np.diff(ascending) > LABEL_TOLERANCE * np.abs(ascending[1:])
@@ -153,7 +141,7 @@ def _joined(labels: Floats, weights: Floats, bounds: Floats) -> _Label:
     weights = np.maximum.reduceat(weights[order], starts)
     mean = np.average(different, weights=weights)
     spread = np.average((different - mean) ** 2, weights=weights)
-    return _Label(mean, weights.sum(), len(different), spread, 0)
+    return mean, weights.sum(), len(different), spread, 0
 
 
 def _first_equal(

@@ -13,10 +13,10 @@ from graphormer_plugin.estimators.prediction import Estimate
 from graphormer_plugin.inference.molecules import Molecules
 from graphormer_plugin.inference.prediction_columns import (
     OutputColumn,
+    array_column,
     prediction_columns,
 )
 from graphormer_plugin.inference.predictor import Predictor
-from graphormer_plugin.workbench.predictions.table_columns import array_column
 
 
 class Answer(NamedTuple):

@@ -15,18 +15,20 @@ from graphormer_plugin.data.scales import Scale
 from graphormer_plugin.data.tables.rows import whole_columns
 from graphormer_plugin.data.tables.table import Row
 from graphormer_plugin.data.targets import Kind
-from graphormer_plugin.estimators.domain import FITTED, is_fitted
+from graphormer_plugin.estimators.domain import FITTED, MoleculeDescription, is_fitted
 from graphormer_plugin.estimators.gp import GPEstimator, Joint
 from graphormer_plugin.estimators.kernels import Floats, Reference
-from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.prediction import Estimate, expit
 from graphormer_plugin.inference.member import HeadVectors
 from graphormer_plugin.inference.molecules import Molecules
-from graphormer_plugin.inference.prediction_columns import OutputColumn, number_cells
+from graphormer_plugin.inference.prediction_columns import (
+    OutputColumn,
+    free_names,
+    number_cells,
+)
 from graphormer_plugin.workbench.predictions import batch_choice
 from graphormer_plugin.workbench.predictions.answers import Answer, OfMolecules
 from graphormer_plugin.workbench.predictions.run import Asked, Started, started
-from graphormer_plugin.workbench.predictions.table_columns import free_names
 from graphormer_plugin.workbench.predictions.table_run import TableRun
 
 SURVIVORS = 2000  # candidates of the joint distribution; our choice
@@ -210,10 +212,9 @@ def survivors(
             if bound[at] > least
         ]
         if rows:
-            molecules, _ = run.read([row.source for row in rows])
+            molecules, beside = _read(run, rows)
             description = MoleculeDescription.of(molecules.descriptor_mols)
             known = is_fitted(run.predictor.domains, description) & (not run.extra)
-            beside = run.numbers_beside(rows, {})
             keys = np.column_stack([description.identity.view(float), beside])
             for row, key, is_known in zip(rows, keys, known, strict=True):
                 pair = float(bound[row.number - first]), row
@@ -232,6 +233,12 @@ def _best(kept: Kept) -> Kept:
     return dict(order[:SURVIVORS])
 
 
+def _read(run: TableRun, rows: Sequence[Row]) -> tuple[Molecules, Floats]:
+    """Molecules of rows, and the numbers beside them [rows, columns]."""
+    molecules, _ = run.read([row.source for row in rows])
+    return molecules, run.numbers_beside(rows, {})
+
+
 def batch(
     run: TableRun, rows: Sequence[Row], wish: Wish, best: float, costs: Floats
 ) -> tuple[list[list[str]], str]:
@@ -240,8 +247,8 @@ def batch(
     answers = run.answers
     predictor = run.predictor
     target = predictor.targets.targets[answers.index]
-    molecules, _ = run.read([row.source for row in rows])
-    joints = answers.joints(molecules, run.batch_size, run.numbers_beside(rows, {}))
+    molecules, beside = _read(run, rows)
+    joints = answers.joints(molecules, run.batch_size, beside)
     own = costs[[row.number for row in rows]]
     columns = {"rank": np.arange(1, wish.size + 1)}
     if wish.goal == LEARN:
@@ -272,14 +279,13 @@ def batch(
     if wish.cost:
         text += f"; {wish.cost} {own[choice.rows].sum():.6g}"
     rows = [rows[row] for row in choice.rows]
-    molecules, _ = run.read([row.source for row in rows])
+    molecules, beside = _read(run, rows)
     if len(rows) > 1:
         counts = molecules.features("fingerprint")
         similar = Reference("fingerprint", counts).compare(counts)
         np.fill_diagonal(similar, -1)
         columns |= {"nearest": similar.argmax(1) + 1, "similarity": similar.max(1)}
     of_all = OfMolecules(predictor)
-    beside = run.numbers_beside(rows, {})
     new = of_all.columns(of_all(molecules, run.batch_size, beside))
     new += [OutputColumn(name, number_cells(x)) for name, x in columns.items()]
     names = free_names([column.name for column in new], run.table.taken)

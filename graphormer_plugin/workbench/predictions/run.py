@@ -42,13 +42,12 @@ from graphormer_plugin.estimators.prediction import names_and_unit
 from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.loading import head_file, load, usable_device
 from graphormer_plugin.inference.model_folder import ModelFolder
-from graphormer_plugin.inference.prediction_columns import OutputColumn
+from graphormer_plugin.inference.prediction_columns import OutputColumn, free_names
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.workbench.predictions.answers import OfMolecules, answers_of
 from graphormer_plugin.workbench.predictions.prediction_chunks import PredictionChunks
 from graphormer_plugin.workbench.predictions.score_predictions import TableScores
-from graphormer_plugin.workbench.predictions.shortlist import Shortlist, shortlist_of
-from graphormer_plugin.workbench.predictions.table_columns import free_names
+from graphormer_plugin.workbench.predictions.shortlist import shortlist_of
 from graphormer_plugin.workbench.predictions.table_run import (
     BLOCK_ROWS,
     PredictedRows,
@@ -128,16 +127,10 @@ def run_digest(
 def predict_table(asked: Asked) -> None:
     """Predict the rows of a table, write them, and show their metrics if they have labels;
     see `started`."""
-    models, table, outputs, _, options, _, lines = asked
-    check_output(outputs[0], table)
+    check_output(asked.outputs[0], asked.table)
     with started(asked) as begun:
         if begun is not None:
-            targets = begun.run.predictor.targets
-            scores = TableScores(begun.run.predictor, table, models.missing_labels)
-            shortlist = None
-            if options.wanted is not None:
-                shortlist = shortlist_of(options.wanted, targets, models)
-            _write(begun, scores, shortlist, lines)
+            _write(begun, asked.models, asked.lines)
 
 
 @dataclass(frozen=True)
@@ -194,14 +187,16 @@ def started(
             yield Started(run, rows, parts, settings)
 
 
-def _write(
-    begun: Started, scores: TableScores, shortlist: Shortlist | None, lines: Lines
-) -> None:
+def _write(begun: Started, models: ModelFolder, lines: Lines) -> None:
     """Predict the parts that are missing, write the outputs, and show the summary."""
     run = begun.run
     rows = begun.rows
     parts = begun.parts
     table = run.table
+    targets = run.predictor.targets
+    scores = TableScores(run.predictor, table, models.missing_labels)
+    wanted = run.options.wanted
+    shortlist = wanted and shortlist_of(wanted, targets, models)
     column = run.options.smiles_column
     output = parts.outputs[0]
     start = time.monotonic()
@@ -216,7 +211,7 @@ def _write(
         values += [part.values[:, shortlist.output]] if shortlist else []
     rate = (rows.total - done) / (time.monotonic() - start)
     without = f", {failed:,} without prediction" if failed else ""
-    counts = f"{counted(rows.total, 'row')}{without}; {names_and_unit(run.predictor.targets)}"
+    counts = f"{counted(rows.total, 'row')}{without}; {names_and_unit(targets)}"
     summary = f"{output}: {counts}; {rate:,.0f} molecules/s"
     if text := scores.text(lines.warning):
         summary += f"\n{text}"

@@ -85,15 +85,11 @@ class TableScores:
             if any(self._seen):
                 rows[f"{column.name}, new"] = np.where(self._seen, np.nan, measured)
             for title, labels in rows.items():
-                found = [
-                    (
-                        [scores.score(x, values, labels, targets[target].cut_off)]
-                        if x in kind.metrics
-                        else []
-                    )
-                    for x in metrics
-                ]
-                texts = [*map(scores.spread_text, found, metrics)]
+                found = {
+                    x: [scores.score(x, values, labels, targets[target].cut_off)]
+                    for x in kind.metrics
+                }
+                texts = [scores.spread_text(found.get(x, []), x) for x in metrics]
                 lines.append([title, str((~np.isnan(labels)).sum()), *texts])
         if len(lines) == 1:
             return ""

@@ -30,17 +30,19 @@ from graphormer_plugin.data.graphs.start_molecules import (
 )
 from graphormer_plugin.data.tables.cells import number_in
 from graphormer_plugin.data.tables.table import Row, Table
-from graphormer_plugin.estimators.domain import domain_warnings, outside_domain
+from graphormer_plugin.estimators.domain import (
+    MoleculeDescription,
+    domain_warnings,
+    outside_domain,
+)
 from graphormer_plugin.estimators.kernels import as_mol
-from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.inference import HEAD_BESIDE_CHECKPOINT
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import Molecules, read_rows
-from graphormer_plugin.inference.prediction_columns import OutputColumn
+from graphormer_plugin.inference.prediction_columns import OutputColumn, free_names
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.workbench.predictions.answers import OfMolecules, answers_of
 from graphormer_plugin.workbench.predictions.shortlist import Wanted
-from graphormer_plugin.workbench.predictions.table_columns import free_names
 
 BLOCK_ROWS = 512  # rows that are predicted together, at least
 BARE = "bare"  # rows with `bare_carbons`

@@ -7,8 +7,10 @@ import pytest
 
 from graphormer_plugin.workbench.experiment import data_warnings
 from graphormer_plugin.workbench.experiment.data_warnings import experiment_warnings
-from graphormer_plugin.workbench.experiment.labelled_molecules import read_table
-from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
+from graphormer_plugin.workbench.experiment.labelled_molecules import (
+    SplitLabels,
+    read_table,
+)
 from support.labelled_molecules import PARTS, settings, splits_of
 
 BOTH, ONE, NONE = [0, 1, 0, 1, 0, 1], [0, 1, 0, 1, 1, 1], [0, 1, 0, 1, "", ""]

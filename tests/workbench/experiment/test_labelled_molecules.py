@@ -5,9 +5,11 @@ import pytest
 
 from graphormer_plugin.data.tables.options import DatasetOptions
 from graphormer_plugin.workbench.experiment.data_warnings import experiment_warnings
-from graphormer_plugin.workbench.experiment.labelled_molecules import read_table
+from graphormer_plugin.workbench.experiment.labelled_molecules import (
+    SplitLabels,
+    read_table,
+)
 from graphormer_plugin.workbench.experiment.report import label_table, shown_label
-from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from graphormer_plugin.workbench.experiment.split_tables import write_molecules
 from graphormer_plugin.workbench.experiment.targets import learned_targets, on_scales
 from support.labelled_molecules import HEADER, ROWS, settings, splits_of

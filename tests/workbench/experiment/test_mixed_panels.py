@@ -11,13 +11,14 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 from graphormer_plugin.data.targets import TargetSchema
+from graphormer_plugin.estimators.domain import MoleculeDescription
 from graphormer_plugin.estimators.gp import read_estimator
-from graphormer_plugin.estimators.molecule_description import MoleculeDescription
 from graphormer_plugin.estimators.prediction import Prediction
 from graphormer_plugin.inference.loading import ensemble
 from graphormer_plugin.inference.model_folder import ModelFolder, read_folder
 from graphormer_plugin.inference.prediction_columns import prediction_columns
 from graphormer_plugin.workbench.experiment import figures
+from graphormer_plugin.workbench.experiment.labelled_molecules import SplitLabels
 from graphormer_plugin.workbench.experiment.predictions import (
     Run,
     calibration,
@@ -32,9 +33,8 @@ from graphormer_plugin.workbench.experiment.results import (
     metric_tables,
     report_numbers,
 )
-from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from graphormer_plugin.workbench.experiment.targets import on_scales
-from graphormer_plugin.workbench.fitting.fit import limit_warnings
+from graphormer_plugin.workbench.fitting.fit_gp import limit_warnings
 from graphormer_plugin.workbench.fitting.fit_trees import fit_trees
 from support.architectures import OGB
 from support.heads import features, fitted, labels

@@ -15,6 +15,7 @@ from graphormer_plugin.estimators.prediction import Prediction, class_scores
 from graphormer_plugin.inference.model_folder import read_folder
 from graphormer_plugin.workbench.experiment import figures
 from graphormer_plugin.workbench.experiment.data_warnings import label_shift
+from graphormer_plugin.workbench.experiment.labelled_molecules import SplitLabels
 from graphormer_plugin.workbench.experiment.predictions import (
     Run,
     calibrated,
@@ -35,13 +36,13 @@ from graphormer_plugin.workbench.experiment.report import (
 from graphormer_plugin.workbench.experiment.results import (
     all_results,
     held_out_metrics,
+    limit_lines,
     metric_tables,
     set_lines,
     summary_text,
     worse_than_baselines,
     write_results,
 )
-from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from support.labelled_molecules import experiment_of, molecules_of, undrawn
 from support.tables import rows
 
@@ -291,14 +292,11 @@ def test_the_worst_labels_in_units_of_each_target():
     assert [*zip(worst.run, worst.row)] == [(1, 45), (1, 47), (1, 46)]
 
 
-@pytest.mark.parametrize("kind", ["binary", "multiclass"])
-def test_errors_of_classes(kind):
+def test_errors_of_two_classes():
     labels = np.resize([0.0, 1.0], 60)[:, None]
     labels[59] = np.nan
     values = np.linspace(0.2, 0.79, 60)[:, None]
-    if kind == "multiclass":
-        values = np.concatenate([1 - values, values], 1)
-    table = molecules_of(labels, kind=kind)
+    table = molecules_of(labels, kind="binary")
     tested = predicted_labels(table, [run_of(table, values)])
     assert len(tested) == 19
     assert tested.error[:2].tolist() == pytest.approx([0.6, 0.39])
@@ -504,3 +502,43 @@ def test_labels_of_test_that_lie_elsewhere(rng):
     assert label_shift(SplitLabels(molecules_of(labels), few)) == []
     none = split | {"test": np.array([], int)}
     assert label_shift(SplitLabels(molecules_of(labels), none)) == []
+
+
+CHAINS = [f"{'C' * (8 + row // 2)}O" for row in range(60)]  # two rows of each
+
+
+@pytest.fixture
+def lines():
+    """Function: lines about labels [60] that are predicted with an error of 0.5."""
+
+    def lines(labels, extra):
+        keys = [row // 2 for row in range(60)]
+        table = molecules_of(labels[:, None], CHAINS, ["y"], keys=keys, extra=extra)
+        split = {
+            "train": np.arange(30),
+            "valid": np.arange(0),
+            "test": np.arange(30, 60),
+        }
+        run = Run(SplitLabels(table, split), Prediction(table.labels + 0.5), [])
+        prints = molecule_features("fingerprint", CHAINS)
+        return limit_lines(run.labels, predicted_labels(table, [run]), prints)
+
+    return lines
+
+
+def test_repeats(lines):
+    """A copy is no repeat, nor is a measurement under another condition."""
+    rows = np.arange(60)
+    labels = rows // 2 + np.where(rows < 40, rows % 2 * 0.4, 0)
+    (line,) = lines(labels, np.zeros((60, 0)))
+    assert line.startswith("repeats of y differ by 0.283 ± 0.045 (20 molecules)")
+    assert line.endswith("that of this one is 0.5")
+    assert lines(labels, rows[:, None] * 1.0) == []
+
+
+def test_activity_cliffs(lines):
+    """Long chains are alike, whose labels jump once."""
+    labels = np.where(np.arange(60) < 54, 0.0, 9.0) + np.arange(60) / 600
+    labels[:30:2] += 1  # the deviation in train
+    assert "on activity cliffs" in lines(labels, np.arange(60.0)[:, None])[-1]
+    assert lines(np.arange(60) / 60, np.arange(60.0)[:, None]) == []

@@ -13,8 +13,10 @@ from graphormer_plugin.data.splits import scaffold_split
 from graphormer_plugin.data.tables.options import DatasetOptions
 from graphormer_plugin.data.tables.table import CsvTable
 from graphormer_plugin.workbench.experiment.data_warnings import experiment_warnings
-from graphormer_plugin.workbench.experiment.labelled_molecules import read_table
-from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
+from graphormer_plugin.workbench.experiment.labelled_molecules import (
+    SplitLabels,
+    read_table,
+)
 from graphormer_plugin.workbench.experiment.split_tables import (
     SMILES_COLUMN,
     labelled_splits,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.scales import Scale
-from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
+from graphormer_plugin.workbench.experiment.labelled_molecules import SplitLabels
 from graphormer_plugin.workbench.experiment.targets import on_scales
 from support.labelled_molecules import molecules_of, settings
 

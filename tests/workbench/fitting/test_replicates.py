@@ -5,9 +5,9 @@ import pytest
 from scipy.stats import norm
 
 from graphormer_plugin.data.targets import TargetSchema
-from graphormer_plugin.estimators.molecule_description import MoleculeDescription
+from graphormer_plugin.estimators.domain import MoleculeDescription
 from graphormer_plugin.workbench.fitting import marginal_likelihood
-from graphormer_plugin.workbench.fitting.fit import fit_on_features
+from graphormer_plugin.workbench.fitting.fit_gp import fit_on_features
 from graphormer_plugin.workbench.fitting.gaussian_processes import GaussianProcesses
 from graphormer_plugin.workbench.fitting.replicates import (
     left_out_covariance,

@@ -7,7 +7,7 @@ from rdkit.Chem import rdMolDescriptors
 
 from graphormer_plugin.data.graphs.atom_parts import descriptor_parts, morgan_parts
 from graphormer_plugin.data.graphs.descriptors import COMPUTED, rdkit_descriptors
-from graphormer_plugin.estimators.atom_sums import atom_sums
+from graphormer_plugin.workbench.explain.sums import atom_sums
 from support.heads import features, fitted, labels
 
 

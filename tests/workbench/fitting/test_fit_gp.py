@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.workbench.fitting import marginal_likelihood
-from graphormer_plugin.workbench.fitting.fit import limit_warnings, training_sample
-from graphormer_plugin.workbench.fitting.fit_gp import fit_gp
+from graphormer_plugin.workbench.fitting.fit_gp import (
+    fit_gp,
+    limit_warnings,
+    training_sample,
+)
 from support.heads import features, fitted, labels
 
 

@@ -7,11 +7,12 @@ import pytest
 
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.prediction import Prediction
-from graphormer_plugin.workbench.experiment.choice import trees_are_better
-from graphormer_plugin.workbench.experiment.fit import choose
-from graphormer_plugin.workbench.experiment.labelled_molecules import FEW_TESTED
+from graphormer_plugin.workbench.experiment.fit import choose, trees_are_better
+from graphormer_plugin.workbench.experiment.labelled_molecules import (
+    FEW_TESTED,
+    SplitLabels,
+)
 from graphormer_plugin.workbench.experiment.predictions import Run
-from graphormer_plugin.workbench.experiment.split_labels import SplitLabels
 from support.labelled_molecules import experiment_of, molecules_of
 
 SPLIT = dict(zip(("train", "valid", "test"), np.arange(180).reshape(3, 60)))
