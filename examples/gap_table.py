@@ -8,9 +8,6 @@ Writes the columns idx (the row, from 0), smiles and homolumogap (eV).
 """
 
 import argparse
-import csv
-import gzip
-import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,14 +68,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     smiles, gaps = (table[name] for name in arguments.columns)
     if arguments.fold_hydrogens:
         smiles = smiles.map(fold_hydrogens)
-    with (
-        atomic_write(arguments.output) as file,
-        gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed,
-        io.TextIOWrapper(packed, encoding="utf-8", newline="") as text,
-    ):
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["idx", "smiles", "homolumogap"])
-        writer.writerows(zip(range(len(table)), smiles, gaps))
+    table = pd.DataFrame({"smiles": smiles, "homolumogap": gaps}).rename_axis("idx")
+    with atomic_write(arguments.output) as file:  # without a time, see gzip
+        table.to_csv(file, compression={"method": "gzip", "mtime": 0})
 
 
 if __name__ == "__main__":

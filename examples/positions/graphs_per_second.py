@@ -9,13 +9,16 @@ graphs a second of CPU time, the median of the turns.
 
 import argparse
 import sys
-import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import peers
 import torch
 from torch_geometric.data import Data
+
+sys.path.append(str(Path(__file__).parents[1] / "speed"))
+from measuring import in_turn
 
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.pyg import build_model, graph_loader
@@ -109,12 +112,7 @@ def main(words: list[str] | None = None) -> None:
 
 def measured(actions: dict[str, Callable], turns: int) -> dict[str, float]:
     """Median CPU seconds of each action over the turns; a first turn does not count."""
-    seconds = {name: [] for name in actions}
-    for _ in range(turns + 1):
-        for name, action in actions.items():
-            started = time.process_time()
-            action()
-            seconds[name].append(time.process_time() - started)
+    seconds, _ = in_turn(actions, turns + 1)
     return {name: float(np.median(parts[1:])) for name, parts in seconds.items()}
 
 

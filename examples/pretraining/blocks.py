@@ -47,11 +47,8 @@ SHARES = {"descriptors": 1.0, "teacher": 1.0, "labels": 0.5, "substructures": 1.
 SCALE = 300  # sum of all squared targets of a block with share 1, per molecule
 CUT, CUT_LABELS = 6, 4  # deviations
 FEWEST = 50  # least training labels of a column that is kept
-COMPONENTS, BITS, FIT_SPLITS = (
-    256,
-    2048,
-    20_000,
-)  # rows that the components are fitted to
+COMPONENTS, BITS = 256, 2048
+FITTED = 20_000  # rows that the components are fitted to
 PART = 1000  # rows in a part of teacher.py
 SMALLEST = 1e-3  # smallest IC50 in µM, bound and unbound fraction
 
@@ -129,7 +126,7 @@ def substructures(smiles: Sequence[str], train: np.ndarray) -> np.ndarray:
             for part in parts
         ]
     ).tocsr()
-    fitted = counts[np.flatnonzero(train)[:FIT_SPLITS]]
+    fitted = counts[np.flatnonzero(train)[:FITTED]]
     count = min(COMPONENTS, *(size - 1 for size in fitted.shape))
     model = TruncatedSVD(count, random_state=1).fit(fitted)
     return model.transform(counts).astype(np.float32)

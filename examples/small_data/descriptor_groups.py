@@ -111,14 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             described = values[columns].to_numpy()
             block = Reference("descriptors", described).compare(described)
             blocks, compared = [*raw, "descriptors"], [*others, block]
-            found.append(
-                (
-                    name.startswith("CHEMBL"),
-                    name,
-                    group,
-                    error(blocks, compared, labels),
-                )
-            )
+            rmse = error(blocks, compared, labels)
+            found.append((name.startswith("CHEMBL"), name, group, rmse))
     table = pd.DataFrame(found, columns=["ace", "set", "group", "rmse"])
     wide = table.pivot(index=["ace", "set"], columns="group", values="rmse")[[*GROUPS]]
     more = 100 * (wide.div(wide[KEPT], axis=0) - 1)

@@ -72,19 +72,11 @@ def figures(found: pd.DataFrame, metric: str) -> list[float]:
     """Metric of the test rows, the ends of its interval, and the coverage of 90 % intervals."""
 
     def of(rows: pd.DataFrame) -> float:
-        folds = rows.groupby("replicate")
-        return float(
-            np.mean(
-                [
-                    score(
-                        METRICS[metric],
-                        fold.y_predicted.to_numpy(),
-                        fold.y.to_numpy(float),
-                    )
-                    for _, fold in folds
-                ]
-            )
-        )
+        folds = [fold for _, fold in rows.groupby("replicate")]
+        pairs = [
+            (fold.y_predicted.to_numpy(), fold.y.to_numpy(float)) for fold in folds
+        ]
+        return float(np.mean([score(METRICS[metric], *pair) for pair in pairs]))
 
     draws = np.random.default_rng(1)
     rows = [draws.integers(len(found), size=len(found)) for _ in range(RESAMPLES)]
@@ -134,13 +126,7 @@ def page_rows(measured: pd.DataFrame) -> list[list[str]]:
     ours = {
         (row["set"], row.model): f"{row.value:.3f}" for _, row in measured.iterrows()
     }
-    header = [
-        "set",
-        "metric",
-        "best",
-        "by",
-        *published.columns[4:],
-        "`graphormer-train`",
-    ]
+    header = ["set", "metric", "best", "by"]
+    header += [*published.columns[4:], "`graphormer-train`"]
     lines = published.to_numpy().tolist()
     return [header, *([*line, ours.get((line[0], WHOLE), "")] for line in lines)]

@@ -9,9 +9,11 @@ Prints milliseconds of CPU time, the medians of the rounds, and their ratio.
 
 import argparse
 import statistics
-import time
+from collections.abc import Callable
+from functools import partial
 
 import torch
+from measuring import in_turn
 from torch import Tensor, nn
 
 from graphormer_plugin.modules import RelationTables
@@ -60,6 +62,12 @@ def arguments(shape: tuple[int, ...], arch: str) -> tuple:
     return module, inputs
 
 
+def step(compiled: bool, module: Callable, inputs: tuple) -> None:
+    """Forward and backward pass, compiled or by torch."""
+    compiled_attention.HAS_ATTENTION = compiled
+    module(*inputs).sum().backward(retain_graph=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
@@ -69,16 +77,11 @@ def main() -> None:
     print("graphs, nodes, heads x width, milliseconds: torch, compiled, ratio")
     for shape in SHAPES:
         for arch in ("GRPE", "Graphormer"):
-            module, inputs = arguments(shape, arch)
-            seconds: dict[bool, list[float]] = {False: [], True: []}
-            for number in range(args.rounds + 1):
-                for compiled, times in seconds.items():
-                    compiled_attention.HAS_ATTENTION = compiled
-                    start = time.process_time()
-                    module(*inputs).sum().backward(retain_graph=True)
-                    if number:  # the first round warms up
-                        times.append(time.process_time() - start)
-            torch_ms, ms = (1e3 * statistics.median(t) for t in seconds.values())
+            case = arguments(shape, arch)
+            ways = {str(way): partial(step, way, *case) for way in (False, True)}
+            seconds, _ = in_turn(ways, args.rounds + 1)
+            # The first round warms up.
+            torch_ms, ms = (1e3 * statistics.median(t[1:]) for t in seconds.values())
             graphs, nodes, heads, width = shape
             print(
                 f"{graphs:4} {nodes:5} {heads:3} x {width:2}  {arch:10} "

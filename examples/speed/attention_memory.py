@@ -12,13 +12,12 @@ outputs in evaluation mode.
 """
 
 import argparse
-import multiprocessing
 import statistics
 import time
 
 import numpy as np
 import torch
-from measuring import memory, restart_peak, store_collator
+from measuring import alone, store_collator, train_steps
 from torch import Tensor
 
 from graphormer_plugin.data import DatasetOptions, get_store
@@ -55,14 +54,7 @@ def measure(
         out = out[mask]
     few = collator(np.resize(graph_ids, 2))["net_input"]["batch"]
     model.train()(few).sum().backward()  # memory that any step needs
-    before = restart_peak()
-    seconds = []
-    for _ in range(steps):
-        start = time.perf_counter()
-        model.zero_grad()
-        model(batch).square().mean().backward()
-        seconds.append(time.perf_counter() - start)
-    rise = memory("VmHWM") - before
+    rise, seconds = train_steps(model, batch, steps, time.perf_counter)
     return rise, statistics.median(seconds[1:]), shape, out.detach()
 
 
@@ -78,8 +70,7 @@ def main() -> None:
         results = {}
         for path in PATHS:
             case = arch, path, options, nodes, args.batch_size or size, args.steps
-            with multiprocessing.get_context("spawn").Pool(1) as pool:
-                results[path] = pool.apply(measure, case)
+            results[path] = alone(measure, *case)
         shape, threads = results["lean"][2], torch.get_num_threads()
         print(f"{arch}: {shape}, {threads} threads")
         for path, (rise, seconds, _, _) in results.items():

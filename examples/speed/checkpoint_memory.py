@@ -8,12 +8,10 @@ only), the median processor time of a step, and the ratios.
 """
 
 import argparse
-import multiprocessing
 import statistics
-import time
 
 import torch
-from measuring import memory, restart_peak, store_collator
+from measuring import alone, store_collator, train_steps
 
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.models import build_model
@@ -33,14 +31,8 @@ def measure(arch: str, checkpoint: bool, size: int, steps: int) -> tuple[int, fl
     graph_ids = store.splits["train"]
     model(collator(graph_ids[:2])["net_input"]["batch"]).sum().backward()
     batch = collator(graph_ids[:size])["net_input"]["batch"]
-    before = restart_peak()
-    seconds = []
-    for _ in range(steps):
-        start = time.process_time()
-        model.zero_grad()
-        model(batch).square().mean().backward()
-        seconds.append(time.process_time() - start)
-    return memory("VmHWM") - before, statistics.median(seconds)
+    rise, seconds = train_steps(model, batch, steps)
+    return rise, statistics.median(seconds)
 
 
 def main() -> None:
@@ -50,12 +42,10 @@ def main() -> None:
     parser.add_argument("--arch", choices=ARCHITECTURES, help="only this")
     args = parser.parse_args()
     for arch in [args.arch] if args.arch else ARCHITECTURES:
-        found = []
-        for checkpoint in (False, True):
-            with multiprocessing.get_context("spawn").Pool(1) as pool:
-                case = arch, checkpoint, args.batch_size, args.steps
-                found.append(pool.apply(measure, case))
-        (plain, before), (less, after) = found
+        (plain, before), (less, after) = (
+            alone(measure, arch, checkpoint, args.batch_size, args.steps)
+            for checkpoint in (False, True)
+        )
         print(
             f"{arch}: {plain / 2**20:.0f} -> {less / 2**20:.0f} MiB "
             f"({less / plain:.2f}), {before * 1e3:.0f} -> {after * 1e3:.0f} ms "

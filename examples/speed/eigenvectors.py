@@ -10,13 +10,12 @@ Random graphs factorise badly; ``--factorised`` does it nevertheless.
 
 import argparse
 import math
-import multiprocessing
 import time
 
 import numpy as np
 import scipy.sparse.linalg  # noqa: F401, its import is not measured
 from graph_size import joined_graph
-from measuring import memory, restart_peak
+from measuring import alone, memory, restart_peak
 
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.batches.fields import laplacian
@@ -80,8 +79,7 @@ def main() -> None:
         for nodes in args.nodes:
             cells = []
             for solver in solvers:
-                with multiprocessing.get_context("spawn").Pool(1) as pool:
-                    seconds, size = pool.apply(measure, (kind, nodes, solver))
+                seconds, size = alone(measure, kind, nodes, solver)
                 cells.append(f"{seconds * 1e3:.0f} ms, {size / 2**20:.0f} MiB")
             print(f"{kind}, {nodes}: {' | '.join(cells)}", flush=True)
 

@@ -6,10 +6,12 @@ The three take turns on the same molecules. Prints molecules per second of CPU t
 fastest of the rounds, and checks that both ways make the same graphs.
 """
 
-import time
+from collections.abc import Callable
+from functools import partial
 
 import molecules
 import numpy as np
+from measuring import in_turn
 from rdkit import Chem, RDLogger
 
 from graphormer_plugin.data.graphs.smiles import (
@@ -32,13 +34,13 @@ def main() -> None:
     for string in smiles:
         slow, fast = ways["atom by atom"](string), ways["in one call"](string)
         assert all(map(np.array_equal, slow[:3], fast[:3])), string
-    seconds = {name: [] for name in ways}
-    for _ in range(arguments.rounds):
-        for name, way in ways.items():
-            start = time.process_time()
-            for string in smiles:
-                way(string)
-            seconds[name].append(time.process_time() - start)
+
+    def read_all(way: Callable) -> None:
+        for string in smiles:
+            way(string)
+
+    calls = {name: partial(read_all, way) for name, way in ways.items()}
+    seconds, _ = in_turn(calls, arguments.rounds)
     best = {name: min(times) for name, times in seconds.items()}
     for name, value in best.items():
         ratio = value / best["RDKit's parser"]

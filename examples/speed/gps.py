@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Callable
 
 import torch
-from measuring import in_turn, store_collator
+from measuring import in_turn, ratio, store_collator
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.nn import GINEConv, GPSConv
@@ -101,13 +101,10 @@ def main() -> None:
         name: make_epoch(name, model, train, valid) for name, model in models.items()
     }
     seconds, _ = in_turn(ways, args.epochs)
-    ratios = [b / a for a, b in zip(seconds["here"], seconds["GPSConv"])]
     for name, times in seconds.items():
         rate = len(train) * BATCH / statistics.median(times)
         print(f"{name:8} {rate:6.0f} graphs/s of training and validation")
-    print(
-        f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f}..{max(ratios):.2f})"
-    )
+    print(ratio(seconds["GPSConv"], seconds["here"]))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import time
 
 import numpy as np
 import torch
-from measuring import memory, restart_peak
+from measuring import alone, memory, restart_peak
 
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.batches.collator import GraphCollator
@@ -107,16 +107,11 @@ def measure(arch: str, nodes: int, at_once: int, limit: int) -> dict[str, float]
     }
 
 
-def in_process(*case):
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(measure, case)
-
-
 def largest(arch: str, start: int) -> tuple[int, float]:
     """Nodes of the largest graph that trains within the limit, and the step's seconds."""
     good, bad, seconds, nodes = 0, 0, 0.0, start
     while not bad or bad > 1.1 * good:
-        found = in_process(arch, nodes, 1, LIMIT)
+        found = alone(measure, arch, nodes, 1, LIMIT)
         print(arch, nodes, found, flush=True)
         if "error" in found:
             bad = nodes

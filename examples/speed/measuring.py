@@ -1,9 +1,13 @@
 """Measuring for the scripts of this folder: memory, ways in turn, batches of a store."""
 
+import multiprocessing
+import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from graphormer_plugin.data.batches.collator import GraphCollator
 from graphormer_plugin.data.batches.fields import BatchSpec
@@ -62,6 +66,36 @@ def in_turn(
             results[name] = way()
             seconds[name].append(clock() - start)
     return seconds, results
+
+
+def alone(function: Callable, *case: Any) -> Any:
+    """The result of a function in a process of its own."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, case)
+
+
+def train_steps(
+    model: torch.nn.Module,
+    batch: dict[str, torch.Tensor],
+    steps: int,
+    clock: Callable[[], float] = time.process_time,
+) -> tuple[int, list[float]]:
+    """Rise of the resident memory in bytes, and seconds of each forward and backward pass."""
+
+    def step() -> None:
+        model.zero_grad()
+        model(batch).square().mean().backward()
+
+    before = restart_peak()
+    seconds, _ = in_turn({"": step}, steps, clock)
+    return memory("VmHWM") - before, seconds[""]
+
+
+def ratio(slower: Sequence[float], faster: Sequence[float]) -> str:
+    """Median of the ratios of pairs of times, with their range."""
+    ratios = [a / b for a, b in zip(slower, faster, strict=True)]
+    median = statistics.median(ratios)
+    return f"ratio {median:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
 def store_collator(store: GraphStore, spec: BatchSpec) -> GraphCollator:

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from measuring import in_turn
+from measuring import in_turn, ratio
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
@@ -189,9 +189,8 @@ def main() -> None:
         torch.manual_seed(0)
         seconds, results = in_turn(make(folder), args.rounds)
         medians = {way: statistics.median(times) for way, times in seconds.items()}
-        ratios = [a / b for a, b in zip(seconds["released"], seconds["here"])]
         times = ", ".join(f"{way} {1e3 * t:.0f} ms" for way, t in medians.items())
-        print(f"{name}: {times}, ratio {statistics.median(ratios):.2f}")
+        print(f"{name}: {times}, {ratio(seconds['released'], seconds['here'])}")
         if name == "grit":
             difference = (results["released"] - results["here"]).detach().abs().max()
             print(f"grit: largest difference {float(difference):.1e}")

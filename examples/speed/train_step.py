@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from measuring import in_turn, store_collator
+from measuring import in_turn, ratio, store_collator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -155,11 +155,7 @@ def main() -> None:
     )
     for name, times in seconds.items():
         print(f"{name:18} {graphs / statistics.median(times):8.0f} graphs/s")
-    ratios = [b / a for a, b in zip(seconds[args.arch], seconds[PLAIN])]
-    print(
-        f"ratio {statistics.median(ratios):.2f} "
-        f"(pairs from {min(ratios):.2f} to {max(ratios):.2f})"
-    )
+    print(ratio(seconds[PLAIN], seconds[args.arch]))
 
 
 if __name__ == "__main__":
