@@ -117,38 +117,50 @@ def _run(
     factor = padded(factor, LANES)
     P = qkv.shape[2]
     results: list[Any] = [None] * 4
-    weights = None
     if grad is None:
         results[0] = zeros(nodes, P)
         results[1] = np.empty((edges, P), np.float32) if channels else None
     else:
-        weights = np.empty((2, edges, heads), np.float32)
         results[2] = zeros(*qkv.shape)
         if factor is not None:
             shape = (1 if kind is None else parts, *factor.shape)
             results[3] = zeros(*shape)
     if edges:
-        first = np.empty(nodes + 1, np.int64)
-        words = (
-            *(qkv, factor, index, kind, keep, *results[:2]),
-            *(padded(grad, LANES), padded(grad_channels, LANES), *results[2:]),
-            *(weights, first, np.empty(edges, np.int64), np.empty(heads + 1, np.intp)),
-            np.empty((P // LANES + heads, 2 + LANES), np.int32),  # pieces of heads
-            np.array([epsilon], np.float32),
-        )
+        arrays = (qkv, factor, index, kind, keep, *results[:2])
+        arrays += (padded(grad, LANES), padded(grad_channels, LANES), *results[2:])
         sizes = (nodes, edges, rows, heads, width // heads, P, parts)
-        _edges.run("by_target", *words, None, *sizes)
-        numbers = -(-int(np.diff(first).max()) * heads // 16) * 16  # whole vectors
-        room = 3 * numbers + -(-(2 * heads + P) // 16) * 16
-        job = (*words, zeros(threads["num_threads"], room), *sizes, numbers, room)
-        if grad is None:
-            _edges.run("forward", *job, **threads)
-        else:
-            _edges.run("of_targets", *job, **threads)
-            _edges.run("by_source", *job)
-            _edges.run("of_sources", *job, **threads)
+        _run_steps(arrays, sizes, epsilon, grad is None, threads)
     *rows, of_factor = results
     rows = [None if x is None else summed(x[None], width) for x in rows]
     if grad is None:
         return rows[0], rows[1]
     return rows[2].reshape(nodes, -1), summed(of_factor, width)
+
+
+def _run_steps(
+    arrays: tuple[Any, ...],
+    sizes: tuple[int, ...],
+    epsilon: float,
+    is_forward: bool,
+    threads: dict[str, int],
+) -> None:
+    """Order the edges and fill the results among the arrays, all in the order of ``_edges.h``."""
+    nodes, edges, _, heads, _, P, _ = sizes
+    first = np.empty(nodes + 1, np.int64)
+    words = (
+        *arrays,
+        None if is_forward else np.empty((2, edges, heads), np.float32),
+        *(first, np.empty(edges, np.int64), np.empty(heads + 1, np.intp)),
+        np.empty((P // LANES + heads, 2 + LANES), np.int32),  # pieces of heads
+        np.array([epsilon], np.float32),
+    )
+    _edges.run("by_target", *words, None, *sizes)
+    numbers = -(-int(np.diff(first).max()) * heads // 16) * 16  # whole vectors
+    room = 3 * numbers + -(-(2 * heads + P) // 16) * 16
+    job = (*words, zeros(threads["num_threads"], room), *sizes, numbers, room)
+    if is_forward:
+        _edges.run("forward", *job, **threads)
+    else:
+        _edges.run("of_targets", *job, **threads)
+        _edges.run("by_source", *job)
+        _edges.run("of_sources", *job, **threads)
