@@ -155,6 +155,7 @@ class MoleculeEstimator:
             sources=molecules.sources,
             labels=labels[:, learned],
             bounds=np.zeros((len(labels), len(learned))),
+            extra=np.empty((len(labels), 0)),
             targets=schema.select(learned),
             **weighted,
         )

@@ -38,6 +38,7 @@ FITTED = "fitted"
 # Distance below which two vectors belong to the same molecule: float32 rounds differently
 # from batch to batch.
 DUPLICATE_DISTANCE = 1e-4
+NO_EXTRA = np.empty((1, 0))  # numbers beside molecules, of a model that reads none
 _ARRAYS = ("vectors", "nearest", "molecules", "ranges")  # attributes of `Domain`
 
 
@@ -130,10 +131,11 @@ class Domain:
         vectors: NDArray,
         description: MoleculeDescription,
         labelled: NDArray[np.bool_] | None = None,
-        extra: Floats | None = None,
+        extra: Floats = NO_EXTRA,
     ) -> "Domain":
         """Domain of n >= 1 training molecules, by their vectors [n, D], by which
-        of the labels [n, T] they have, and by the numbers beside them [n, K]."""
+        of the labels [n, T] they have, and by the numbers beside these or more molecules
+        [k, K]."""
         if labelled is not None and (labelled == labelled[:, :1]).all():
             labelled = None
         vectors = np.asarray(vectors, np.float32)
@@ -148,7 +150,7 @@ class Domain:
             np.flatnonzero(description.kinds.any(0)).tolist(),
             (int(description.atoms.min()), int(description.atoms.max())),
             np.unique(description.identity),
-            ranges_of(np.empty((len(description), 0)) if extra is None else extra),
+            np.stack([np.fmin.reduce(extra), np.fmax.reduce(extra)], 1, dtype=float),
             labelled,
         )
 
@@ -201,12 +203,6 @@ class Domain:
         own = {name: arrays[name] for name in _ARRAYS}
         labelled = arrays.get("labelled")  # see `of`
         return cls(kinds=meta["kinds"], atoms=(low, high), labelled=labelled, **own)
-
-
-def ranges_of(extra: Floats) -> Floats:
-    """Least and largest of each column of numbers [n, K], NaN of a column without any."""
-    ends = np.stack([np.fmin.reduce(extra), np.fmax.reduce(extra)], 1)
-    return ends.astype(np.float64)
 
 
 def is_fitted(

@@ -43,7 +43,7 @@ def fitted(raw, smiles, y, kind="regression", num_classes=0, **options):
 def measured(raw, y, bounds=None):
     """Measurements with labels of equal weight, of different molecules."""
     bounds = np.zeros(y.shape) if bounds is None else bounds
-    return merge_replicates(raw, np.arange(len(y)), y, None, bounds)
+    return merge_replicates(raw, np.arange(len(y)), y, np.ones(y.shape), bounds)
 
 
 def predictions_of(head, vectors, smiles=(), extra=None):

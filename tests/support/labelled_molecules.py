@@ -41,7 +41,8 @@ def molecules_of(labels, smiles=None, names=None, unit="", kind="regression", **
     return LabelledMolecules(
         sources=smiles or [f"{'C' * (at + 1)}O" for at in range(count)],
         labels=labels,
-        **{"targets": targets, "bounds": np.zeros(labels.shape), **more},
+        **{"targets": targets, "bounds": np.zeros(labels.shape)}
+        | {"extra": np.empty((count, 0)), **more},
     )
 
 

@@ -257,13 +257,11 @@ class Experiment:
         yield
         self.bar.update(end - self.bar.n)  # a training may stop early
 
-    def label_weights(self, rows: np.ndarray) -> np.ndarray | None:
+    def label_weights(self, rows: np.ndarray) -> np.ndarray:
         """Weights of all labels [n, T]: the weight of the molecule times that of its class,
-        which ``balanced`` takes from some rows. None for equal weights."""
+        which ``balanced`` takes from some rows."""
         table = self.table
         option = self.settings.class_weights
-        if table.weights is None and not option:
-            return None
         weights = np.ones(table.labels.shape)
         if table.weights is not None:
             weights *= table.weights[:, None]

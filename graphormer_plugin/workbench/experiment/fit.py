@@ -242,7 +242,7 @@ def trained_predictions(experiment: Experiment, member: ModelRun) -> Prediction:
     rows = learned.any(1)
     fitted = split.rows["train"][rows]
     sources = [table.sources[row] for row in fitted]
-    extra = None if table.extra is None else table.extra[fitted]
+    extra = table.extra[fitted]
     save_training_domain(best, sources, experiment.device, learned[rows], extra)
     predictor = hub.load(best).to(experiment.device)
     return predictor.estimate(experiment.molecules, extra=table.extra)
@@ -308,8 +308,7 @@ def _fit_rows(
     rows = table.without_copies(rows)
     weights = experiment.label_weights(rows)
     if is_head:
-        of_rows = None if weights is None else weights[rows]
-        rows = rows[training_sample(table.labels[rows], seed, of_rows)]
+        rows = rows[training_sample(table.labels[rows], seed, weights[rows])]
     data = (
         {name: values[rows] for name, values in raw.items()},
         experiment.description[rows],
@@ -319,7 +318,7 @@ def _fit_rows(
     )
     options = {
         "seed": seed,
-        "weights": None if weights is None else weights[rows],
+        "weights": weights[rows],
         "extra_columns": settings.extra_columns,
     }
     if not is_head:

@@ -71,8 +71,8 @@ class LabelledMolecules:
     labels: np.ndarray
     targets: TargetSchema
     bounds: np.ndarray
+    extra: np.ndarray
     weights: np.ndarray | None = None
-    extra: np.ndarray | None = None
     others: Mapping[str, Sequence[str]] = field(default_factory=dict)
     scaffolds: Sequence[str] = ()
     keys: Sequence[int] = ()

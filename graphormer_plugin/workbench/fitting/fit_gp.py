@@ -17,10 +17,10 @@ from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.estimators import MAX_ROWS
 from graphormer_plugin.estimators.array_file import weights_digest
 from graphormer_plugin.estimators.domain import (
+    NO_EXTRA,
     Domain,
     MoleculeDescription,
     domain_file,
-    ranges_of,
     save_domain,
 )
 from graphormer_plugin.estimators.gp import SCORES, GPEstimator
@@ -95,20 +95,23 @@ def fit_on_features(
             labels or too few, see `unfit_targets`.
     """
     blocks = list(blocks)
-    if weights is not None:
-        labels = np.where(weights > 0, labels, np.nan)
+    if weights is None:
+        weights = np.ones(labels.shape)
+    labels = np.where(weights > 0, labels, np.nan)
     if bounds is None:
         bounds = np.zeros(labels.shape)
     check(blocks, labels, schema, bounds)
     labels = schema.output_labels(labels)
     bounds = bounds[:, schema.target_of_output]
-    weights = None if weights is None else weights[:, schema.target_of_output]
+    weights = weights[:, schema.target_of_output]
     raw = {name: raw[name] for name in {*blocks, "vectors"}}
     measured = merge_replicates(raw, description.parent, labels, weights, bounds)
     raw = {name: values[measured.rows] for name, values in raw.items()}
     description = description[measured.rows]
     labelled = ~np.isnan(measured.labels)
-    domain = Domain.of(raw["vectors"], description, labelled, raw.get("extra"))
+    domain = Domain.of(
+        raw["vectors"], description, labelled, raw.get("extra", NO_EXTRA)
+    )
     rng = np.random.default_rng(seed)
     processes = GaussianProcesses(schema, raw, blocks, measured, rng)
     first = processes.choose_kernels()
@@ -147,12 +150,10 @@ def limit_warnings(head: GPEstimator) -> list[str]:
     ]
 
 
-def training_sample(
-    labels: Floats, seed: int, weights: Floats | None = None
-) -> NDArray[np.int64]:
+def training_sample(labels: Floats, seed: int, weights: Floats) -> NDArray[np.int64]:
     """Molecules with a label of a weight above 0, at most `MAX_ROWS`, that a head is
     fitted to."""
-    counts = ~np.isnan(labels) & (True if weights is None else weights > 0)
+    counts = ~np.isnan(labels) & (weights > 0)
     rows = np.flatnonzero(counts.any(1))
     sampled = sample(rows, MAX_ROWS, np.random.default_rng(seed))
     if len(sampled) < len(rows):
@@ -247,8 +248,9 @@ def fit_gp(
         )
     if len(labels) != len(smiles):
         raise ValueError(f"{len(labels)} rows of labels for {len(smiles)} molecules")
-    weights = None if weights is None else _weights_of_labels(weights, labels.shape)
-    reach = np.zeros(labels.shape) if bounds is None else np.c_[np.asarray(bounds)]
+    shape = labels.shape
+    weights = np.ones(shape) if weights is None else _weights_of_labels(weights, shape)
+    reach = np.zeros(shape) if bounds is None else np.c_[np.asarray(bounds)]
     extra = extra or {}
     columns = extra_values([*extra], extra, len(smiles))
     blocks = [*blocks, "extra"] if extra else list(blocks)
@@ -256,7 +258,6 @@ def fit_gp(
     sampled = training_sample(labels, seed, weights)
     smiles = [smiles[row] for row in sampled]
     labels = labels[sampled]
-    weights = None if weights is None else weights[sampled]
     predictor = load(checkpoint, head=None, domain=False)
     molecules = predictor.read(smiles)
     layers = predictor.member.default_layers() if layers is None else layers
@@ -273,7 +274,7 @@ def fit_gp(
         blocks=blocks,
         seed=seed,
         layers=layers,
-        weights=weights,
+        weights=weights[sampled],
         extra_columns=list(extra),
         bounds=reach[sampled],
     )
@@ -287,7 +288,7 @@ def save_training_domain(
     texts: Sequence[str],
     device: torch.device | str = "cpu",
     labelled: NDArray[np.bool_] | None = None,
-    extra: NDArray | None = None,
+    extra: NDArray = NO_EXTRA,
 ) -> Path:
     """Write the domain of the training molecules beside a checkpoint without head, so that
     predictions say how like them a molecule is (see `Domain`).
@@ -302,14 +303,11 @@ def save_training_domain(
     molecules = predictor.read([texts[row] for row in rows])
     vectors = predictor.embed(molecules, layers=1)  # predictions have the same
     labelled = None if labelled is None else labelled[rows]
-    domain = Domain.of(
-        vectors, MoleculeDescription.of(molecules.descriptor_mols), labelled
-    )
+    description = MoleculeDescription.of(molecules.descriptor_mols)
+    domain = Domain.of(vectors, description, labelled, extra)
     if len(rows) < len(texts):
         mols = map(as_mol, smiles_of(texts, predictor.featuriser))
         domain.molecules = np.unique(np.array([*map(identity_of, mols)], np.uint64))
-    if extra is not None:
-        domain.ranges = ranges_of(extra)
     path = domain_file(checkpoint)
     save_domain(domain, path, weights_digest(read_checkpoint(checkpoint).weights))
     return path

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators import MAX_ROWS
-from graphormer_plugin.estimators.domain import Domain, MoleculeDescription, ranges_of
+from graphormer_plugin.estimators.domain import Domain, MoleculeDescription
 from graphormer_plugin.estimators.kernels import Floats
 from graphormer_plugin.estimators.trees import (
     LEAVES,
@@ -79,9 +79,8 @@ def fit_trees(
     extra = raw["extra"] if extra_columns else np.empty((len(labels), 0))
     near = sample(np.arange(len(labels)), MAX_ROWS, rng)
     vectors = domain_vectors(raw["descriptors"][near])
-    domain = Domain.of(vectors, description[near], ~np.isnan(labels[near]))
+    domain = Domain.of(vectors, description[near], ~np.isnan(labels[near]), extra)
     domain.molecules = np.unique(description.identity)
-    domain.ranges = ranges_of(extra)
     return TreesEstimator(
         schema,
         digest,

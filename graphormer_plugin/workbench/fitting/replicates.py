@@ -47,7 +47,7 @@ def merge_replicates(
     raw: dict[str, NDArray],
     keys: NDArray[np.uint64],
     labels: Floats,
-    weights: Floats | None,
+    weights: Floats,
     bounds: Floats,
 ) -> Measurements:
     """Join the rows of a molecule whose features are equal but for rounding.
@@ -63,7 +63,7 @@ def merge_replicates(
     """
     molecule = _numbers(keys.tolist())
     first = _first_equal(raw, molecule)
-    weights = np.ones(labels.shape) if weights is None else np.array(weights)
+    weights = weights.copy()
     labels = labels.copy()
     bounds = bounds.copy()
     counts = (~np.isnan(labels)).astype(np.int64)

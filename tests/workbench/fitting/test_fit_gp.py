@@ -49,7 +49,7 @@ def test_one_class_beside_a_target_of_both(rng):
 def test_molecules_of_weight_0_are_no_training_molecules():
     y = np.array([[1.0, np.nan], [2.0, 3.0], [np.nan, np.nan], [4.0, 5.0]])
     weights = np.array([[1.0, 1.0], [0.0, 2.0], [1.0, 1.0], [0.0, 0.0]])
-    assert training_sample(y, 1).tolist() == [0, 1, 3]
+    assert training_sample(y, 1, np.ones(y.shape)).tolist() == [0, 1, 3]
     assert training_sample(y, 1, weights).tolist() == [0, 1]
 
 

@@ -92,7 +92,7 @@ def test_rows_of_a_molecule_become_one(values, signs, expected):
     """A repeated label counts once; labels that differ have a mean and a variance."""
     raw = {"vectors": np.ones((4, 2), np.float32)}
     y, bounds = np.array([[*values, 0.0]]).T, np.array([[*signs, 0]]).T
-    found = merge_replicates(raw, np.array([7, 7, 7, 2]), y, None, bounds)
+    found = merge_replicates(raw, np.array([7, 7, 7, 2]), y, np.ones(y.shape), bounds)
     assert found.rows.tolist() == [0, 3] and found.molecules.tolist() == [0, 1]
     columns = found.labels, found.weights, found.counts, found.spread, found.bounds
     for column, value in zip(columns, expected, strict=True):
@@ -104,11 +104,11 @@ def test_rows_with_other_features_stay():
     raw = {"vectors": np.array([[0, 0], [0, 1e-6], [0, 1], [1, 1]], np.float32)}
     raw["extra"] = np.array([[np.nan], [np.nan], [np.nan], [np.nan]])
     y, bounds = np.zeros((4, 1)), np.zeros((4, 1))
-    found = merge_replicates(raw, np.zeros(4, int), y, None, bounds)
+    found = merge_replicates(raw, np.zeros(4, int), y, np.ones(y.shape), bounds)
     assert found.rows.tolist() == [0, 2, 3]
     assert found.molecules.tolist() == found.conditions.tolist() == [0, 0, 0]
     raw["extra"][1] = 7
-    found = merge_replicates(raw, np.zeros(4, int), y, None, bounds)
+    found = merge_replicates(raw, np.zeros(4, int), y, np.ones(y.shape), bounds)
     assert found.rows.tolist() == [0, 1, 2, 3]
     assert found.molecules.tolist() == [0, 0, 0, 0]
     assert found.conditions.tolist() == [0, 1, 0, 0]
@@ -259,7 +259,7 @@ def test_a_repeated_label_counts_once_for_the_hyper_parameters(rng, monkeypatch)
 
     def rows_of(raw):
         blocks = [*raw]
-        measured = merge_replicates(raw, molecules, y, None, bounds)
+        measured = merge_replicates(raw, molecules, y, np.ones(y.shape), bounds)
         process = GaussianProcesses(TargetSchema.of(["y"]), raw, blocks, measured, rng)
         process._fitted_kernel([0], 12)
         return seen.pop()
