@@ -22,8 +22,7 @@ from graphormer_plugin import models
 from graphormer_plugin.choices import check_choice, check_least
 from graphormer_plugin.criterions.losses import (
     VALUE_LOSSES,
-    binary_losses,
-    class_losses,
+    label_losses,
     present_labels,
 )
 from graphormer_plugin.data.batches.buckets import bucketed_order, cut_batches
@@ -46,7 +45,6 @@ from graphormer_plugin.data.tables.labels import (
 )
 from graphormer_plugin.data.targets import (
     DEFAULT_KINDS,
-    Kind,
     TargetSchema,
     target_kind,
 )
@@ -353,17 +351,8 @@ class GraphLoss(nn.Module):
     def forward(self, output: Tensor, target: Tensor) -> Tensor:
         """Output of the model [B, C] or [B, N, C], and labels of `graph_loader`."""
         output = output.float()
-        kind = self.targets.kind
-        shape = output.shape if kind.has_one_output else output.shape[:-1]
+        values = self.targets.kind.has_one_output
+        shape = output.shape if values else output.shape[:-1]
         labels, present = present_labels(target.view(shape))
-        losses_of = {
-            Kind.REGRESSION: self._value_losses,
-            Kind.BINARY: binary_losses,
-            Kind.MULTICLASS: lambda output, labels: class_losses(output, labels.long()),
-        }
-        losses = losses_of[kind](output, labels)
+        losses = label_losses(output, labels, self.targets, self.regression)
         return losses.where(present, 0).sum() / present.sum().clamp(min=1)
-
-    def _value_losses(self, output: Tensor, labels: Tensor) -> Tensor:
-        values = self.targets.standardise(labels).to(output.dtype)
-        return VALUE_LOSSES[self.regression](output, values, reduction="none")

@@ -8,7 +8,6 @@ from graphormer_plugin.criterions.class_weights import ClassWeightsConfig
 from graphormer_plugin.criterions.evaluation import Evaluation, Sums
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
 from graphormer_plugin.criterions.log import log_accuracy, log_ranking
-from graphormer_plugin.criterions.losses import binary_losses
 from graphormer_plugin.criterions.metrics import RANKING_METRICS
 from graphormer_plugin.data.targets import Kind
 
@@ -34,10 +33,6 @@ class BinaryLogLoss(GraphCriterion):
             return None
         low, high = self.class_weights.unbind(1)
         return torch.where(labels > 0, high, low)
-
-    def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
-        """Cross-entropy of logits, in the shape of ``labels``."""
-        return binary_losses(output, labels)
 
     def batch_metrics(self, output: Tensor, labels: Tensor, present: Tensor) -> Sums:
         """``hits`` and ``labelled`` of each task, float64 ``[C]``."""

@@ -14,8 +14,7 @@ from graphormer_plugin.criterions.class_weights import weight_table
 from graphormer_plugin.criterions.evaluation import Evaluation, Reported, Sums
 from graphormer_plugin.criterions.log import log_accuracy, log_macro_f1, log_mean_error
 from graphormer_plugin.criterions.losses import (
-    VALUE_LOSSES,
-    class_losses,
+    label_losses,
     present_labels,
 )
 from graphormer_plugin.criterions.metrics import metric_names
@@ -51,6 +50,7 @@ class GraphCriterion(FairseqCriterion):
         tuple[str, ...]
     ] = ()  # metrics of an evaluation, beside its base's
     keeps_outputs = False
+    loss: ClassVar[str] = "l1"  # of numbers, a key of `VALUE_LOSSES`
 
     def __init__(self, task, class_weights: str | None = None) -> None:
         super().__init__(task)
@@ -82,8 +82,9 @@ class GraphCriterion(FairseqCriterion):
         return list(labels.shape)
 
     def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
-        """Loss of every label, in the shape of ``labels``, which are 0 where missing."""
-        raise NotImplementedError
+        """Loss of every label, in the shape of ``labels``, which are 0 where missing; see
+        `label_losses`."""
+        return label_losses(output, labels, self.targets, self.loss)
 
     def weights(self, labels: Tensor, present: Tensor) -> Tensor | None:
         """Weight of every label, in its shape; None for equal weights."""
@@ -268,16 +269,6 @@ class RegressionCriterion(GraphCriterion):
     """
 
     target_kinds = (Kind.REGRESSION,)
-    loss: ClassVar[str]  # a key of `VALUE_LOSSES`
-
-    def value_loss(self, output: Tensor, value: Tensor) -> Tensor:
-        """Loss of every value, both at the scale of training."""
-        return VALUE_LOSSES[self.loss](output, value, reduction="none")
-
-    def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
-        """`value_loss` of labels at the scale of training."""
-        value = self.targets.standardise(labels).to(output.dtype)
-        return self.value_loss(output, value)
 
     def batch_metrics(self, output: Tensor, labels: Tensor, present: Tensor) -> Sums:
         """``abs_error``, ``squared_error``, ``count`` per target, float64 ``[C]``."""
@@ -336,10 +327,6 @@ class ClassCriterion(GraphCriterion):
     def output_shape(self, labels: Tensor) -> list[int]:
         """A logit per class for every label."""
         return [*labels.shape, self.targets.num_classes]
-
-    def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
-        """Cross-entropy of logits ``[..., classes]``."""
-        return class_losses(output, labels)
 
     def batch_metrics(self, output: Tensor, labels: Tensor, present: Tensor) -> Sums:
         """Labels, predictions and hits of each class, float64 ``[classes]``."""

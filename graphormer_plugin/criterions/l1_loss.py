@@ -11,4 +11,3 @@ class L1Loss(RegressionCriterion):
     """Absolute error; see `RegressionCriterion`."""
 
     name = "l1_loss"
-    loss = "l1"

@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from graphormer_plugin.data.targets import Kind, TargetSchema
+
 # Losses of values at the scale of training.
 VALUE_LOSSES = {"l1": F.l1_loss, "mse": F.mse_loss}
 
@@ -15,13 +17,34 @@ def present_labels(target: Tensor) -> tuple[Tensor, Tensor]:
     return target.where(present, 0), present
 
 
-def binary_losses(output: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy of logits, in the shape of the labels 0 and 1."""
+def label_losses(
+    output: Tensor, labels: Tensor, targets: TargetSchema, loss: str
+) -> Tensor:
+    """Loss of every label, in the shape of the labels: cross-entropy of classes, and of
+    numbers one of `VALUE_LOSSES`."""
+    return _LOSSES[targets.kind](output, labels, targets, loss)
+
+
+def _value_losses(
+    output: Tensor, labels: Tensor, targets: TargetSchema, loss: str
+) -> Tensor:
+    values = targets.standardise(labels).to(output.dtype)
+    return VALUE_LOSSES[loss](output, values, reduction="none")
+
+
+def _binary_losses(output: Tensor, labels: Tensor, *_: object) -> Tensor:
     labels = labels.to(output.dtype)
     return F.binary_cross_entropy_with_logits(output, labels, reduction="none")
 
 
-def class_losses(output: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy of logits [..., classes], in the shape of the labels, int64 [...]."""
-    losses = F.cross_entropy(output.flatten(0, -2), labels.flatten(), reduction="none")
+def _class_losses(output: Tensor, labels: Tensor, *_: object) -> Tensor:
+    flat = labels.flatten().long()
+    losses = F.cross_entropy(output.flatten(0, -2), flat, reduction="none")
     return losses.view(labels.shape)
+
+
+_LOSSES = {
+    Kind.REGRESSION: _value_losses,
+    Kind.BINARY: _binary_losses,
+    Kind.MULTICLASS: _class_losses,
+}

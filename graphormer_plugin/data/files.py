@@ -220,6 +220,15 @@ def file_sha256(path: PathName) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def check_hash(path: Path, kind: str, expected: str) -> None:
+    """Raise ValueError if a file has another hash of a ``kind`` of hashlib than ``expected``,
+    unless that is empty."""
+    with open(path, "rb") as file:
+        found = hashlib.file_digest(file, kind).hexdigest()
+    if expected not in ("", found):
+        raise ValueError(f"{path.name}: {kind} is {found}, expected {expected}")
+
+
 def folder_hash(folder: Path) -> str:
     """sha256 of names and content of the Python files in a folder and its folders."""
     digest = hashlib.sha256()

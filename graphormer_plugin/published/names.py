@@ -10,9 +10,9 @@ from typing import Any
 
 from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import (
+    check_hash,
     download_file,
     file_lock,
-    file_sha256,
     home_path,
 )
 from graphormer_plugin.data.tables.options import DatasetOptions
@@ -199,15 +199,7 @@ def download(
                 logger.info("%s; %s instead", published.address, published.other)
                 download_file(published.other, fetched)
             else:
-                check_sha256(fetched, published.sha256)
+                check_hash(fetched, "sha256", published.sha256)
             read_weights(fetched)
         os.replace(fetched, path)
     return path
-
-
-def check_sha256(path: Path, expected: str) -> None:
-    """Raise ValueError if a file has another checksum than ``expected``, unless that is
-    empty."""
-    found = file_sha256(path) if expected else ""
-    if found != expected:
-        raise ValueError(f"sha256 is {found[:12]}..., expected {expected[:12]}...")

@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,8 +57,9 @@ class EpochBatch(NamedTuple):
     epoch: int
 
 
+@dataclass(eq=False)
 class GraphDataset(FairseqDataset):
-    """One split of a graph store: its graphs ``[n]`` among those of the ``sizes`` ``[G]``.
+    """One split of a graph store: its graphs ``[n]`` among those of ``all_sizes`` ``[G]``.
 
     Items are positions in the split, which the collator turns into batches. Order and batches
     depend on seed and epoch only if it is to ``shuffle``: graphs are shuffled within size
@@ -66,28 +68,19 @@ class GraphDataset(FairseqDataset):
     Otherwise graphs are sorted by size. Errors of a graph name the ``source`` of the graphs.
     """
 
-    def __init__(
-        self,
-        graph_ids: NDArray[np.int64],
-        sizes: NDArray[np.integer],
-        collator: GraphCollator,
-        *,
-        shuffle: bool = False,
-        seed: int = 1,
-        bucket_ratio: float = BUCKET_RATIO,
-        split: str = "",
-        source: str = "",
-    ) -> None:
-        super().__init__()
-        self.graph_ids = np.array(graph_ids, dtype=np.int64)
-        self.all_sizes = np.asarray(sizes)
+    graph_ids: NDArray[np.int64]
+    all_sizes: NDArray[np.integer]
+    collator: GraphCollator
+    _: KW_ONLY
+    shuffle: bool = False
+    seed: int = 1
+    bucket_ratio: float = BUCKET_RATIO
+    split: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        self.graph_ids = np.array(self.graph_ids, dtype=np.int64)
         self.sizes = self.all_sizes[self.graph_ids].astype(np.int64)
-        self.collator = collator
-        self.shuffle = shuffle
-        self.seed = seed
-        self.bucket_ratio = bucket_ratio
-        self.split = split
-        self.source = source
 
     @property
     def buckets(self) -> NDArray[np.integer]:

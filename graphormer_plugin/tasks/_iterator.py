@@ -180,7 +180,7 @@ def batch_iterator(
             if limit is not None:
                 indices = dataset.within(indices, limit, flag, ignore_invalid_inputs)
         parts = update_freq(number) * num_shards if update_freq else 1
-        return _parts_of_updates(
+        cuts = cut_batches(
             indices,
             dataset.sizes,
             max_graphs=max_sentences,
@@ -189,6 +189,9 @@ def batch_iterator(
             multiple=required_batch_size_multiple,
             parts=parts,
         )
+        # Batches of an update follow each other, empty ones first: fairseq's trainer drops
+        # the counts of an update of a process whose last batch is empty.
+        return [part for cut in cuts for part in np.array_split(cut, parts)[::-1]]
 
     first = [_batches(epoch)]  # errors of the first epoch are raised here
 
@@ -208,14 +211,3 @@ def batch_iterator(
         errors=errors,
         **options,
     )
-
-
-def _parts_of_updates(
-    *order: Any, parts: int, **limits: Any
-) -> list[NDArray[np.int64]]:
-    """Batches of an epoch by `cut_batches`; those of an update, perhaps empty, follow each
-    other."""
-    cuts = cut_batches(*order, parts=parts, **limits)
-    # Empty batches first: fairseq's trainer drops the counts of an update of a process
-    # whose last batch is empty.
-    return [part for cut in cuts for part in np.array_split(cut, parts)[::-1]]

@@ -112,10 +112,8 @@ class GraphPredictionTask(FairseqTask):
         super().__init__(cfg)
         check_options(cfg)
         self.run = run_options(cfg)
-        self._store: Stores | None = None
         self._collator: GraphCollator | None = None
         self._trained_on: dict[str, Any] | None = None
-        self._schema: FeatureSchema | None = None
         self._targets: TargetSchema | None = None
         self._class_weights: list[list[float]] | None = None
         self.batch_spec = BatchSpec(frozenset())  # a model has more
@@ -142,44 +140,38 @@ class GraphPredictionTask(FairseqTask):
 
     # Data
 
-    @property
+    @cached_property
     def store(self) -> Stores:
         """The graph store of the dataset, or several stores, prepared on first use. If
         several processes ask at once, the first builds it and the others wait."""
-        if self._store is None:
-            if not self.cfg.dataset_name:
-                raise ValueError("no dataset: give --dataset-name")
-            store = open_stores(self.dataset_options())
-            name = self.cfg.dataset_name
-            level = store.targets.level
-            if level not in self.levels:
-                raise ValueError(
-                    f"{name} has labels of {level}s; use --task {level.task}"
-                )
-            vector = self.node_vector
-            if vector and vector.name not in store.columns:
-                text = f"{name} has no {vector}; {vector.advice}use --task graph_prediction"
-                raise ValueError(text)
-            relaxed = VECTORS[DISPLACEMENT]
-            if relaxed.name in store.columns and vector != relaxed:
-                text = f"{name} has images of periodic cells; use --task {relaxed.task}"
-                raise ValueError(text)
-            self._store = store
-            logger.info(describe(store))
-            for text in store.warnings:
-                logger.warning(text)
-        return self._store
+        if not self.cfg.dataset_name:
+            raise ValueError("no dataset: give --dataset-name")
+        store = open_stores(self.dataset_options())
+        name = self.cfg.dataset_name
+        level = store.targets.level
+        if level not in self.levels:
+            raise ValueError(f"{name} has labels of {level}s; use --task {level.task}")
+        vector = self.node_vector
+        if vector and vector.name not in store.columns:
+            text = f"{name} has no {vector}; {vector.advice}use --task graph_prediction"
+            raise ValueError(text)
+        relaxed = VECTORS[DISPLACEMENT]
+        if relaxed.name in store.columns and vector != relaxed:
+            text = f"{name} has images of periodic cells; use --task {relaxed.task}"
+            raise ValueError(text)
+        logger.info(describe(store))
+        for text in store.warnings:
+            logger.warning(text)
+        return store
 
     def dataset_options(self) -> DatasetOptions:
         """The options that select the data."""
         return DatasetOptions.from_config(self.cfg, seed=self.cfg.seed)
 
-    @property
+    @cached_property
     def schema(self) -> FeatureSchema:
         """Vocabularies of nodes and bonds: the checkpoint's, else the dataset's."""
-        if self._schema is None:
-            self._schema = with_seen(self.store.schema, self.store.stores)
-        return self._schema
+        return with_seen(self.store.schema, self.store.stores)
 
     @property
     def targets(self) -> TargetSchema:
@@ -484,7 +476,7 @@ class GraphPredictionTask(FairseqTask):
         calls this when it loads a model to evaluate it. A resumed training calls
         `set_checkpoint_dict`, which compares the data."""
         self._trained_on = state_dict
-        self._schema = FeatureSchema(**state_dict["schema"])
+        self.schema = FeatureSchema(**state_dict["schema"])
         self._targets = TargetSchema.of(**state_dict["targets"])
         self._class_weights = state_dict.get("class_weights")
         self._collator = None

@@ -17,13 +17,14 @@ pytestmark = pytest.mark.usefixtures("fresh_fairseq")
 @pytest.mark.parametrize("number", ["nan", "inf"])
 def test_a_loss_that_is_not_finite(number, train, tmp_path, monkeypatch, error):
     """One molecule of the batch has it; the graphs of the batch are written."""
-    value_loss = L1Loss.value_loss
+    entry_loss = L1Loss.entry_loss
 
-    def wrong(self, output, value):
-        loss = value_loss(self, output, value)
+    def wrong(self, output, labels):
+        loss = entry_loss(self, output, labels)
+        value = self.targets.standardise(labels)
         return torch.where(value > 1.5, float(number), loss) if self.training else loss
 
-    monkeypatch.setattr(L1Loss, "value_loss", wrong)
+    monkeypatch.setattr(L1Loss, "entry_loss", wrong)
     line = error(train, "run")
     path = tmp_path / "run/nonfinite_loss.npz"
     assert f"written to {path}" in line and f"the loss is {number}" in line
@@ -45,7 +46,7 @@ def test_gradients_that_are_not_finite(train, tmp_path, monkeypatch, error):
     def wrong(self, output, value):
         return (output - value).abs() + (output - output.detach()).abs().sqrt()
 
-    monkeypatch.setattr(L1Loss, "value_loss", wrong)
+    monkeypatch.setattr(L1Loss, "entry_loss", wrong)
     line = error(train, "run")
     assert "update 1: gradients" in line and "16 graphs" in line
     assert (tmp_path / "run/nonfinite_loss.npz").exists()

@@ -12,7 +12,6 @@ from sklearn.metrics import f1_score
 from torch.nn import functional as F
 
 from graphormer_plugin.criterions.binary_logloss import BinaryLogLoss
-from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.mse_loss import MSELoss
 from graphormer_plugin.criterions.multiclass_cross_entropy import MulticlassCrossEntropy
@@ -322,25 +321,6 @@ def test_rows_are_kept_in_evaluation_only(rng):
     logs = run(BinaryLogLoss, TASKS, output, target, training=False)[-1]
     assert torch.equal(logs["outputs"][0], torch.as_tensor(output, dtype=torch.float32))
     assert "outputs" not in run(L1Loss, VALUES, output, target, training=False)[-1]
-
-
-def test_ranking_metrics_of_several_reports_are_those_of_all_rows(rng):
-    output, target = random_batch(TASKS, rng, missing=0.0)
-    target[:, 0], target[:, 1] = [0, 1, 0, 1, 1, 0], [0, 0, 0, 1, 1, 1]
-    criterion, _, _, _, logs = run(BinaryLogLoss, TASKS, output, target)
-    parts = []
-    for rows in (slice(0, 4), slice(3, 6)):  # graph 3 comes twice
-        part = Evaluation()
-        graphs = torch.arange(6)[rows]
-        part.add(graphs, torch.as_tensor(output[rows]), torch.as_tensor(target[rows]))
-        parts.append(part)
-    whole = Evaluation()
-    whole.add(torch.arange(6), torch.as_tensor(output), torch.as_tensor(target))
-    together = reported(criterion, [logs], parts)
-    at_once = reported(criterion, [logs], [whole])
-    for name in ("roc_auc", "ap"):
-        assert together[name] == at_once[name]
-        assert 0.0 <= at_once[name] <= 1.0
 
 
 @pytest.mark.parametrize("loss_class, power", [(L1Loss, 1), (MSELoss, 2)])

@@ -1,6 +1,5 @@
-"""Sizes of the Graphormer presets against the paper, and options of the model."""
+"""Structure and tables of Graphormer."""
 
-import pytest
 import torch
 
 from graphormer_plugin.data.schema import FeatureSchema
@@ -8,44 +7,9 @@ from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules import LinearHead, TransformHead
 from graphormer_plugin.modules.layers.encoder_layer import gelu_float32
-from support.architectures import OGB, ZINC, num_weights
+from support.architectures import OGB
 
-# The first release had smaller tables for ZINC, some of them in the preset, and the
-# same as the second release elsewhere.
-ZINC_TABLES = dict(node_table_size=64, bond_table_size=64, num_edge_dis=40)
-LONG = pytest.mark.long
 OGB_TABLES = dict(node_table_size=512, bond_table_size=512, num_edge_dis=128)
-
-
-def parameters(arch, schema, outputs=1, **options):
-    targets = TargetSchema.of([f"y{i}" for i in range(outputs)])
-    return num_weights(arch, schema, targets, **options)
-
-
-@pytest.mark.parametrize(
-    "arch, schema, tables, outputs, paper",
-    [
-        ("graphormer_paper_slim", ZINC, ZINC_TABLES, 1, 489_321),
-        ("graphormer_paper_small", OGB, OGB_TABLES, 1, 12.5e6),
-        ("graphormer_paper_base", OGB, OGB_TABLES, 1, 47.1e6),
-        pytest.param(
-            "graphormer_paper_deep", OGB, OGB_TABLES, 128, 119.5e6, marks=LONG
-        ),
-    ],
-)
-def test_size_in_the_paper(arch, schema, tables, outputs, paper):
-    count = parameters(arch, schema, outputs, **tables)
-    assert count == pytest.approx(paper, rel=0.005)
-    if arch.endswith("slim"):  # and a final LayerNorm, as the first release has
-        assert count == paper + 2 * 80
-
-
-def test_size_of_the_second_version():
-    """48.3M on its page. It counts a pooler, a linear map that it never uses."""
-    pooler = 768 * 768 + 768
-    count = parameters("graphormer_base", OGB)
-    assert count + pooler == pytest.approx(48.3e6, rel=0.002)
-    assert parameters("graphormer_base", OGB, **OGB_TABLES) == count
 
 
 def tiny(schema=OGB, arch="graphormer_paper_slim", **options):

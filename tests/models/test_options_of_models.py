@@ -85,6 +85,11 @@ gps_zinc activation_fn=gelu | encoder.layers.0.activation -> ...
 gps_peptides activation_fn=gelu | encoder.layers.0.local.activation -> ...
 gps_peptides activation_fn=gelu | encoder.layers.0.local.convolution.activation -> ...
 
+gt_zinc node_encodings=degrees:37:0 | batch_spec.fields -> in_degree lap_pe
+gt_zinc node_encodings=wl | batch_spec.fields -> lap_pe wl_role
+gt_zinc node_encodings=none | batch_spec.fields -> lap_pe
+gt_zinc full_graph | batch_spec.fields -> edge_bond edge_index
+gt_zinc no_edge_features | batch_spec.fields -> edge_bond
 gt_zinc dropout=0.25 | encoder.layers.0.nodes.dropout.p
 gt_zinc act_dropout=0.25 | encoder.layers.1.edges.act_dropout.p
 gt_zinc attention_dropout=0.25 | encoder.layers.0.nodes.attention.dropout.p

@@ -4,6 +4,7 @@ No other code pads: models get ``node_mask`` and the padding values of ``data/ba
 everything else works with true sizes.
 """
 
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -38,6 +39,7 @@ from graphormer_plugin.data.schema import MAX_BOND_TYPES
 RELEASED_AFTER = 2048  # graphs; each maps about 0.4 MB of a large store
 
 
+@dataclass(eq=False)
 class GraphCollator:
     """Builds the samples that fairseq hands to a model.
 
@@ -54,29 +56,22 @@ class GraphCollator:
         negatives: adds pairs of label 0 to those of the data; None: does not.
     """
 
-    def __init__(
-        self,
-        columns: Columns | ShardColumns,
-        target: NDArray[np.floating] | None,
-        *,
-        spec: BatchSpec,
-        level: Level = Level.GRAPH,
-        num_bond_types: int,
-        max_nodes: int | None = None,
-        negatives: Negatives | None = None,
-    ) -> None:
+    columns: Columns | ShardColumns
+    target: InitVar[NDArray[np.floating] | None]
+    _: KW_ONLY
+    spec: BatchSpec
+    num_bond_types: int
+    level: Level = Level.GRAPH
+    max_nodes: int | None = None
+    negatives: Negatives | None = None
+    unreleased: int = field(default=0, init=False)
+
+    def __post_init__(self, target: NDArray[np.floating] | None) -> None:
         if target is not None:
-            columns = columns | {"target": target}
-        self.columns = columns
-        self.level = level
-        self.num_bond_types = num_bond_types
-        self.max_nodes = max_nodes
-        self.spec = spec
-        self.negatives = negatives
-        self.unreleased = 0
+            self.columns = self.columns | {"target": target}
         # Kept, because a worker that was spawned does not know the fields of a user.
         self.registered = {
-            name: FIELDS[name].column for name in spec.fields if FIELDS[name].column
+            name: column for name in self.spec.fields if (column := FIELDS[name].column)
         }
 
     def _release_pages(self, graphs: int) -> None:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from graphormer_plugin.data.benchmarks.pickles import load_torch
 from graphormer_plugin.data.errors import DatasetError, named_damage
-from graphormer_plugin.data.files import download_file, file_lock
+from graphormer_plugin.data.files import check_hash, download_file, file_lock
 from graphormer_plugin.data.splits import SPLITS, Split, consecutive_splits
 from graphormer_plugin.data.tables.options import DatasetOptions
 
@@ -108,11 +108,10 @@ class BenchmarkFiles:
                     self._fetch(root)
         for file in self.apart:
             try:
-                self.check_md5(folder / file.name, file.md5)
+                check_hash(folder / file.name, "md5", file.md5)
             except ValueError as error:
-                logger.warning(
-                    "%s; numbers cannot be compared with published ones", error
-                )
+                text = "%s of %s; numbers cannot be compared with published ones"
+                logger.warning(text, error, self.name)
         return folder
 
     def check_count(self, count: int) -> None:
@@ -191,23 +190,14 @@ class BenchmarkFiles:
         to.parent.mkdir(parents=True, exist_ok=True)
         with named_damage(text, DatasetError, keep=()):
             download_file(url, to)
-            self.check_md5(to, md5)
+            check_hash(to, "md5", md5)
         return to
 
     def _unpack(self, archive: Path, to: Path) -> None:
         """Raise any exception for a wrong archive."""
-        self.check_md5(archive, self.md5)
+        check_hash(archive, "md5", self.md5)
         with zipfile.ZipFile(archive) as file:
             file.extractall(to)  # within the folder, and checks every member's CRC
-
-    def check_md5(self, path: Path, md5: str) -> None:
-        """Raise ValueError if a file has another hash; an empty ``md5`` expects none."""
-        with open(path, "rb") as file:
-            digest = hashlib.file_digest(file, "md5").hexdigest()
-        if md5 not in ("", digest):
-            raise ValueError(
-                f"{path.name}: md5 is {digest}, expected {md5} of {self.name}"
-            )
 
 
 def gnn_benchmark(name: str, graphs: int) -> BenchmarkFiles:

@@ -10,6 +10,7 @@ import pytest
 
 from graphormer_plugin.data import DatasetError, get_store
 from graphormer_plugin.data.benchmarks import lrgb
+from graphormer_plugin.data.files import check_hash
 from support.benchmark_files import SMILES, Code, write_peptides
 
 SPLIT = "splits_random_stratified_peptide.pickle"
@@ -59,7 +60,7 @@ def test_the_official_files(shared_data):
     """As they lie beside the tests; their molecules are not parsed here."""
     folder = shared_data / "peptides_func"
     for file in lrgb.PEPTIDES.apart:
-        lrgb.PEPTIDES.check_md5(folder / Path(file.name).name, file.md5)
+        check_hash(folder / Path(file.name).name, "md5", file.md5)
     rows = lrgb.load_pickle((folder / SPLIT).read_bytes())
     sizes = {name: len(part) for name, part in rows.items()}
     assert sizes == {"train": 10_873, "val": 2_331, "test": 2_331}

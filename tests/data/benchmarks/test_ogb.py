@@ -201,7 +201,7 @@ def test_refused_molecules_are_parsed_without_sanitisation(shared_data):
 def test_an_archive_placed_by_hand(tmp_path, options):
     folder = write_pcqm(tmp_path / "elsewhere")
     archive = pack(folder, tmp_path / "pcqm4m-v2.zip", "pcqm4m-v2")
-    with pytest.raises(DatasetError, match="md5 is .* expected 65b742.* of pcqm4mv2"):
+    with pytest.raises(DatasetError, match="md5 is .* expected 65b742"):
         get_store(options("pcqm4mv2"))
     assert archive.exists() and not (tmp_path / "pcqm4m-v2").exists()
     labels = np.zeros((48, 1))
