@@ -328,6 +328,11 @@ class TargetSchema:
         """Kind of each target."""
         return [target.kind for target in self.targets]
 
+    @property
+    def is_one_number(self) -> bool:
+        """Whether there is a single target, which is a number."""
+        return self.kinds == [Kind.REGRESSION]
+
     def are(self, kind: Kind) -> list[bool]:
         """Whether each target is of a kind."""
         return [own is kind for own in self.kinds]

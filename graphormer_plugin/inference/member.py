@@ -11,7 +11,7 @@ from graphormer_plugin.data.graphs.descriptors import extra_columns, with_descri
 from graphormer_plugin.data.graphs.featurisers import Featuriser, GraphsOnly
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.tables.options import MAX_ATOMS
-from graphormer_plugin.data.targets import Kind, TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.domain import Domain
 from graphormer_plugin.estimators.gp import GPEstimator
 from graphormer_plugin.estimators.prediction import Prediction, values_of
@@ -188,9 +188,7 @@ class Member:
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """See `Predictor.energies_and_forces`."""
         fields = self.model.batch_spec.fields
-        is_energy = (
-            self.targets.kinds == [Kind.REGRESSION] and self.model.level is Level.GRAPH
-        )
+        is_energy = self.targets.is_one_number and self.model.level is Level.GRAPH
         if not is_energy or "pos" not in fields:
             raise ValueError("forces need a model of one value that reads positions")
         if self.head is not None:

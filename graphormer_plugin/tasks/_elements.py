@@ -9,7 +9,7 @@ from graphormer_plugin.data.columns import Level, rows_of_graphs
 from graphormer_plugin.data.graphs.featurisers import AtomsFeaturiser
 from graphormer_plugin.data.graphs.smiles import PLACED, PLAIN
 from graphormer_plugin.data.store.sharded_store import Stores
-from graphormer_plugin.data.targets import Kind, TargetSchema
+from graphormer_plugin.data.targets import TargetSchema
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def targets_of_task(store: Stores, choice: str) -> TargetSchema:
     """The targets of a dataset, without energies of the elements where ``choice`` (yes, no, or
     empty for extensive targets of files with positions) wants that."""
     targets = store.targets
-    possible = targets.kinds == [Kind.REGRESSION] and targets.level is Level.GRAPH
+    possible = targets.is_one_number and targets.level is Level.GRAPH
     possible &= "bound" not in store.columns
     possible &= store.featuriser.startswith((AtomsFeaturiser.name, PLAIN.name))
     if choice == "yes" and not possible:

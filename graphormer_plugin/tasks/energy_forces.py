@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from graphormer_plugin.compat.one_line_errors import one_line_errors
 from graphormer_plugin.data.columns import FORCES, Level, rows_of_graphs
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.data.targets import VECTORS, Kind, TargetSchema
+from graphormer_plugin.data.targets import VECTORS, TargetSchema
 from graphormer_plugin.inference.split_predictions import write_predictions
 from graphormer_plugin.tasks._config import GraphPredictionConfig
 from graphormer_plugin.tasks._elements import fit_elements
@@ -82,7 +82,7 @@ class EnergyForcesTask(GraphPredictionTask):
         targets = dataclasses.replace(
             self.store.targets.raw(), node_vector=self.node_vector
         )
-        if targets.kinds != [Kind.REGRESSION]:
+        if not targets.is_one_number:
             raise ValueError(
                 f"--task energy_forces: {', '.join(targets.names)}, expected an energy"
             )
