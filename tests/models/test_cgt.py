@@ -8,7 +8,6 @@ from graphormer_plugin.data.graphs.smiles import OGBFeaturiser
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import build_model
-from graphormer_plugin.modules.layers.encoder_layer import ACTIVATIONS
 from support.architectures import GRAPHS, OGB, ZINC, make_batch, tiny_model
 
 PATTERN, CLUSTER = FeatureSchema(1, [3], []), FeatureSchema(1, [7], [])
@@ -52,16 +51,6 @@ def test_head_of_nodes_has_unit_vectors():
     assert not torch.allclose(norms, torch.ones(5, 3))
     widths = [layer.out_features for layer in head.hidden[::3]]
     assert widths == [64, 64]
-
-
-@pytest.mark.parametrize(
-    "arch, name", [("cgt_zinc", "ReLU"), ("cgt_small", "GELU"), ("cgt_deep", "GELU")]
-)
-def test_activation(arch, name):
-    """`gnn.act: gelu` in the released configs for PCQM4Mv2, in layers and head."""
-    model = build_model(arch, OGB, GRAPHS, encoder_layers=1)
-    assert type(model.head.hidden[1]).__name__ == name
-    assert model.encoder.layers[0].activation is ACTIVATIONS[name.lower()]
 
 
 @pytest.mark.parametrize("arch", ["cgt_zinc", "cgt_cluster", "cgt_deep"])

@@ -13,6 +13,7 @@ grpe_tiny no_graph_encoded_value | encoder.encodings.0.edge_value -> None
 grpe_tiny max_hop=9 | encoder.encodings.0.topology_attention.num_embeddings -> 13
 grpe_tiny max_hop=9 | batch_spec.max_hop
 grpe_tiny perturb_noise=0.2 | encoder.perturb_noise
+grpe_tiny independent_encodings | encoder.encodings.1.topology_value -> ...
 grpe_tiny dropout=0.3 | encoder.layers.0.dropout.p
 grpe_tiny attention_dropout=0.3 | encoder.layers.0.attention.dropout
 grpe_tiny act_dropout=0.3 | encoder.layers.0.act_dropout.p
@@ -42,6 +43,8 @@ cgt_zinc node_encodings=random_walks:7 | encoder.node_encoder.encodings.0.encodi
 cgt_zinc node_encoding_dim=7 | encoder.node_encoder.encodings.0.projection.out_features
 cgt_zinc encoder_ffn_embed_dim=9 | encoder.layers.0.fc1.out_features
 cgt_zinc own_edge_encoding | encoder.projections.1.att.out_features -> 64
+cgt_zinc activation_fn=gelu | encoder.layers.0.activation -> ...
+cgt_zinc activation_fn=gelu | head.hidden.1 -> GELU(approximate='none')
 cgt_zinc attention_memory=lean | encoder.attention_memory
 cgt_zinc rings=additive | batch_spec.fields -> ring
 cgt_zinc rings=additive max_ring_size=9 | batch_spec.max_ring_size -> 9

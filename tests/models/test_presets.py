@@ -112,13 +112,14 @@ cgt_cluster 16 48 8 0.1 0.5 random_walks:16
 cgt_small 5 256 16 0 0.5 none
 cgt_deep 16 256 16 0 0.5 none
 
-relative_encoding relative_steps share_edge_encoding rings max_ring_size readout
-cgt_zinc rwse 20 true none 18 sum
-cgt_zinc_rings rwse 20 true categorical 18 sum
-cgt_pattern rwse 16 false none 18 sum
-cgt_cluster rwse 16 false none 18 sum
-cgt_small rwse 16 true none 18 mean
-cgt_deep spde 8 true additive 6 mean
+relative_encoding relative_steps share_edge_encoding rings max_ring_size readout activation_fn
+# `gnn.act: gelu` in the released configs for PCQM4Mv2.
+cgt_zinc rwse 20 true none 18 sum relu
+cgt_zinc_rings rwse 20 true categorical 18 sum relu
+cgt_pattern rwse 16 false none 18 sum relu
+cgt_cluster rwse 16 false none 18 sum relu
+cgt_small rwse 16 true none 18 mean gelu
+cgt_deep spde 8 true additive 6 mean gelu
 
 encoder_layers encoder_embed_dim encoder_attention_heads local_part readout
 gps_zinc 10 64 4 gine sum
