@@ -184,8 +184,8 @@ def table(what: str, papers: list[Row], results: list[Row]) -> str:
             ]
             for group in runs
         ]
-        for number, cell in enumerate(cells or [["", "", "", ""]]):
-            start = [f"`{shown}`", *paper_cell(paper)] if number == 0 else [""] * 4
+        for index, cell in enumerate(cells or [["", "", "", ""]]):
+            start = [f"`{shown}`", *paper_cell(paper)] if index == 0 else [""] * 4
             line = start[: 1 + len(of_papers)] + cell
             lines.append("| " + " | ".join(line) + " |")
     return "\n".join(lines) + "\n"

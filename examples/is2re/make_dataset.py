@@ -61,16 +61,16 @@ def make_slab(rng: np.random.Generator, new_metal: bool) -> Atoms:
 
 
 def make_systems(task: tuple[str, int, int]) -> list[dict]:
-    """Relaxed systems on one slab, whose numbers follow from split, seed and number."""
-    split, seed, number = task
-    rng = np.random.default_rng([seed, list(SPLITS).index(split), number])
+    """Relaxed systems on one slab, whose numbers follow from split, seed and index."""
+    split, seed, index = task
+    rng = np.random.default_rng([seed, list(SPLITS).index(split), index])
     _, new_adsorbate, new_metal = SPLITS[split]
     slab = make_slab(rng, new_metal)
     clean = relax(slab)
     systems = []
     for _ in range(PER_SLAB):
         name = str(rng.choice(ADSORBATES[new_adsorbate]))
-        distances = [1.15 * number for number in range(len(name))]
+        distances = 1.15 * np.arange(len(name))
         gas = Atoms(name, [(0, 0, z) for z in distances])
         isolated = relax(gas.copy())
         system = slab.copy()
@@ -99,7 +99,7 @@ def make_systems(task: tuple[str, int, int]) -> list[dict]:
 def write_split(folder: Path, split: str, count: int, seed: int, pool) -> np.ndarray:
     """Write a split; its energies."""
     (folder / split).mkdir(parents=True)
-    tasks = ((split, seed, number) for number in itertools.count())
+    tasks = ((split, seed, index) for index in itertools.count())
     energies: list[float] = []
     path = str(folder / split / "data.lmdb")
     with lmdb.open(path, subdir=False, lock=False, map_size=2**36) as file:

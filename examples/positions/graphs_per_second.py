@@ -35,9 +35,9 @@ def graphs_of(store: GraphStore, ids: np.ndarray) -> list[Data]:
     """Graphs of a store for PyG, with elements as their only column."""
     columns = store.columns
     graphs = []
-    for number in ids:
-        nodes = slice(*columns["node_offset"][number : number + 2])
-        edges = slice(*columns["edge_offset"][number : number + 2])
+    for graph in ids:
+        nodes = slice(*columns["node_offset"][graph : graph + 2])
+        edges = slice(*columns["edge_offset"][graph : graph + 2])
         ends = np.stack([columns["edge_src"][edges], columns["edge_dst"][edges]])
         graphs.append(
             Data(
@@ -45,7 +45,7 @@ def graphs_of(store: GraphStore, ids: np.ndarray) -> list[Data]:
                 edge_index=torch.tensor(ends, dtype=torch.long),
                 edge_attr=torch.tensor(columns["edge_bond"][edges], dtype=torch.long),
                 pos=torch.tensor(columns["pos"][nodes]),
-                y=torch.tensor(store.target[number, :1]),
+                y=torch.tensor(store.target[graph, :1]),
             )
         )
     return graphs

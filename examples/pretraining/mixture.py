@@ -28,10 +28,10 @@ def mixed(
     left."""
     rng = random.Random(seed)
     left = {}
-    for number, source in enumerate(sources):
-        left[number] = iter(rng.sample(source, len(source)))
+    for index, source in enumerate(sources):
+        left[index] = iter(rng.sample(source, len(source)))
     while left:
-        drawn = rng.choices([*left], [shares[number] for number in left])[0]
+        drawn = rng.choices([*left], [shares[index] for index in left])[0]
         try:
             yield next(left[drawn])
         except StopIteration:

@@ -79,8 +79,8 @@ def error(blocks: Sequence[str], compared: Sequence[Floats], labels: Floats) -> 
     kernel[np.diag_indices(count)] += found.noise
     errors = np.empty((repeats, count))
     for row, fold in zip(errors, folds, strict=True):
-        for number in range(FOLDS):
-            train, test = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+        for tested in range(FOLDS):
+            train, test = np.flatnonzero(fold != tested), np.flatnonzero(fold == tested)
             factor = cho_factor(kernel[np.ix_(train, train)], lower=True)
             mean = standard[train].mean()
             dual = cho_solve(factor, standard[train] - mean)
