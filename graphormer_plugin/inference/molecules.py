@@ -42,8 +42,7 @@ class Molecules:
     """Molecules and graphs that were read.
 
     Attributes:
-        sources: SMILES, RDKit molecule or graph with an attribute ``smiles`` of each;
-            empty if they are not known.
+        sources: SMILES, RDKit molecule or graph with an attribute ``smiles`` of each.
         parsed: RDKit's molecule of each graph, whose atoms are the nodes in their order;
             None where it did not come along. Instead of the list None: none is kept, what
             needs them reads one after another.
@@ -82,8 +81,6 @@ class Molecules:
         The largest fragment is read again from its own SMILES, as in training: the last
         bits of a descriptor depend on the order of the atoms.
         """
-        if len(self.sources) < len(self):
-            raise ValueError("the model reads descriptors: give SMILES of the graphs")
         if self.parsed is None:
             return self.texts
         parsed = self.parsed
@@ -123,7 +120,7 @@ class Molecules:
     ):
         """Arrays whose ``axes`` are the nodes of each graph, from ``first`` on, in the
         order of the atoms of the source; see `from_canonical`."""
-        if not self.is_canonical or len(self.sources) < len(self):
+        if not self.is_canonical:
             return of_nodes
         results = []
         for index, values in enumerate(of_nodes):
@@ -141,7 +138,7 @@ class Molecules:
         chunk = self.chunk.with_edge_label_index(level)
         counts = chunk.num_edges if level is Level.EDGE else chunk.num_links
         ends = np.split(chunk.edge_label_index.T, np.cumsum(counts)[:-1])
-        if self.is_canonical and len(self.sources) == len(self):
+        if self.is_canonical:
             for index, source in enumerate(self.sources):
                 if input_kind(source) is not InputKind.GRAPH:  # else as it was given
                     ends[index] = written_order(self.mol(index))[ends[index]]
@@ -172,7 +169,7 @@ def written_order(mol: Chem.Mol) -> NDArray:
 
 
 def read(
-    inputs: Sequence[Any] | GraphChunk,
+    inputs: Sequence[Any],
     featuriser: Featuriser,
     edge_kind: str = "",
     level: Level = Level.GRAPH,
@@ -181,8 +178,6 @@ def read(
     """Read molecules and graphs for models of a featuriser that predict a ``level``; see
     `chunks_of_graphs` for ``edge_kind``. Without ``keep_parsed`` none of RDKit's molecules is
     kept, of which a peptide takes 150 kB."""
-    if isinstance(inputs, GraphChunk):
-        return Molecules(inputs, (), featuriser)
     kind = input_kind(inputs)
     if kind is InputKind.PATH:
         raise ValueError(f"{inputs}: a file; give SMILES, or call graphormer-predict")

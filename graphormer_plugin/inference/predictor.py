@@ -5,20 +5,23 @@ import operator
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
 from graphormer_plugin.data.columns import Level
-from graphormer_plugin.data.graphs.chunk import GraphChunk
 from graphormer_plugin.data.graphs.graph_columns import columns_of_chunk
 from graphormer_plugin.data.graphs.pyg_graphs import edge_kind_of
 from graphormer_plugin.data.graphs.seen import unseen_categories, unseen_line
 from graphormer_plugin.data.scales import Scale
 from graphormer_plugin.data.store.featurise import RowReader
-from graphormer_plugin.estimators.domain import Domain, MoleculeDescription, is_fitted
+from graphormer_plugin.estimators.domain import (
+    Domain,
+    MoleculeDescription,
+    is_fitted,
+)
 from graphormer_plugin.estimators.prediction import (
     Estimate,
     Interval,
@@ -36,8 +39,8 @@ from graphormer_plugin.inference.member import HeadVectors, Member
 from graphormer_plugin.inference.molecules import Molecules, read
 from graphormer_plugin.models import GraphModel
 
-# SMILES, RDKit molecules and PyG `Data`, graphs in arrays, or `Predictor.read` of these.
-Inputs = Sequence[Any] | GraphChunk | Molecules
+# SMILES, RDKit molecules and PyG `Data`, or `Predictor.read` of these.
+Inputs = Sequence[Any] | Molecules
 
 
 @dataclass(eq=False, repr=False)
@@ -45,8 +48,8 @@ class Predictor:
     """One or several trained models that predict the same targets together.
 
     Its methods take SMILES and RDKit molecules, or graphs: PyG `Data` with the features
-    that the model was trained on, or a `GraphChunk` of them. ``Data`` for a model that was
-    trained on SMILES says what its codes mean (see `check_vocabulary`).
+    that the model was trained on. ``Data`` for a model that was trained on SMILES says what its
+    codes mean (see `check_vocabulary`).
 
     Several models predict as `combined`; explanations are of a single model, for example
     ``Predictor([member])``.
@@ -164,18 +167,9 @@ class Predictor:
         except ValueError as error:
             raise ValueError(f"{self.members[0].name}: {error}") from None
 
-    def read(
-        self,
-        inputs: Inputs,
-        smiles: Sequence[str] | None = None,
-        extra: Extra = None,
-    ) -> Molecules:
-        """Read molecules or graphs once, for several calls of the other methods.
-
-        Args:
-            smiles: SMILES of graphs that do not say which molecules they are.
-            extra: see `predict`.
-        """
+    def read(self, inputs: Inputs, extra: Extra = None) -> Molecules:
+        """Read molecules or graphs once, for several calls of the other methods; for ``extra``
+        see `predict`."""
         if isinstance(inputs, Molecules):
             return inputs
         edge_kind = edge_kind_of(self.members[0].schema)
@@ -185,9 +179,7 @@ class Predictor:
             numbers = extra_values(self.extra_columns, extra, len(molecules))
         if line := unseen_line(self.unseen(molecules, numbers)):
             warnings.warn(line, stacklevel=3)
-        if smiles is None:
-            return molecules
-        return replace(molecules, sources=smiles, parsed=())
+        return molecules
 
     def unseen(
         self, molecules: Molecules, numbers: np.ndarray | None = None
@@ -289,28 +281,23 @@ class Predictor:
         return prediction, molecules.to_source_order(means, [0])
 
     def estimate(
-        self,
-        inputs: Inputs,
-        batch_size: int = 128,
-        smiles: Sequence[str] | None = None,
-        extra: Extra = None,
+        self, inputs: Inputs, batch_size: int = 128, extra: Extra = None
     ) -> Prediction:
         """Predict, with the spread of a head or of several models, and the likeness to the
-        training molecules; see `predict` and `read` for the arguments and errors."""
+        training molecules; see `predict` for the arguments and errors."""
         level = self.targets.level
         if level is not Level.GRAPH:
             raise ValueError(
                 f"predictions of {level}s have neither spread nor domain; take predict"
             )
-        molecules = self.read(inputs, smiles, extra)
+        molecules = self.read(inputs, extra)
         return Prediction(*self.together(molecules, batch_size, extra)[:3])
 
     def is_fitted(self, molecules: Molecules) -> np.ndarray:
         """Whether a model was fitted to each molecule, bool [q]; False where that is not
         known."""
-        return is_fitted(
-            self.domains, MoleculeDescription.of(molecules.descriptor_mols)
-        )
+        described = MoleculeDescription.of(molecules.descriptor_mols)
+        return is_fitted(self.domains, described)
 
     @torch.no_grad()
     def together(

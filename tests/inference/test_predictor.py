@@ -85,6 +85,7 @@ def test_the_domain_changes_no_prediction(arch, options):
     found = one.estimate(SMILES)
     np.testing.assert_allclose(found.values, plain, rtol=1e-9)
     np.testing.assert_allclose(found.in_domain, one.member.domain.score(vectors))
+    assert one.is_fitted(one.read([SMILES[0], "CI"])).tolist() == [True, False]
 
 
 def test_several_members():
