@@ -143,17 +143,28 @@ def test_options(arch, words, message):
     assert message in str(error.value)
 
 
+REAL_EDGES = FeatureSchema(1, [5], num_edge_features=2)
+
+
 @pytest.mark.parametrize(
-    "schema, message",
+    "words, schema, message",
     [
-        (FeatureSchema(0, []), "node_dims is empty"),
-        (FeatureSchema(0), "num_node_features 0"),
-        (FeatureSchema(1, [5], num_edge_features=2), "aggregation needs bond types"),
+        ("grpe_tiny", FeatureSchema(0, []), "node_dims is empty"),
+        ("grpe_tiny", FeatureSchema(0), "num_node_features 0"),
+        ("graphormer3d_small", FeatureSchema(2), "real numbers, expected elements"),
+        (
+            "grpe_tiny pair_encodings=gaussians gaussian_types=sum",
+            FeatureSchema(2),
+            "gaussian_types sum: nodes have numbers",
+        ),
+        ("graphormer_slim edge_type=aggregation", REAL_EDGES, "needs bond types"),
+        ("gine radius=1.5", REAL_EDGES, "near atoms lack the real features"),
     ],
 )
-def test_schemas(schema, message):
+def test_schemas(words, schema, message):
+    arch, _, options = words.partition(" ")
     with pytest.raises(ValueError, match=message):
-        build_model("graphormer_slim", schema, TARGETS, edge_type="aggregation")
+        build_model(arch, schema, TARGETS, **options_of(options))
 
 
 def test_targets():

@@ -41,6 +41,7 @@ gat edge_features
 gine
 gatedgcn
 pna towers=4
+tokengt_base
 gps_zinc node_encoding_dim=4
 gps_zinc node_encoding_dim=4 local_part=gatedgcn attention=bias
 gps_zinc node_encoding_dim=4 local_part=pna attention=relations
