@@ -1,9 +1,8 @@
 """Outputs and targets of all graphs of a split, from all batches and processes."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -14,23 +13,16 @@ Reported = tuple[Tensor, Tensor, dict[str, Any]]
 Sums = dict[str, Tensor]  # sums over the graphs of a batch, by name
 
 
-class EvaluatedGraphs(NamedTuple):
-    """Outputs and targets of some graphs of a split."""
-
-    graph_ids: NDArray[np.int64]  # [B], numbers in the store
-    output: NDArray[np.float32]  # [B, C] or [B, N, C]
-    target: NDArray
-
-
 @dataclass
 class Evaluation:
-    """Collects `EvaluatedGraphs` batch by batch.
+    """Collects numbers in the store [B], outputs [B, C] or [B, N, C] and targets of graphs,
+    batch by batch.
 
     A graph counts once, even if it comes repeatedly: fairseq gives a process that runs out
     of data a batch of another process, so that all do the same number of steps.
     """
 
-    batches: list[EvaluatedGraphs] = field(default_factory=list)
+    batches: list[list[NDArray]] = field(default_factory=list)
 
     @property
     def graphs(self) -> dict[int, tuple[NDArray, NDArray]]:
@@ -44,8 +36,7 @@ class Evaluation:
     def add(self, graph_ids: Tensor, output: Tensor, target: Tensor) -> None:
         """Keep a batch, on the CPU."""
         tensors = (graph_ids, output, target)
-        arrays = [tensor.detach().cpu().numpy() for tensor in tensors]
-        self.batches.append(EvaluatedGraphs(*arrays))
+        self.batches.append([tensor.detach().cpu().numpy() for tensor in tensors])
 
     def take(self) -> "Evaluation":
         """Graphs that all processes have collected since the last call; every process must

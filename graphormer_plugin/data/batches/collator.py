@@ -74,13 +74,6 @@ class GraphCollator:
             name: column for name in self.spec.fields if (column := FIELDS[name].column)
         }
 
-    def _release_pages(self, graphs: int) -> None:
-        """Release pages of memory maps, every `RELEASED_AFTER` graphs."""
-        self.unreleased += graphs
-        if self.unreleased >= RELEASED_AFTER:
-            release_pages(self.shards)
-            self.unreleased = 0
-
     def __call__(
         self, graph_ids: NDArray[np.int64], split: str = "", epoch: int = 0
     ) -> dict[str, Any]:
@@ -107,7 +100,10 @@ class GraphCollator:
         graph_ids = np.asarray(graph_ids, dtype=np.int64)
         if graph_ids.size == 0:
             return {}
-        self._release_pages(graph_ids.size)
+        self.unreleased += graph_ids.size
+        if self.unreleased >= RELEASED_AFTER:
+            release_pages(self.shards)
+            self.unreleased = 0
         columns = self.columns
         ids = graph_ids
         if isinstance(columns, ShardColumns):
