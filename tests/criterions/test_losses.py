@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.logging import metrics
 from sklearn.metrics import f1_score
 from torch.nn import functional as F
@@ -17,7 +18,7 @@ from graphormer_plugin.criterions.mse_loss import MSELoss
 from graphormer_plugin.criterions.multiclass_cross_entropy import MulticlassCrossEntropy
 from graphormer_plugin.criterions.weighted_cross_entropy import WeightedCrossEntropy
 from graphormer_plugin.data.columns import Level
-from graphormer_plugin.data.targets import TargetSchema
+from graphormer_plugin.data.targets import Kind, TargetSchema
 from support.samples import sample_of
 
 NAN = math.nan
@@ -86,6 +87,11 @@ def random_batch(targets, rng, missing=0.3):
     target = rng.integers(0, 2, [*shape, len(targets.names)]).astype(float)
     target[rng.random(target.shape) < missing] = NAN
     return output, target
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_the_loss_of_a_kind_takes_it(kind):
+    assert kind in CRITERION_REGISTRY[kind.loss].target_kinds
 
 
 @pytest.mark.parametrize("loss_class, targets", ALL)
