@@ -497,13 +497,16 @@ def test_the_folder_predicts_in_the_unit(sixty):
     assert interval == pytest.approx(ends, rel=1e-4)
 
 
-def test_metrics_are_those_of_the_predictions_in_the_unit(sixty):
+@pytest.mark.parametrize("name", ["dose", "other"])
+def test_metrics_are_those_of_the_predictions_in_the_unit(sixty, name):
     """Those of the mean are of the fitted labels."""
     tested = rows("model/predictions_test.csv")
-    pairs = np.array([[line["dose"], line["dose_predicted"]] for line in tested], float)
-    parts = [rows(f"model/predictions_{name}.csv") for name in ("train", "valid")]
-    mean = np.mean([float(line["dose"]) for part in parts for line in part])
-    keys = dict(target="dose", split="test", metric="mae").items()
+    pairs = np.array(
+        [[line[name], line[f"{name}_predicted"]] for line in tested], float
+    )
+    parts = [rows(f"model/predictions_{part}.csv") for part in ("train", "valid")]
+    mean = np.mean([float(x[name]) for part in parts for x in part if x[name]])
+    keys = dict(target=name, split="test", metric="mae").items()
     found = {
         x["model"]: float(x["value"])
         for x in rows("model/results.csv")

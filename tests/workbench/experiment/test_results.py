@@ -46,7 +46,6 @@ from graphormer_plugin.workbench.experiment.results import (
 from support.labelled_molecules import experiment_of, molecules_of, undrawn
 from support.tables import rows
 
-COUNT = 60
 LABELS = np.arange(60.0)[:, None]
 SMILES = [f"{'C' * (k // 3 + 1)}{end}" for k in range(20) for end in ("O", "N", "Cl")]
 SPLIT = dict(zip(("train", "valid", "test"), np.arange(60).reshape(3, 20)))
@@ -64,8 +63,8 @@ def run_of(
     raw = std if ensemble else None
     labels = SplitLabels(table, SPLIT)
     of_trees = Prediction(values if trees is None else trees)
-    beside = Run(labels, of_trees, ["a/c.pt"], model="trees")
-    return Run(labels, predicted, ["a/b.pt"], np.array(mean), beside, raw)
+    comparison = Run(labels, of_trees, ["a/c.pt"], model="trees")
+    return Run(labels, predicted, ["a/b.pt"], np.array(mean), comparison, raw)
 
 
 def test_predictions_with_a_calibrated_spread(tmp_path):
@@ -266,7 +265,7 @@ def test_medians_are_told_of_a_target_that_has_them(scales, said):
 
 def test_many_endpoints_have_a_file_of_their_own(endpoints):
     _, runs, found = endpoints
-    names = [f"y{number}" for number in range(40)]
+    names = [f"y{index}" for index in range(40)]
     table = molecules_of(np.ones((60, 40)), names=names)
     text = summary_text(table, {"": found[""]} | dict.fromkeys(names, found["y"]), [])
     assert text.startswith("Mean over 40 endpoints") and "\ny7 " not in text
@@ -398,7 +397,7 @@ def words_of(page):
 def page_of(targets=1, unit="", kind="regression", runs=1, names=None):
     """The report of a model whose errors grow away from train."""
     labels = np.arange(60.0 * targets).reshape(60, targets)
-    in_domain = np.linspace(1, 0, COUNT)
+    in_domain = np.linspace(1, 0, 60)
     wave = WAVE * (1.2 - in_domain[:, None])
     if kind != "regression":
         labels = labels % {"binary": 2, "multiclass": 3}[kind]
