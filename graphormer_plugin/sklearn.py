@@ -184,10 +184,10 @@ class MoleculeEstimator:
         if of.seen is not None:
             smiles = _smiles(X)
             seen = has_seen(of.seen, [as_mol(smiles[row]) for row in rows])
-            columns.append(OutputColumn(START_HAS_SEEN, seen.tolist(), False))
+            columns.append(OutputColumn(START_HAS_SEEN, seen.tolist()))
         names = free_names([*(column.name for column in columns), REASON], [])
-        table = pandas.DataFrame({n: output.cells for n, output in zip(names, columns)})
-        numbers = [n for n, output in zip(names, columns) if output.is_number]
+        table = pandas.DataFrame({n: output.texts for n, output in zip(names, columns)})
+        numbers = [n for n, output in zip(names, columns) if output.text]
         table[numbers] = table[numbers].apply(pandas.to_numeric)
         table = table.set_axis(rows).reindex(range(len(X)))
         table[names[-1]] = [reasons.get(row, "") for row in range(len(X))]

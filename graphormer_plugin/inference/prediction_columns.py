@@ -1,25 +1,32 @@
 """Columns of predictions in every table that is written: their kinds, order and cells."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, compress
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from graphormer_plugin.data.columns import is_missing
 from graphormer_plugin.data.targets import Kind, Target, TargetSchema
 from graphormer_plugin.estimators.prediction import IN_DOMAIN, Interval, class_scores
 
 
 class OutputColumn(NamedTuple):
-    """A column of a table, with the text of each row, empty where there is no value, or its
-    array as nested lists, which a writer turns into JSON."""
+    """A column of a table: for each row a number, NaN where there is none, which a writer
+    turns into ``text``; a word; or an array as nested lists, which become JSON."""
 
     name: str
     cells: list[Any]
-    is_number: bool = True  # not names of classes
+    text: Callable[[float], str] | None = None  # of numbers
+
+    @property
+    def texts(self) -> list[Any]:
+        """The cells as a CSV has them."""
+        return self.cells if self.text is None else [*map(self.text, self.cells)]
 
 
 ByKind = dict[str, list[OutputColumn]]  # see `Layout.order`
@@ -110,8 +117,8 @@ def prediction_columns(
         if interval is not None and interval.factor[outputs.start]:
             for end, ends in (("low", low), ("high", high)):
                 title = f"{name}_{end}{100 * interval.coverage:g}"
-                cells = number_cells(ends[:, outputs.start], target.deviation)
-                columns[end] = [OutputColumn(title, cells)]
+                column = ends[:, outputs.start]
+                columns[end] = [number_column(title, column, target.deviation)]
         if interval is not None and name in interval.limits:
             columns["set"] = [_set_column(target, own, interval)]
         for number, part in enumerate(each, 1):
@@ -119,15 +126,13 @@ def prediction_columns(
             parts = by_kind[target.kind](member, part[:, outputs], None, layout)
             columns.setdefault("member", []).extend(chain(*parts.values()))
         if labels is not None:
-            cells = label_cells(labels[:, index], target)
-            columns["label"] = [OutputColumn(f"{name}_target", cells)]
+            columns["label"] = [label_column(labels[:, index], target)]
         if in_domain is not None and in_domain.ndim > 1:
-            cells = number_cells(in_domain[:, outputs.start])
-            columns["in_domain"] = [OutputColumn(f"{name}_{IN_DOMAIN}", cells)]
+            column = in_domain[:, outputs.start]
+            columns["in_domain"] = [number_column(f"{name}_{IN_DOMAIN}", column)]
         of_targets.append(columns)
     if in_domain is not None and in_domain.ndim == 1:
-        column = OutputColumn(IN_DOMAIN, number_cells(in_domain))
-        of_targets[-1]["in_domain"] = [column]
+        of_targets[-1]["in_domain"] = [number_column(IN_DOMAIN, in_domain)]
     ordered = (
         columns.get(kind, ())
         for group in layout.order
@@ -141,8 +146,8 @@ def _number_columns(
     target: Target, values: NDArray, std: NDArray | None, layout: Layout
 ) -> ByKind:
     """The value, and its standard deviation."""
-    cells = number_cells(values[:, 0], target.deviation)
-    columns = {"value": [OutputColumn(target.name + layout.value, cells)]}
+    title = target.name + layout.value
+    columns = {"value": [number_column(title, values[:, 0], target.deviation)]}
     return columns | _std_column(target, None if std is None else std[:, 0])
 
 
@@ -153,7 +158,7 @@ def _binary_columns(
     columns = _number_columns(target, values, std, layout)
     if target.classes:
         words = [target.classes[number] for number in target.likeliest(values)]
-        columns["class"] = [OutputColumn(f"{target.name}_class", words, False)]
+        columns["class"] = [OutputColumn(f"{target.name}_class", words)]
     return columns
 
 
@@ -162,15 +167,15 @@ def _multiclass_columns(
 ) -> ByKind:
     """The most probable class, and the probability of each class."""
     best = target.likeliest(values)
-    classes = target.class_labels
-    words = [classes[number] for number in best]
+    title = target.name + layout.value
+    value = number_column(title, best)
+    if target.classes:
+        value = OutputColumn(title, [target.classes[number] for number in best])
     columns = {
-        "value": [OutputColumn(target.name + layout.value, words, not target.classes)],
+        "value": [value],
         "probability": [
-            OutputColumn(
-                f"{target.name}{layout.probability}{label}", number_cells(column)
-            )
-            for label, column in zip(classes, values.T, strict=True)
+            number_column(f"{target.name}{layout.probability}{label}", column)
+            for label, column in zip(target.class_labels, values.T, strict=True)
         ],
     }
     if std is not None:
@@ -182,19 +187,19 @@ def _set_column(target: Target, values: NDArray, interval: Interval) -> OutputCo
     """The classes that a conformal set has."""
     is_in = class_scores(target, values) <= interval.limits[target.name]
     cells = ["|".join(compress(target.class_labels, row)) for row in is_in]
-    return OutputColumn(f"{target.name}_set{100 * interval.coverage:g}", cells, False)
+    return OutputColumn(f"{target.name}_set{100 * interval.coverage:g}", cells)
 
 
 def _std_column(target: Target, std: NDArray | None) -> ByKind:
     if std is None:
         return {}
-    return {"std": [OutputColumn(f"{target.name}_std", number_cells(std))]}
+    return {"std": [number_column(f"{target.name}_std", std)]}
 
 
 def format_value(
     value: float, spread: float = 0.0, digits: int = 7, of_spread: int = 8
 ) -> str:
-    """A number as text, with at least ``digits``.
+    """A number as text, with at least ``digits``; NaN is empty.
 
     If ``spread``, the standard deviation of its target, is known, the float32 of the
     standardised value is read back from the text, however large the value is. A number as
@@ -203,28 +208,28 @@ def format_value(
     >>> format_value(1 / 3), format_value(2.0), format_value(1e7 + 1 / 3, spread=1.5)
     ('0.3333333', '2', '10000000.3333333')
     """
+    if value != value:
+        return ""
     if spread and value:
         size = math.floor(math.log10(abs(value))) - math.floor(math.log10(spread))
         digits = max(digits, of_spread + size)
     return f"{value:.{digits}g}"
 
 
-def number_cells(column: NDArray, spread: float = 0.0) -> list[str]:
-    """Numbers [n] as text, NaN as an empty cell; see `format_value`."""
-    return ["" if x != x else format_value(x, spread) for x in column.tolist()]
+def number_column(name: str, values: NDArray, spread: float = 0.0) -> OutputColumn:
+    """A column of numbers [n]; for ``spread`` see `format_value`."""
+    return OutputColumn(name, values.tolist(), partial(format_value, spread=spread))
 
 
-def label_cells(labels: ArrayLike, target: Target) -> list[str]:
-    """Labels of a target [n] as text; missing labels, NaN or class -1, are empty."""
-    column = np.asarray(labels)
-    words = target.classes
-    missing = np.isnan(column) if column.dtype.kind == "f" else column < 0
-    spread = target.deviation
+def label_column(labels: NDArray, target: Target) -> OutputColumn:
+    """Labels of a target [n]."""
+    name = f"{target.name}_target"
+    cells = np.where(is_missing(labels), np.nan, labels).tolist()
+    if words := target.classes:
+        return OutputColumn(name, ["" if x != x else words[int(x)] for x in cells])
     # Data are more exact than a float32.
-    return [
-        "" if empty else words[int(x)] if words else format_value(x, spread, 8, 9)
-        for x, empty in zip(column.tolist(), missing, strict=True)
-    ]
+    text = partial(format_value, spread=target.deviation, digits=8, of_spread=9)
+    return OutputColumn(name, cells, text)
 
 
 def describe(target: Target, values: NDArray, std: NDArray | None = None) -> str:
@@ -259,7 +264,7 @@ def array_column(
         ]
         for array in arrays
     ]
-    return OutputColumn(name, cells, False)
+    return OutputColumn(name, cells)
 
 
 def free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:

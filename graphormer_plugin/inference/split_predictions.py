@@ -84,7 +84,7 @@ def write_predictions(
         for row, graph in zip(rows, graphs, strict=True)
         for place in _places(store, level, graph)
     ]
-    cells = zip(*(column.cells for column in predicted), strict=True)
+    cells = zip(*(column.texts for column in predicted), strict=True)
     lines = ([*left, *right] for left, right in zip(first, cells, strict=True))
     write_csv(path, [[*header, *(column.name for column in predicted)], *lines])
     files = [path]

@@ -5,6 +5,8 @@ import json
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -40,6 +42,21 @@ def test_scoring_component(model, monkeypatch, capsys):
         if good:
             expected = hub.load(model).predict(good)[:, 0]
             assert found[~np.isnan(found)] == pytest.approx(expected, rel=1e-5)
+
+
+def test_answers_of_the_server(model, monkeypatch):
+    """They need no FastAPI: numbers are text, and it is said to which molecules it was fitted."""
+    web = MagicMock(BaseModel=object)
+    web.FastAPI().post.return_value = lambda function: function
+    for name in ("fastapi", "fastapi.exceptions", "fastapi.responses", "pydantic"):
+        monkeypatch.setitem(sys.modules, name, web)
+    monkeypatch.setenv("MODEL", model)
+    module, threads = {"__name__": "app"}, torch.get_num_threads()
+    exec(CODE, module)
+    torch.set_num_threads(threads)
+    seen, _, new = module["predict"](SimpleNamespace(smiles=["CCO", "C(", "CCI"]))
+    assert seen["fitted"] and not new["fitted"]
+    assert re.fullmatch(r"[\d.]{3,9}", seen["y"])
 
 
 @pytest.mark.slow  # FastAPI

@@ -11,7 +11,7 @@ from graphormer_plugin.estimators.prediction import Prediction, combined, values
 from graphormer_plugin.inference.prediction_columns import (
     VALIDATED,
     array_column,
-    label_cells,
+    label_column,
     prediction_columns,
 )
 
@@ -27,7 +27,7 @@ def test_the_standardised_value_is_read_back(ratio, std, rng):
     columns = prediction_columns(targets, values, labels=values, layout=VALIDATED)
     assert [column.name for column in columns] == ["y", "y_target"]
     for column in columns:
-        read = (np.array(column.cells, np.float64) - mean) / std
+        read = (np.array(column.texts, np.float64) - mean) / std
         np.testing.assert_allclose(read, scaled, atol=np.finfo(np.float32).eps / 2)
 
 
@@ -36,13 +36,13 @@ def test_digits_of_other_numbers():
     third = np.full((1, 1), 1 / 3)
     for targets in (TargetSchema.of(["y"]), TargetSchema.of(["y"], kind="binary")):
         (column,) = prediction_columns(targets, third)
-        assert column.cells == ["0.3333333"]
+        assert column.texts == ["0.3333333"]
     targets = TargetSchema.of(["y"], mean=[0.0], std=[1e-3])
     value, std, domain = prediction_columns(targets, third, third, third[:, 0])
-    assert [c.cells[0] for c in (std, domain)] == ["0.3333333"] * 2
-    assert value.cells == ["0.3333333333"]
+    assert [c.texts[0] for c in (std, domain)] == ["0.3333333"] * 2
+    assert value.texts == ["0.3333333333"] and value.cells == [1 / 3]  # a value
     logs, *_ = prediction_columns(targets.in_unit([Scale.LOG]), third * 1e9)
-    assert logs.cells == ["3.333333e+08"]
+    assert logs.texts == ["3.333333e+08"]
 
 
 def test_the_class_of_several_models(rng):
@@ -53,13 +53,13 @@ def test_the_class_of_several_models(rng):
     value, spread, *others = prediction_columns(targets, *found)
     names = ["kind", "kind_std", *(f"kind_probability_{k}" for k in range(3))]
     assert [column.name for column in (value, spread, *others)] == names
-    probabilities = np.array([column.cells for column in others], float).T
+    probabilities = np.array([column.texts for column in others], float).T
     np.testing.assert_allclose(probabilities, members.mean(0), rtol=1e-6)
     best = members.mean(0).argmax(1)
     assert all((best != member.argmax(1)).any() for member in members)
-    assert [*map(int, value.cells)] == best.tolist()
+    assert [*map(int, value.texts)] == best.tolist()
     expected = members.std(0, ddof=1)[np.arange(40), best]
-    np.testing.assert_allclose([*map(float, spread.cells)], expected, rtol=1e-6)
+    np.testing.assert_allclose([*map(float, spread.texts)], expected, rtol=1e-6)
 
 
 def test_probabilities():
@@ -70,8 +70,8 @@ def test_probabilities():
 
 def test_missing_labels_are_empty():
     classes = Target("y", kind=Kind.MULTICLASS, num_classes=2)
-    assert label_cells([0, 1, -1], classes) == ["0", "1", ""]
-    assert label_cells([0.5, np.nan], Target("y")) == ["0.5", ""]
+    assert label_column(np.array([0, 1, -1]), classes).texts == ["0", "1", ""]
+    assert label_column(np.array([0.5, np.nan]), Target("y")).texts == ["0.5", ""]
 
 
 def test_an_array_is_a_nested_list_whose_text_is_json():

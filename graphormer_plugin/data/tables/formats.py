@@ -3,7 +3,7 @@
 import itertools
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -281,12 +281,13 @@ def write_table(
     rows: Iterator[list[Any]],
     table: Table,
     column: str,
-    numbers: Collection[str],
+    numbers: Mapping[str, Callable[[float], str]],
     first: int,
     end: int,
 ) -> None:
     """Write a header and rows, from ``first`` to before ``end`` of a table, in the format that
-    the name of the output says: the table's columns, and new ones, some of them ``numbers``.
+    the name of the output says: the table's columns, and new ones, some of them ``numbers``,
+    given with their texts.
 
     SDF repeats the records of an SDF input, with the new columns as data items; for other
     inputs the molecules of the ``column`` of SMILES are drawn, with all columns as items.
@@ -296,6 +297,7 @@ def write_table(
     in Python is that of JSON.
     """
     suffix = output.suffix.lower()
+    rows = _texts(rows, numbers)
     if suffix == ".parquet":
         write_parquet(output, rows, table, numbers, first, end)
     elif suffix == ".sdf":
@@ -306,6 +308,20 @@ def write_table(
             write_frames(out, rows, table, numbers, first)
     else:
         write_csv(output, rows, delimiter="\t" if suffix == ".tsv" else ",")
+
+
+def _texts(
+    rows: Iterator[list[Any]], numbers: Mapping[str, Callable[[float], str]]
+) -> Iterator[list[Any]]:
+    """Yield a header and rows whose ``numbers`` are text; an empty cell stays."""
+    header = next(rows)
+    yield header
+    places = [place for place, name in enumerate(header) if name in numbers]
+    for row in rows:
+        for place in places:
+            if row[place] != "":
+                row[place] = numbers[header[place]](row[place])
+        yield row
 
 
 def _write_sdf(

@@ -259,12 +259,12 @@ def write_predictions(
                     )
                 ]
             if seen is not None:
-                columns.append(OutputColumn(START_HAS_SEEN, seen[rows].tolist(), False))
+                columns.append(OutputColumn(START_HAS_SEEN, seen[rows].tolist()))
             if not lines:
                 names = ["replicate", *(column.name for column in columns)]
                 number_column, *names = free_names(names, input_names)
                 lines.append([number_column, *input_names, *names])
-            for row, *cells in zip(rows, *(column.cells for column in columns)):
+            for row, *cells in zip(rows, *(column.texts for column in columns)):
                 others = (texts[row] for texts in table.others.values())
                 first = [number, table.smiles[row], *others]
                 lines.append([*first, *table.label_cells(row), *cells])

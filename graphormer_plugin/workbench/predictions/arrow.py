@@ -135,8 +135,10 @@ class TablePredictor:
         for line in run.lines_about(outside, count):
             warnings.warn(line, stacklevel=3)
         cells = zip(*new) if new else [()] * len(run.names)
-        new = zip(run.names, cells, run.numbers, strict=True)
-        return {name: array_of(texts, is_number) for name, texts, is_number in new}
+        new = dict(zip(run.names, cells, strict=True))
+        for name, text in run.numbers.items():
+            new[name] = ["" if cell == "" else text(cell) for cell in new[name]]
+        return {name: array_of(x, name in run.numbers) for name, x in new.items()}
 
 
 @functools.lru_cache(maxsize=4)

@@ -24,7 +24,7 @@ from graphormer_plugin.inference.molecules import Molecules
 from graphormer_plugin.inference.prediction_columns import (
     OutputColumn,
     free_names,
-    number_cells,
+    number_column,
 )
 from graphormer_plugin.workbench.predictions import batch_choice
 from graphormer_plugin.workbench.predictions.answers import Answer, OfMolecules
@@ -287,8 +287,8 @@ def batch(
         columns |= {"nearest": similar.argmax(1) + 1, "similarity": similar.max(1)}
     of_all = OfMolecules(predictor)
     new = of_all.columns(of_all(molecules, run.batch_size, beside))
-    new += [OutputColumn(name, number_cells(x)) for name, x in columns.items()]
+    new += [number_column(name, x) for name, x in columns.items()]
     names = free_names([column.name for column in new], run.table.taken)
-    texts = zip(*(column.cells for column in new))
+    texts = zip(*(column.texts for column in new))
     written = [[*row.cells, *more] for row, more in zip(rows, texts, strict=True)]
     return [[*run.table.header, *names], *written], text

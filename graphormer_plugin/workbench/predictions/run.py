@@ -221,9 +221,9 @@ def _write(begun: Started, models: ModelFolder, lines: Lines) -> None:
         summary += f"\n{text}"
     new = free_names([c.name for c in columns], [*table.taken, *run.names])
     names = [*run.names[:-1], *new, run.names[-1]]
-    numbers = {*itertools.compress(run.names, run.numbers), *new[:1]}
+    numbers = run.numbers | {n: c.text for n, c in zip(new, columns) if c.text}
 
-    def _write_cells(cells: Iterator[list[str]]) -> None:
+    def _write_cells(cells: Iterator[list[Any]]) -> None:
         added = zip(*(c.cells for c in columns)) if columns else itertools.repeat(())
         joined = ([*row, *more, reason] for (*row, reason), more in zip(cells, added))
         written = itertools.chain([[*table.header, *names]], joined)

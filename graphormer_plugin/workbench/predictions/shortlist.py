@@ -11,7 +11,7 @@ from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.estimators.kernels import Floats
 from graphormer_plugin.estimators.prediction import ROUNDING
 from graphormer_plugin.inference.model_folder import ModelFolder
-from graphormer_plugin.inference.prediction_columns import OutputColumn, number_cells
+from graphormer_plugin.inference.prediction_columns import OutputColumn, number_column
 
 P_VALUE = "p_value"
 SELECTED = "selected"  # new columns
@@ -67,8 +67,8 @@ class Shortlist(NamedTuple):
         chosen = selected(p_values, self.false_share)
         words = np.where(np.isnan(p_values), "", np.where(chosen, "yes", "no")).tolist()
         columns = [
-            OutputColumn(P_VALUE, number_cells(p_values)),
-            OutputColumn(SELECTED, words, False),
+            number_column(P_VALUE, p_values),
+            OutputColumn(SELECTED, words),
         ]
         count = int((~np.isnan(p_values)).sum())
         text = f"{chosen.sum():,} of {count:,} molecules; on average at most "

@@ -108,7 +108,7 @@ class PredictedRows(NamedTuple):
     """Rows of the output.
 
     Attributes:
-        cells: the cells of each, texts or arrays as nested lists.
+        cells: the cells of each, see `OutputColumn`; empty without prediction.
         values: predictions [rows, C], NaN in rows without one.
         vectors: float32 [rows, D], NaN in rows without one; D is `TableRun.width`.
         outside: see `outside_domain`, `likely_units` and `BARE`.
@@ -127,12 +127,12 @@ class PredictedRows(NamedTuple):
     def to_arrays(self) -> Columns:
         """All of it in arrays that need no pickle."""
         text = np.frombuffer(json.dumps([self.cells, self.outside]).encode(), np.uint8)
-        return {"text": text, "values": self.values, "vectors": self.vectors}
+        return {"cells": text, "values": self.values, "vectors": self.vectors}
 
     @classmethod
     def from_arrays(cls, arrays: Columns) -> "PredictedRows":
         """Inverse of `to_arrays`."""
-        cells, outside = json.loads(arrays["text"].tobytes())
+        cells, outside = json.loads(arrays["cells"].tobytes())
         return cls(cells, arrays["values"], arrays["vectors"], Counter(outside))
 
 
@@ -147,7 +147,7 @@ class TableRun:
 
     Attributes:
         names: names of the new columns, the last of which is the reason.
-        numbers: whether each of them has numbers.
+        numbers: those of numbers, with what makes text of one.
         width: numbers of a vector; 0 without vectors.
         read: `read_rows` of sources, also in a worker.
     """
@@ -189,11 +189,12 @@ class TableRun:
         self.answers = answers(predictor)
         columns = self.answers.columns(self.answers.empty)
         if predictor.seen is not None:
-            columns.append(OutputColumn(START_HAS_SEEN, [], False))
+            columns.append(OutputColumn(START_HAS_SEEN, []))
         names = [*(column.name for column in columns), REASON]
         taken = self.answers.taken(table.taken)
         self.names = free_names(names, taken)
-        self.numbers = [*(column.is_number for column in columns), False]
+        texts = zip(self.names, (column.text for column in columns))
+        self.numbers = {name: text for name, text in texts if text is not None}
 
     def blocks(self, part: RowRange) -> Iterator[list[Row]]:
         """Yield the rows of a range, ``size`` at a time."""

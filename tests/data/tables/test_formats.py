@@ -180,7 +180,7 @@ def test_an_sdf_in_the_old_encoding_of_windows(tmp_path):
         table = open_table(path)
         cells = [cells for *_, cells in table.rows(["SR-C"])]
         assert cells == [["5 µM – 20 °C"], ["1.5"]]
-        write_table(out, iter(lines), table, "smiles", ["y"], 0, 2)
+        write_table(out, iter(lines), table, "smiles", {"y": str}, 0, 2)
         assert "5 µM – 20 °C" in out.read_text(encoding="utf-8")
 
 
@@ -322,12 +322,12 @@ class TestWriting:
         table = open_table(path)
         lines = [[*table.header, "y", "y_class", "reason"]]
         for row, *_, cells in table.rows(table.header):
-            new = ["", "", "bad"] if row == 2 else [f"{row}.5", "active", ""]
+            new = ["", "", "bad"] if row == 2 else [row + 0.5, "active", ""]
             lines.append([*cells, *new])
 
         def write(suffix):
             output = tmp_path / f"out{suffix}"
-            write_table(output, iter(lines), table, "smiles", {"y"}, 0, len(ROWS))
+            write_table(output, iter(lines), table, "smiles", {"y": str}, 0, len(ROWS))
             return output
 
         return write
@@ -371,7 +371,7 @@ class TestWriting:
         lines = [["name", "smiles", "price"], *cells]
         with open(path, "w", newline="") as file:
             csv.writer(file).writerows(lines)
-        write_table(output, iter(lines), open_table(path), "smiles", set(), 0, 3)
+        write_table(output, iter(lines), open_table(path), "smiles", {}, 0, 3)
         assert len(Chem.SDMolSupplier(str(output))) == 3
         table = open_table(output)
         read = [found for *_, found in table.rows(["title", "smiles", "price"])]
@@ -385,7 +385,7 @@ class TestWriting:
         written = long.replace(" ", "\r\n\r\n")
         rows = [[*cells, written] for *_, cells in table.rows(table.header)]
         lines = iter([[*table.header, "IC50\n(nM)"], *rows])
-        write_table(output, lines, table, "smiles", set(), 0, 2)
+        write_table(output, lines, table, "smiles", {}, 0, 2)
         read = [mol.GetPropsAsDict() for mol in Chem.SDMolSupplier(str(output))]
         assert [values["IC50 (nM)"] for values in read] == [long, long]
         columns = open_table(output)

@@ -197,7 +197,7 @@ def test_columns_are_of_the_kind(run):
         + [f"size_probability_{number}" for number in range(3)]
         + ["size_in_domain", "logp_in_domain", "active_in_domain", "active_class"]
     )
-    cells = {column.name: column.cells for column in columns}
+    cells = {column.name: column.texts for column in columns}
     assert cells["active_class"][0] == "no" and cells["active_class"][-1] == "yes"
     assert cells["size"][4] == "0" and cells["logp_in_domain"][0] == "0.7"
 

@@ -52,6 +52,15 @@ def test_a_run_goes_on(parts, tmp_path):
     assert names(tmp_path) == ["out.csv", "v.npy"]
 
 
+def test_parts_with_numbers_as_text_are_made_again(parts):
+    """Versions before this one wrote them."""
+    run = parts()
+    run.write(part("1"))
+    arrays = part("1").to_arrays()
+    np.savez(run.folder / "000000.npz", text=arrays.pop("cells"), **arrays)
+    assert parts().count == 0
+
+
 def test_only_a_run_of_the_same_key_goes_on(parts, tmp_path):
     parts().write(part("1"))
     other = parts("another")
