@@ -12,6 +12,8 @@ from graphormer_plugin.cli import print_line
 from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import PathName, read_text
+from graphormer_plugin.data.tables.labels import default_names
+from graphormer_plugin.data.tables.options import names_of
 from graphormer_plugin.data.targets import Kind, TargetSchema
 from graphormer_plugin.finetune.transfer import setting
 from graphormer_plugin.inference.checkpoint import (
@@ -122,27 +124,23 @@ def target_schema(
     arguments: argparse.Namespace, num_outputs: int, level: Level
 ) -> TargetSchema:
     """Targets with the names, the kind and the unit of the arguments."""
+    kind = Kind(arguments.target_kind or Kind.REGRESSION)
     if level is Level.NODE:
+        kind = Kind.MULTICLASS
         if arguments.target_kind or arguments.target_unit:
             raise ValueError(
                 "--target-kind and --target-unit are for predictions of graphs, and IN "
                 "predicts classes of nodes"
             )
-        name = arguments.target_names or "y"
-        return TargetSchema.of(
-            [name], kind=Kind.MULTICLASS, level=level, num_classes=num_outputs
-        )
-    kind = Kind(arguments.target_kind or Kind.REGRESSION)
-    if not kind.has_one_output:
+    elif not kind.has_one_output:
         check_least("outputs of IN as classes of a target", num_outputs, 2)
-        name = arguments.target_names or "y"
-        return TargetSchema.of([name], kind=kind, num_classes=num_outputs)
-    names = ["y"] if num_outputs == 1 else [f"y{i}" for i in range(num_outputs)]
-    if arguments.target_names:
-        names = [name.strip() for name in arguments.target_names.split(",")]
-        if len(names) != num_outputs:
-            raise ValueError(
-                f"--target-names has {len(names)} names, the checkpoint has "
-                f"{num_outputs} outputs"
-            )
+    if not kind.has_one_output:
+        names = [arguments.target_names or "y"]
+        return TargetSchema.of(names, kind=kind, level=level, num_classes=num_outputs)
+    names = names_of(arguments.target_names or "") or default_names(num_outputs)
+    if len(names) != num_outputs:
+        raise ValueError(
+            f"--target-names has {len(names)} names, the checkpoint has "
+            f"{num_outputs} outputs"
+        )
     return TargetSchema.of(names, unit=arguments.target_unit or "", kind=kind)
