@@ -126,10 +126,10 @@ def _rows_of(split: Split, order: np.ndarray, unit: np.ndarray) -> Split:
 def check_groups(table: LabelledMolecules, settings: Settings) -> None:
     """Raise DatasetError if a given split or given folds part a group."""
     parts = dict(enumerate(table.folds)) or table.given_split or {}
-    place = {
-        (table.groups[row], name): row for name, rows in parts.items() for row in rows
-    }
-    groups = [group for group, _ in place]
+    pairs = dict.fromkeys(
+        (table.groups[row], name) for name, rows in parts.items() for row in rows
+    )
+    groups = [group for group, _ in pairs]
     if parted := [group for group in groups if groups.count(group) > 1]:
         raise DatasetError(
             f"--groups {settings.groups}: rows of {parted[0]!r} are in several parts of "
