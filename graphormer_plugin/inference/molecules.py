@@ -206,8 +206,8 @@ def read(
                 else:
                     raise ValueError("neither a SMILES, a graph nor an RDKit molecule")
             except ValueError as error:
-                is_text = kind in (InputKind.SMILES, InputKind.OTHER)
-                text = f", {item!r}" if is_text else ""
+                is_short = kind in (InputKind.SMILES, InputKind.PATH, InputKind.OTHER)
+                text = f", {item!r}" if is_short else ""
                 raise ValueError(f"{kind} {index}{text}: {error}") from None
             graphs.append(graph)
             if keep_parsed:

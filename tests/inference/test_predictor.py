@@ -290,6 +290,7 @@ def test_graphs_without_edges():
         (Chem.MolFromSmiles("C"), r"a list, got one molecule: give \[molecule\]"),
         (Path("in.csv"), "in.csv: a file; give SMILES"),
         (["CCO", float("nan")], "input 1, nan: neither a SMILES"),
+        ([Path("in.csv")], r"path 0, PosixPath\('in.csv'\): neither a SMILES"),
         (["CCO", "C1CC"], "SMILES 1, 'C1CC': .*unclosed ring"),
         ([""], "SMILES 0, '': no SMILES"),
     ],
