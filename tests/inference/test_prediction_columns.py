@@ -11,6 +11,7 @@ from graphormer_plugin.estimators.prediction import Prediction, combined, values
 from graphormer_plugin.inference.prediction_columns import (
     VALIDATED,
     array_column,
+    free_names,
     label_column,
     prediction_columns,
 )
@@ -78,3 +79,8 @@ def test_an_array_is_a_nested_list_whose_text_is_json():
     (cell,) = array_column("pairs", [np.array([[0, 12, 1 / 3, -1e-9]])], 2).cells
     assert cell == [[0, 12, 0.3333333, -1e-9]]
     assert str(cell) == json.dumps(cell)
+
+
+def test_names_of_the_input_and_of_each_other_are_not_free():
+    names = free_names(["y", "y", "z"], ["y", "y_predicted"])
+    assert names == ["y_predicted_predicted", "y_predicted_predicted_predicted", "z"]
