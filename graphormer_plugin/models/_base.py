@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from graphormer_plugin.choices import check_choice
 from graphormer_plugin.data.batches.fields import BatchSpec
-from graphormer_plugin.data.columns import LINK_LEVELS, Level
+from graphormer_plugin.data.columns import LINK_LEVELS, Level, learned_level
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.modules.encoders.base import Encoder
@@ -106,7 +106,7 @@ class GraphModel(nn.Module):
     ) -> None:
         super().__init__()
         check_choice("readout", readout, READOUTS)
-        self.level = level
+        level = self.level = learned_level(level)  # also a word
         self.readout = readout
         self.encoder = encoder
         self.head = head

@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from graphormer_plugin.data.batches.fields import BatchSpec
-from graphormer_plugin.data.columns import Level
 from graphormer_plugin.data.targets import TargetSchema
 from graphormer_plugin.models import GraphModel
 from graphormer_plugin.modules import Encoder
@@ -98,7 +97,7 @@ def test_without_a_virtual_node():
         "node_mask": torch.tensor([[True, True, False], [True, False, False]]),
     }
     head = nn.Identity()
-    nodes = GraphModel(Plain(), head, level=Level.NODE)
+    nodes = GraphModel(Plain(), head, level="node")
     assert nodes(batch)[..., 0].tolist() == [[1, 2, 9], [4, 9, 9]]
     assert nodes.batch_spec == BatchSpec(frozenset({"x"}))
     # graphs: the mean over real nodes
