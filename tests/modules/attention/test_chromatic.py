@@ -70,6 +70,11 @@ def test_equals_the_published_layer(sharing, lean):
     assert (out * mask.unsqueeze(-1) - archive["output"]).abs().max() < 1e-9
 
 
+def test_a_low_rank_is_a_quarter_of_the_width():
+    first, last = ChromaticAttention(16, 2, output_projection="low_rank").out_proj
+    assert torch.linalg.matrix_rank(last.weight @ first.weight) == 4
+
+
 @pytest.mark.parametrize("values", [True, False])
 @pytest.mark.parametrize("base_shape", [(B, N, N, H), (B, 1, N, D)])
 @pytest.mark.parametrize("kept", [True, False])

@@ -124,6 +124,13 @@ def test_a_radius_without_lengths():
     assert 0 < narrow < wide
 
 
+@pytest.mark.parametrize("options", LENGTHS)
+def test_half_precision_keeps_digits_of_positions(options):
+    inputs = make_model("gine", options).half().encoder.edge_input
+    pos = torch.tensor([[[1000.1, 0, 0], [1000.2, 0, 0]]])
+    assert torch.equal(inputs.positions({"pos": pos}), pos)
+
+
 def test_forces_from_lengths():
     """The gradient is that of differences, and a loss on it has one."""
     for arch, options in zip(("gt_zinc", "gine"), LENGTHS):
